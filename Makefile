@@ -1,0 +1,51 @@
+# Every target sets up what it needs in .venv on its first run: Python 3.11, make and pip are enough.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+# Test processes: one a core; `make test JOBS=0` runs them in one process, as a debugger needs it.
+JOBS   ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format typecheck types bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY) ## score two bundled sample runs: table, comparison, plot
+	@$(BIN)/python -m tensorclass.scores.demo $(ARGS)
+
+test: lint typecheck ## lint, check the package's types, run the tests (ARGS="-k name" selects)
+	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+lint: $(READY) ## ruff: rules and formatting
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+format: $(READY) ## rewrite the files as lint wants them
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+typecheck: $(READY)
+	@$(BIN)/mypy
+
+types: $(READY) ## the errors that each type checker finds in the package
+	@$(BIN)/python tests/typing/checkers.py $(ARGS)
+
+bench: $(READY) ## time the package beside the peer and hand-written code (ARGS="--quick --filter stack")
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+clean: ## remove the environment, caches and what the commands wrote
+	rm -rf $(VENV) build dist demo-out .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Old pip reads PIP_CONSTRAINT for what it builds with, too; new pip has a variable of its own for that.
+$(READY): export PIP_CONSTRAINT := constraints.txt
+$(READY): export PIP_BUILD_CONSTRAINT := constraints.txt
+$(READY): export PIP_DISABLE_PIP_VERSION_CHECK := 1
+$(READY): pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) (once; a few minutes) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@

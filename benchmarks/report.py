@@ -1,0 +1,152 @@
+"""The table, the geometric means and what they say about the targets."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+WIDTH = 46
+SHOWN = 20
+"""How many rows that miss a target are listed."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A workload's figures, in `unit` ("us": microseconds a call; "B": bytes); no `hand` where nothing compares."""
+
+    name: str
+    ours: float
+    peer: float
+    hand: float | None
+    unit: str = "us"
+
+    @property
+    def peer_over_ours(self) -> float:
+        return self.peer / self.ours
+
+    @property
+    def ours_over_hand(self) -> float | None:
+        return None if self.hand is None else self.ours / self.hand
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "peer/ours": self.peer_over_ours, "ours/hand": self.ours_over_hand}
+
+
+@dataclass(frozen=True)
+class Results:
+    """All rows: `calls` make the geometric means; `processes` (imports, definitions, memory) stand for themselves."""
+
+    calls: list[Row]
+    processes: list[Row]
+
+    @property
+    def peer_over_ours(self) -> float:
+        return statistics.geometric_mean(row.peer_over_ours for row in self.calls)
+
+    @property
+    def ours_over_hand(self) -> float:
+        return statistics.geometric_mean(ratio for row in self.calls if (ratio := row.ours_over_hand) is not None)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "rows": [row.as_json() for row in (*self.calls, *self.processes)],
+            "geometric_mean": {"peer/ours": self.peer_over_ours, "ours/hand": self.ours_over_hand}
+            if self.calls
+            else None,
+            "targets": [{"target": text, "verdict": verdict} for text, verdict in verdicts(self)],
+        }
+
+
+def header() -> str:
+    return f"{'workload':<{WIDTH}}{'ours, us':>12}{'peer/ours':>11}{'ours/hand':>11}"
+
+
+def line(row: Row) -> str:
+    """A row of the table. Other units than microseconds are named beside the figure."""
+    figure = f"{row.ours:.2f}" if row.ours < 1000 else f"{row.ours:,.0f}"
+    unit = "" if row.unit == "us" else f" {row.unit}"
+    ratio = "-" if row.ours_over_hand is None else f"{row.ours_over_hand:.2f}"
+    return f"{row.name:<{WIDTH}}{figure + unit:>12}{row.peer_over_ours:>11.2f}{ratio:>11}"
+
+
+def means(results: Results) -> str:
+    name = f"geometric mean of {len(results.calls)}"
+    return f"{name:<{WIDTH}}{'':>12}{results.peer_over_ours:>11.2f}{results.ours_over_hand:>11.2f}"
+
+
+def verdicts(results: Results) -> list[tuple[str, str]]:
+    """Each target with "reached", the rows that miss it, or that nothing was measured for it."""
+    return [(text, judge(results)) for text, judge in TARGETS]
+
+
+def verdict_block(results: Results) -> str:
+    return "\n".join(["targets", *(f"  {text}: {verdict}" for text, verdict in verdicts(results))])
+
+
+NOT_MEASURED = "not measured"
+
+
+def _at_most(value: float, limit: float) -> str:
+    return f"reached ({value:.2f})" if value <= limit else f"MISSED ({value:.2f})"
+
+
+def _at_least(value: float, limit: float) -> str:
+    return f"reached ({value:.2f})" if value >= limit else f"MISSED ({value:.2f})"
+
+
+def _offenders(rows: Sequence[Row], badness: Callable[[Row], float], tell: Callable[[Row], str]) -> str:
+    """ "reached", or the rows whose badness is above 1, worst first."""
+    if not rows:
+        return NOT_MEASURED
+    bad = sorted((row for row in rows if badness(row) > 1.0), key=badness, reverse=True)
+    if not bad:
+        return f"reached (all {len(rows)})"
+    told = [f"{row.name}: {tell(row)}" for row in bad[:SHOWN]]
+    if len(bad) > SHOWN:
+        told.append(f"and {len(bad) - SHOWN} more")
+    return "\n      ".join([f"MISSED by {len(bad)} of {len(rows)}", *told])
+
+
+def _hand_mean(results: Results) -> str:
+    return _at_most(results.ours_over_hand, 1.2) if results.calls else NOT_MEASURED
+
+
+def _hand_worst(results: Results) -> str:
+    return _offenders(
+        [row for row in results.calls if row.hand is not None and row.hand > 1.0],
+        lambda row: (row.ours_over_hand or 0.0) / 1.6,
+        lambda row: f"{row.ours:.2f} beside {row.hand:.2f} us, {row.ours_over_hand:.2f} times",
+    )
+
+
+def _peer_mean(results: Results) -> str:
+    return _at_least(results.peer_over_ours, 2.2) if results.calls else NOT_MEASURED
+
+
+def _peer_worst(results: Results) -> str:
+    return _offenders(
+        [*results.calls, *results.processes],
+        lambda row: 1.0 / row.peer_over_ours,
+        lambda row: f"{row.ours:.2f} beside {row.peer:.2f} {row.unit}, {row.peer_over_ours:.2f} times",
+    )
+
+
+def _limit(prefix: str, limit_us: float) -> Callable[[Results], str]:
+    """A limit in microseconds on the processes' rows whose names begin with `prefix`."""
+
+    def judge(results: Results) -> str:
+        rows = [row for row in results.processes if row.name.startswith(prefix)]
+        slow = _offenders(rows, lambda row: row.ours / limit_us, lambda row: f"{row.ours:,.0f} us")
+        return slow if slow.startswith("MISSED") or not rows else f"reached ({max(row.ours for row in rows):,.0f} us)"
+
+    return judge
+
+
+TARGETS: Sequence[tuple[str, Callable[[Results], str]]] = (
+    ("ours/hand at most 1.2 in the geometric mean", _hand_mean),
+    ("ours/hand at most 1.6 wherever the hand-written work takes over 1 us", _hand_worst),
+    ("peer/ours at least 2.2 in the geometric mean", _peer_mean),
+    ("the peer never faster", _peer_worst),
+    ("import at most 0.15 s over torch's own", _limit("import", 150_000.0)),
+    ("a class of three fields defined in at most 0.5 ms", _limit("define", 500.0)),
+)

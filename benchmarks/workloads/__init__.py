@@ -1,0 +1,32 @@
+"""The table of workloads, a module a family."""
+
+from benchmarks.workloads import (
+    accessing,
+    combining,
+    constructing,
+    copying,
+    dictionary,
+    indexing,
+    mapping,
+    objects,
+    pointwise,
+    shaping,
+)
+from benchmarks.workloads.table import Workload
+
+FAMILIES = (
+    constructing,
+    accessing,
+    indexing,
+    shaping,
+    copying,
+    pointwise,
+    combining,
+    dictionary,
+    mapping,
+    objects,
+)
+
+WORKLOADS: tuple[Workload, ...] = tuple(workload for family in FAMILIES for workload in family.WORKLOADS)
+
+__all__ = ["FAMILIES", "WORKLOADS", "Workload"]

@@ -1,0 +1,52 @@
+"""Score two bundled sample runs, compare them and draw them. The runs are synthetic: no real model made them.
+
+python examples/demo.py [PNG]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from tensorclass.scores import compare, read_runs
+from tensorclass.scores.document import ComparedRuns, ScoredRun
+from tensorclass.scores.files import whole_file
+from tensorclass.scores.plot import plot
+from tensorclass.scores.table import tables
+
+DATA = Path(__file__).parent / "data"
+FILES = [DATA / "synthetic-alpha.eval_results_strict.jsonl", DATA / "synthetic-beta.jsonl"]
+LABEL = "SYNTHETIC DATA: two invented runs, made by examples/make_samples.py; they say nothing about any model."
+
+
+def main() -> None:
+    picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("demo-out", "scores.png")
+    console = Console(width=None if sys.stdout.isatty() else 100)
+    console.print(LABEL, "", style="bold", highlight=False)
+
+    runs = read_runs(FILES)
+    for run in runs:
+        console.print(f"{run.name}: {run.scores.batch_size[0]} prompts, format {run.format}", highlight=False)
+    console.print()
+
+    scored = [ScoredRun(run, run.scores.aggregate()) for run in runs]
+    compared = ComparedRuns(runs[0].name, runs[1].name, compare(runs[0].scores, runs[1].scores))
+    for table in tables(scored, [compared]):
+        console.print(table, "")
+
+    figure = plot(
+        scored,
+        compared,
+        title="Instruction following of two synthetic runs",
+        subtitle="Synthetic data: invented verdicts on 120 invented prompts, no real model.",
+    )
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(picture) as file:
+        figure.savefig(file, format="png", dpi=150)
+    console.print(f"{LABEL}\nPlot: {picture}", style="bold", highlight=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Typed records of tensors for PyTorch.
+
+    @tensorclass
+    class Sample:
+        image: Tensor
+        label: Tensor
+
+    batch = Sample(image=torch.zeros(32, 3, 8, 8), label=torch.zeros(32), batch_size=[32])
+    batch[:8].to("cuda").reshape(2, 4)
+"""
+
+from dataclasses import field
+
+from .decorator import tensorclass
+from .record import TensorClass
+from .td import (
+    NestedKey,
+    NonTensorData,
+    NonTensorDataBase,
+    NonTensorStack,
+    TensorCollection,
+    TensorDict,
+    cat,
+    is_non_tensor,
+    stack,
+    unravel_key,
+    unravel_key_list,
+    unravel_key_to_tuple,
+    where,
+)
+
+#: the name of the base of all collections in other libraries
+TensorDictBase = TensorCollection
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "NestedKey",
+    "NonTensorData",
+    "NonTensorDataBase",
+    "NonTensorStack",
+    "TensorClass",
+    "TensorCollection",
+    "TensorDict",
+    "TensorDictBase",
+    "cat",
+    "field",
+    "is_non_tensor",
+    "is_tensor_collection",
+    "is_tensorclass",
+    "stack",
+    "tensorclass",
+    "unravel_key",
+    "unravel_key_list",
+    "unravel_key_to_tuple",
+    "where",
+]
+
+
+def is_tensor_collection(obj: object) -> bool:
+    """Whether an object, or a class, is a collection.
+
+    >>> is_tensor_collection(TensorDict({})), is_tensor_collection(TensorDict), is_tensor_collection({})
+    (True, True, False)
+    """
+    return issubclass(obj if isinstance(obj, type) else type(obj), TensorCollection)
+
+
+def is_tensorclass(obj: object) -> bool:
+    """Whether an object, or a class, is a record.
+
+    >>> is_tensorclass(TensorClass), is_tensorclass(TensorDict({}))
+    (True, False)
+    """
+    return issubclass(obj if isinstance(obj, type) else type(obj), TensorClass)

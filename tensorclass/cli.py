@@ -1,0 +1,84 @@
+"""The command ``tensorclass``. Importing this module loads nothing heavy: a command's own modules come when it runs."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Args:
+        argv: what follows the program's name; by default that of this process.
+
+    Returns:
+        The exit code. Wrong usage exits with 2 and one line on stderr, ``--help`` with 0.
+    """
+    arguments = _parser().parse_args(argv)
+    code: int = import_module(arguments.module).run(arguments)
+    return code
+
+
+class _Parser(ArgumentParser):
+    """A parser that says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {' '.join(message.split())}; see {self.prog} --help\n")
+
+
+def _parser() -> ArgumentParser:
+    parser = _Parser(prog="tensorclass", description="Typed records of tensors for PyTorch.", allow_abbrev=False)
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_scores(
+        commands.add_parser(
+            "scores",
+            help="aggregate and compare the scores of language-model evaluations",
+            description=(
+                "Aggregate the scores in sample logs of lm-evaluation-harness and in result files of IFEval's reference\n"
+                "scorer: every metric with its count and a 95 % interval, and by instruction type where there are types.\n"
+                "A strict and a loose file of the same run are read together, whichever of them is given."
+            ),
+            epilog=(
+                "exit codes: 0; 2, with one line on stderr, where a file is missing, empty, cut off, not JSON or of an\n"
+                "unknown format, or where strict and loose files disagree. Needs: pip install 'tensorclass[scores]'"
+            ),
+            formatter_class=RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+    )
+    return parser
+
+
+def _add_scores(parser: ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a log or result file, .jsonl or .jsonl.gz")
+    parser.add_argument(
+        "--compare",
+        action="store_true",
+        help="compare each run with the first, prompt by prompt: paired bootstrap and McNemar's test",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/scores.md has its schema), not tables")
+    parser.add_argument("--save", metavar="DIR", help="write scores.json and each run's record (.pt) to this folder")
+    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of the bootstrap (default: 0)")
+    parser.add_argument(
+        "--filter",
+        metavar="NAME",
+        help="of logs that hold each document once for each filter, the filter to take (default: that of the first row)",
+    )
+    parser.set_defaults(module="tensorclass.scores.command")
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise ArgumentTypeError(f"expected a whole number of at least 0, got {text!r}")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""Scores of language-model evaluations as typed records: read them, index them, aggregate and compare them.
+
+    >>> import torch
+    >>> from tensorclass.scores import ExactMatchScoreData
+    >>> scores = ExactMatchScoreData(torch.tensor([True, True, False, True]), batch_size=[4])
+    >>> scores.aggregate()["exact_match"].value.item()
+    0.75
+
+Reading files, tables and plots need the extra: ``pip install 'tensorclass[scores]'``.
+"""
+
+from tensorclass.scores.align import align
+from tensorclass.scores.comparison import compare
+from tensorclass.scores.errors import MissingExtraError, ScoreFileError
+from tensorclass.scores.estimate import Difference, Estimate
+from tensorclass.scores.families import (
+    ExactMatchScoreData,
+    MultipleChoiceScoreData,
+    PassAtKScoreData,
+    PreferenceScoreData,
+)
+from tensorclass.scores.files import load_scores, save_scores
+from tensorclass.scores.ifeval import INSTRUCTION_TYPES, IFEvalScoreData
+from tensorclass.scores.intervals import wilson
+from tensorclass.scores.metrics import Mean, Metric, PassAtK, Ratio, Tally, codes, metric
+from tensorclass.scores.paired import mcnemar
+from tensorclass.scores.passatk import pass_at_k
+from tensorclass.scores.ragged import ragged
+from tensorclass.scores.reading import Run, read_run, read_runs, read_scores
+from tensorclass.scores.record import ScoreData
+from tensorclass.scores.report import Comparison, Report
+
+__all__ = [
+    "INSTRUCTION_TYPES",
+    "Comparison",
+    "Difference",
+    "Estimate",
+    "ExactMatchScoreData",
+    "IFEvalScoreData",
+    "Mean",
+    "Metric",
+    "MissingExtraError",
+    "MultipleChoiceScoreData",
+    "PassAtK",
+    "PassAtKScoreData",
+    "PreferenceScoreData",
+    "Ratio",
+    "Report",
+    "Run",
+    "ScoreData",
+    "ScoreFileError",
+    "Tally",
+    "align",
+    "codes",
+    "compare",
+    "load_scores",
+    "mcnemar",
+    "metric",
+    "pass_at_k",
+    "ragged",
+    "read_run",
+    "read_runs",
+    "read_scores",
+    "save_scores",
+    "wilson",
+]

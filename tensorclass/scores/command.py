@@ -1,0 +1,128 @@
+"""The command ``tensorclass scores``: read, aggregate, compare, print, save."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+from tensorclass.scores.comparison import compare
+from tensorclass.scores.document import ComparedRuns, ScoredRun, document, to_json
+from tensorclass.scores.errors import MissingExtraError, ScoreFileError, require
+from tensorclass.scores.files import save_scores, whole_folder
+from tensorclass.scores.reading import Progress, Run, read_runs
+from tensorclass.scores.reading.lines import OnProgress
+from tensorclass.scores.table import tables
+
+__all__ = ["run"]
+
+LONG_FILE = 16 * 1024 * 1024
+"""Files of at least so many bytes show their progress, on a terminal."""
+
+_WIDE = 140  # columns where nobody says how wide the output is
+
+
+def run(arguments: Namespace) -> int:
+    """Run the command.
+
+    Args:
+        arguments: ``files``, ``compare``, ``json``, ``save``, ``seed``, ``filter``, as ``tensorclass scores --help``
+            tells.
+
+    Returns:
+        The exit code: 0, or 2 after one line on stderr.
+    """
+    try:
+        _run(arguments)
+    except (ScoreFileError, MissingExtraError) as error:
+        return _failed(str(error))
+    except BrokenPipeError:
+        # The reader of our output has gone (| head). Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        return _failed(f"{place}{error.strerror or error}")
+    return 0
+
+
+def _run(arguments: Namespace) -> None:
+    if not arguments.json:
+        require("rich", "printing a table")  # before hours of reading, not after
+    if arguments.save is not None and Path(arguments.save).exists() and not Path(arguments.save).is_dir():
+        raise ScoreFileError(str(arguments.save), None, "expected a folder to save in, found a file")
+    with _progress() as progress:
+        runs = read_runs(arguments.files, filter=arguments.filter, progress=progress)
+    if arguments.compare and len(runs) < 2:
+        raise ScoreFileError(runs[0].files[0], None, "--compare needs at least two runs, got one")
+    scored = [ScoredRun(one, one.scores.aggregate(seed=arguments.seed)) for one in runs]
+    compared = [_compared(runs[0], other, arguments.seed) for other in runs[1:]] if arguments.compare else []
+    text = to_json(document(scored, compared))
+    if arguments.save is not None:
+        with whole_folder(arguments.save) as folder:
+            for one, name in zip(runs, _file_names(runs), strict=True):
+                save_scores(one.scores, folder / name)
+            (folder / "scores.json").write_text(text, encoding="utf-8")
+    if arguments.json:
+        sys.stdout.write(text)
+    else:
+        console = require("rich.console", "printing a table").Console(width=_width())
+        for table in tables(scored, compared):
+            console.print(table, "")
+    sys.stdout.flush()
+
+
+def _compared(a: Run, b: Run, seed: int) -> ComparedRuns:
+    try:
+        return ComparedRuns(a.name, b.name, compare(a.scores, b.scores, seed=seed))
+    except (TypeError, ValueError) as error:
+        raise ScoreFileError(b.files[0], None, f"can't be compared with {a.files[0]}: {error}") from error
+
+
+def _file_names(runs: Sequence[Run]) -> list[str]:
+    """A file name for each run's record, distinct even where run names differ only in what a file name can't hold."""
+    names: list[str] = []
+    for one in runs:
+        stem = "".join(char if char.isalnum() or char in "._-" else "_" for char in one.name)
+        name, number = f"{stem}.pt", 2
+        while name in names:
+            name, number = f"{stem}-{number}.pt", number + 1
+        names.append(name)
+    return names
+
+
+def _width() -> int | None:
+    """The terminal's own width; where the output is no terminal and nobody says, wide enough for every table."""
+    return None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDE
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """A bar for each long file, on stderr if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    console = require("rich.console", "showing progress").Console(stderr=True)
+    bars = require("rich.progress", "showing progress").Progress(console=console, transient=True)
+
+    def follow(path: str) -> OnProgress:
+        try:
+            size = os.path.getsize(path)
+        except OSError:  # reading it will say so
+            size = 0
+        if size < LONG_FILE:
+            return lambda done: None
+        task = bars.add_task(Path(path).name, total=size)
+        return lambda done: cast("None", bars.update(task, completed=done))
+
+    with bars:
+        yield follow
+
+
+def _failed(problem: str) -> int:
+    sys.stderr.write(f"tensorclass scores: {' '.join(problem.split())}\n")
+    return 2

@@ -1,0 +1,78 @@
+"""Reports as JSON for machines.
+
+The document, version ``tensorclass.scores/1``; fractions lie in 0..1 where ``unit`` is ``"%"``, a number that there is
+none of (an interval of one prompt) is null::
+
+    schema        "tensorclass.scores/1"
+    runs          a list, in the order of the files:
+      name, files, format, prompts, filter, filters, ignored, notes      where the scores come from
+      family, confidence, seed
+      metrics     a list: name, value, low, high, interval, count, prompts, unit
+      groups      by metric, a list: name (of the group), and the same as a metric
+    comparisons   a list, empty without --compare:
+      a, b        the names of the runs
+      family, confidence, seed, prompts, only_a, only_b
+      metrics     a list: name, a, b, difference (b - a), low, high, p_value, prompts, unit, and
+                  mcnemar: null, or only_a, only_b, p_value
+      groups      by metric, a list: name (of the group), and the same as a metric
+
+Keys may be added within a version; none is removed or changes its meaning.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensorclass.scores.reading import Run
+from tensorclass.scores.report import Comparison, Report
+
+__all__ = ["SCHEMA", "ComparedRuns", "ScoredRun", "document", "to_json"]
+
+SCHEMA = "tensorclass.scores/1"
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRun:
+    """A run and its figures."""
+
+    run: Run
+    report: Report
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedRuns:
+    """Two runs, by name, and their differences."""
+
+    a: str
+    b: str
+    comparison: Comparison
+
+
+def document(runs: Sequence[ScoredRun], comparisons: Sequence[ComparedRuns] = ()) -> dict[str, Any]:
+    """The document of a few runs, as plain Python values."""
+    return {
+        "schema": SCHEMA,
+        "runs": [
+            {
+                "name": one.run.name,
+                "files": list(one.run.files),
+                "format": one.run.format,
+                "prompts": one.run.scores.batch_size[0],
+                "filter": one.run.filter,
+                "filters": one.run.filters,
+                "ignored": list(one.run.ignored),
+                "notes": list(one.run.notes),
+                **one.report.to_dict(),
+            }
+            for one in runs
+        ],
+        "comparisons": [{"a": one.a, "b": one.b, **one.comparison.to_dict()} for one in comparisons],
+    }
+
+
+def to_json(value: dict[str, Any]) -> str:
+    """Indented JSON (RFC 8259: no NaN), ending in a newline."""
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

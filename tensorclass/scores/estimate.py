@@ -1,0 +1,159 @@
+"""The results as records: one aggregated figure, and one difference between two runs."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tensorclass import TensorClass
+from tensorclass.scores.intervals import interval_of_ratio
+from tensorclass.scores.metrics import Tally
+from tensorclass.scores.paired import mcnemar, paired_difference
+
+__all__ = ["Difference", "Estimate", "counted", "estimate", "estimate_difference", "show"]
+
+
+class Estimate(TensorClass):
+    """One aggregated figure with its confidence interval.
+
+    The batch dimensions are those of the runs: none for one run, ``[models]`` after stacking models.
+
+    Attributes:
+        value: float64; a fraction 0..1 where ``unit`` is ``"%"``. NaN where nothing was counted.
+        low: float64, lower end of the interval. NaN where there is none: nothing counted, or a bootstrap of one prompt.
+        high: float64, upper end.
+        count: float64, the units counted: verdicts (instructions at the instruction level), or what the figure divides
+            by.
+        prompts: int64, the prompts that hold at least one of them.
+        interval: ``"wilson"``, ``"bootstrap"`` or ``"none"``.
+        unit: ``"%"`` for a fraction that is shown in percent, else the unit of ``value``.
+
+    Example:
+        >>> one = Estimate(*torch.tensor([0.8, 0.7, 0.9, 100, 100]).double(), "wilson", "%", batch_size=[])
+        >>> f"{one.value:.1%}"
+        '80.0%'
+    """
+
+    value: Tensor
+    low: Tensor
+    high: Tensor
+    count: Tensor
+    prompts: Tensor
+    interval: str
+    unit: str
+
+
+class Difference(TensorClass):
+    """How far one run is ahead of another in one figure, over the prompts that both hold.
+
+    Attributes:
+        a: float64, the figure of the first run on these prompts.
+        b: float64, that of the second.
+        value: float64, ``b - a``: above 0 where the second run is better. A difference of fractions 0..1 where
+            ``unit`` is ``"%"``.
+        low: float64, lower end of the paired bootstrap interval; NaN with fewer than two prompts.
+        high: float64, upper end.
+        p_value: float64, two-sided, of the paired bootstrap; NaN with fewer than two prompts.
+        prompts: int64, how many prompts both hold for this figure.
+        only_a: int64, prompts that only the first run got right; None where McNemar's test doesn't apply (a prompt
+            has more than one verdict, or verdicts other than 0 and 1).
+        only_b: int64, prompts that only the second got right; None likewise.
+        mcnemar_p: float64, the exact two-sided p-value of McNemar's test; None likewise.
+        unit: ``"%"`` for fractions, else the unit of the figures.
+    """
+
+    a: Tensor
+    b: Tensor
+    value: Tensor
+    low: Tensor
+    high: Tensor
+    p_value: Tensor
+    prompts: Tensor
+    only_a: Tensor | None
+    only_b: Tensor | None
+    mcnemar_p: Tensor | None
+    unit: str
+
+
+def estimate(tally: Tally, *, seed: int, resamples: int | None, confidence: float, method: str) -> Estimate:
+    """The figure of one run from what each prompt adds to it."""
+    found = interval_of_ratio(
+        tally.numerator,
+        tally.denominator,
+        name=tally.name,
+        seed=seed,
+        resamples=resamples,
+        confidence=confidence,
+        method=method,
+        share=tally.unit == "%",
+    )
+    return Estimate(
+        value=_number(found.value),
+        low=_number(found.low),
+        high=_number(found.high),
+        count=_number(float(tally.denominator.sum())),
+        prompts=_count(int((tally.denominator > 0).sum())),
+        interval=found.method,
+        unit=tally.unit,
+        batch_size=[],
+    )
+
+
+def estimate_difference(a: Tally, b: Tally, *, seed: int, resamples: int | None, confidence: float) -> Difference:
+    """The difference of a figure between two runs, from what each prompt adds; the prompts in the same order."""
+    found = paired_difference(
+        a.numerator,
+        a.denominator,
+        b.numerator,
+        b.denominator,
+        name=a.name,
+        seed=seed,
+        resamples=resamples,
+        confidence=confidence,
+    )
+    held = (a.denominator > 0) & (b.denominator > 0)
+    sides = (a.numerator[held], a.denominator[held]), (b.numerator[held], b.denominator[held])
+    test = None
+    if held.any() and all(((above == 0) | (above == 1)).all() and (below == 1).all() for above, below in sides):
+        test = mcnemar(sides[0][0] == 1, sides[1][0] == 1)
+    return Difference(
+        a=_number(found.a),
+        b=_number(found.b),
+        value=_number(found.value),
+        low=_number(found.low),
+        high=_number(found.high),
+        p_value=_number(found.p_value),
+        prompts=_count(found.prompts),
+        only_a=None if test is None else _count(test.only_a),
+        only_b=None if test is None else _count(test.only_b),
+        mcnemar_p=None if test is None else _number(test.p_value),
+        unit=a.unit,
+        batch_size=[],
+    )
+
+
+def show(value: float, unit: str, *, sign: bool = False) -> str:
+    """A figure as text without its unit: percent with two digits after the point, other units with four digits.
+
+    Example:
+        >>> show(0.8, "%"), show(0.05, "%", sign=True), show(12.3456, "tokens"), show(float("nan"), "%")
+        ('80.00', '+5.00', '12.35', '-')
+    """
+    if value != value:
+        return "-"
+    plus = "+" if sign else ""
+    return f"{100 * value:{plus}.2f}" if unit == "%" else f"{value:{plus}.4g}"
+
+
+def counted(one: Estimate) -> str:
+    """What a figure of one run was counted over, as text: ``161 in 100 prompts``."""
+    count, prompts = float(one.count), int(one.prompts)
+    return f"{prompts} prompts" if count == prompts else f"{count:.10g} in {prompts} prompts"
+
+
+def _number(value: float) -> Tensor:
+    return torch.tensor(value, dtype=torch.float64)
+
+
+def _count(value: int) -> Tensor:
+    return torch.tensor(value, dtype=torch.int64)

@@ -1,0 +1,101 @@
+"""Families of metrics beside IFEval. Each is its declarations and nothing else; write yours the same way."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from tensorclass import field
+from tensorclass.scores.metrics import PassAtK, Ratio, metric
+from tensorclass.scores.record import ScoreData
+
+__all__ = ["ExactMatchScoreData", "MultipleChoiceScoreData", "PassAtKScoreData", "PreferenceScoreData"]
+
+
+class ExactMatchScoreData(ScoreData):
+    """Whether the answer is the expected one (GSM8K and other tasks with one right answer).
+
+    Attributes:
+        exact_match: bool or float ``[prompts]``, 0 to 1; NaN where not scored.
+
+    Example:
+        >>> import torch
+        >>> report = ExactMatchScoreData(torch.tensor([True, True, False, False]), batch_size=[4]).aggregate()
+        >>> one = report["exact_match"]
+        >>> f"{one.value:.2f} [{one.low:.2f}, {one.high:.2f}] {one.interval}"
+        '0.50 [0.15, 0.85] wilson'
+    """
+
+    exact_match: Tensor | None
+
+
+class MultipleChoiceScoreData(ScoreData):
+    """Whether the likeliest choice is the right one.
+
+    Attributes:
+        acc: bool or float ``[prompts]``, by the choice's log-likelihood; NaN where not scored.
+        acc_norm: bool or float ``[prompts]``, by the log-likelihood over the length of the choice.
+
+    Example:
+        >>> import torch
+        >>> report = MultipleChoiceScoreData(
+        ...     torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0]), batch_size=[2]
+        ... ).aggregate()
+        >>> report["acc"].value.item(), report["acc_norm"].value.item()
+        (0.5, 1.0)
+    """
+
+    acc: Tensor | None
+    acc_norm: Tensor | None = None
+
+
+class PassAtKScoreData(ScoreData):
+    """Right samples out of those drawn for each problem (code generation).
+
+    The figures are ``pass@1``, ``pass@5``, ``pass@10``, ``pass@25``, ``pass@50`` and ``pass@100``, as far as the number
+    of samples reaches, by the unbiased estimator of Chen et al., 2021 (arXiv 2107.03374). For other k, name them when
+    aggregating: ``aggregate(metrics={"num_correct": PassAtK("num_samples", ks=(1, 2, 3))})``.
+
+    Attributes:
+        num_samples: integer ``[prompts]``, samples drawn.
+        num_correct: integer ``[prompts]``, how many of them passed.
+
+    Example:
+        >>> import torch
+        >>> report = PassAtKScoreData(torch.tensor([10, 10]), torch.tensor([0, 5]), batch_size=[2]).aggregate()
+        >>> {name: round(one.value.item(), 4) for name, one in report.items()}
+        {'pass@1': 0.25, 'pass@5': 0.498, 'pass@10': 0.5}
+    """
+
+    num_samples: Tensor | None = field(metadata=metric())
+    num_correct: Tensor | None = field(metadata=metric(PassAtK("num_samples")))
+
+
+class PreferenceScoreData(ScoreData):
+    """How often a judge preferred the model to its opponent.
+
+    The figures: ``win_rate``, ``tie_rate`` and ``loss_rate``, shares of all judgements, and ``preference``, in which a
+    tie counts as half a win.
+
+    Attributes:
+        wins: bool or count ``[prompts]``, or one for each judge ``[prompts, judges]`` (NaN: not judged).
+        ties: likewise; None where there are no ties.
+        losses: likewise.
+
+    Example:
+        >>> import torch
+        >>> wins, ties, losses = torch.tensor([[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0]]).bool()
+        >>> report = PreferenceScoreData(wins, ties, losses, batch_size=[4]).aggregate()
+        >>> report["win_rate"].value.item(), report["preference"].value.item()
+        (0.5, 0.625)
+    """
+
+    wins: Tensor | None = field(
+        metadata=metric(
+            Ratio("win_rate", {"wins": 1}, {"wins": 1, "ties": 1, "losses": 1}),
+            Ratio("preference", {"wins": 1, "ties": 0.5}, {"wins": 1, "ties": 1, "losses": 1}),
+        )
+    )
+    ties: Tensor | None = field(metadata=metric(Ratio("tie_rate", {"ties": 1}, {"wins": 1, "ties": 1, "losses": 1})))
+    losses: Tensor | None = field(
+        metadata=metric(Ratio("loss_rate", {"losses": 1}, {"wins": 1, "ties": 1, "losses": 1}))
+    )

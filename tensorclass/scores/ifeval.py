@@ -1,0 +1,97 @@
+"""IFEval: whether a model follows instructions that can be checked by a program.
+
+Source: Zhou et al., 2023, "Instruction-Following Evaluation for Large Language Models", arXiv 2311.07911.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from tensorclass import field
+from tensorclass.scores.metrics import Mean, codes, metric
+from tensorclass.scores.record import ScoreData
+
+__all__ = ["INSTRUCTION_TYPES", "IFEvalScoreData"]
+
+INSTRUCTION_TYPES = (
+    "change_case:capital_word_frequency",
+    "change_case:english_capital",
+    "change_case:english_lowercase",
+    "combination:repeat_prompt",
+    "combination:two_responses",
+    "detectable_content:number_placeholders",
+    "detectable_content:postscript",
+    "detectable_format:constrained_response",
+    "detectable_format:json_format",
+    "detectable_format:multiple_sections",
+    "detectable_format:number_bullet_lists",
+    "detectable_format:number_highlighted_sections",
+    "detectable_format:title",
+    "keywords:existence",
+    "keywords:forbidden_words",
+    "keywords:frequency",
+    "keywords:letter_frequency",
+    "language:response_language",
+    "length_constraints:nth_paragraph_first_word",
+    "length_constraints:number_paragraphs",
+    "length_constraints:number_sentences",
+    "length_constraints:number_words",
+    "punctuation:no_comma",
+    "startend:end_checker",
+    "startend:quotation",
+)
+"""The 25 instruction types of IFEval. Readers give them the codes 0 to 24, and unknown types the codes after them."""
+
+
+class IFEvalScoreData(ScoreData):
+    """IFEval's verdicts on a batch of prompts, strict and loose, of the prompts and of their instructions.
+
+    A prompt holds 1 to 3 instructions. Its prompt-level verdict says whether all of them were followed; the
+    instruction-level accuracy pools the instructions of all prompts. "Loose" verdicts are those after stripping
+    markdown and the first or last line of the response.
+
+    Attributes:
+        prompt_level_strict_acc: bool ``[prompts]``; None where not scored.
+        inst_level_strict_acc: float ``[prompts, instructions]``, 0 or 1, NaN where a prompt has no more instructions
+            (:func:`~tensorclass.scores.ragged` makes it from lists); None where not scored. A bool tensor has no
+            padding: each of its values counts.
+        prompt_level_loose_acc: as the strict one.
+        inst_level_loose_acc: as the strict one.
+        prompt_id: int64 ``[prompts]``, what runs are paired by; see :class:`~tensorclass.scores.ScoreData`.
+        instruction_id: integer ``[prompts, instructions]``, the type of each instruction as a code, -1 for padding.
+        instruction_types: the names of the codes.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass.scores import ragged
+        >>> scores = IFEvalScoreData(
+        ...     torch.tensor([True, False]),
+        ...     ragged([[True], [True, False]]),
+        ...     None,
+        ...     None,
+        ...     instruction_id=torch.tensor([[1, -1], [1, 0]]),
+        ...     instruction_types=("punctuation:no_comma", "keywords:existence"),
+        ...     batch_size=[2],
+        ... )
+        >>> report = scores.aggregate()
+        >>> f"{report['inst_level_strict_acc'].value:.4f}"
+        '0.6667'
+        >>> by_type = report.groups["inst_level_strict_acc"]
+        >>> {name: one.value.item() for name, one in by_type.items()}
+        {'keywords:existence': 1.0, 'punctuation:no_comma': 0.0}
+    """
+
+    prompt_level_strict_acc: Tensor | None
+    inst_level_strict_acc: Tensor | None = field(metadata=metric(Mean(by="instruction_id")))
+    prompt_level_loose_acc: Tensor | None
+    inst_level_loose_acc: Tensor | None = field(metadata=metric(Mean(by="instruction_id")))
+    instruction_id: Tensor | None = field(
+        default=None,
+        kw_only=True,
+        metadata=codes("instruction_types", vocabulary=INSTRUCTION_TYPES, logged=("doc", "instruction_id_list")),
+    )
+    instruction_types: tuple[str, ...] | None = field(default=None, kw_only=True)
+
+    ragged_width: ClassVar[int] = 3

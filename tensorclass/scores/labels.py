@@ -1,0 +1,99 @@
+"""Names as integer codes: how a tensor field says which of a few types each value belongs to.
+
+The codes stand in a tensor field, their names in a plain field beside it (the vocabulary: code ``i`` means
+``names[i]``; negative codes are padding). Records with the same vocabulary keep it once. Where records with different
+ones were stacked or concatenated, the plain field holds a vocabulary for each position; then the codes are translated
+into one common vocabulary before they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Vocabulary", "common_codes", "is_vocabulary", "merge", "translate"]
+
+Vocabulary: TypeAlias = tuple[str, ...]
+
+
+def is_vocabulary(names: object) -> bool:
+    """Whether ``names`` is one vocabulary, rather than one for each position."""
+    return isinstance(names, (tuple, list)) and all(isinstance(name, str) for name in names)
+
+
+def merge(vocabularies: Iterable[Sequence[str]]) -> Vocabulary:
+    """One vocabulary with all names, in the order of first occurrence.
+
+    Example:
+        >>> merge([("a", "b"), ("a", "c")])
+        ('a', 'b', 'c')
+    """
+    return tuple(dict.fromkeys(name for names in vocabularies for name in names))
+
+
+def translate(codes: NDArray[np.int64], old: Sequence[str], new: Sequence[str]) -> NDArray[np.int64]:
+    """Codes of the vocabulary ``old`` as codes of ``new``, which holds all its names; padding becomes -1.
+
+    Example:
+        >>> translate(np.array([0, 1, -1]), ("a", "b"), ("b", "a")).tolist()
+        [1, 0, -1]
+    """
+    if codes.size and codes.max() >= len(old):
+        raise ValueError(
+            f"expected codes below {len(old)}, the number of names ({', '.join(old[:3])}, ...), got {int(codes.max())}"
+        )
+    place = {name: code for code, name in enumerate(new)}
+    table = np.array([*(place[name] for name in old), -1], dtype=np.int64)
+    translated: NDArray[np.int64] = table[np.where(codes < 0, len(old), codes)]
+    return translated
+
+
+def common_codes(
+    codes: NDArray[np.int64], names: object, batch_shape: tuple[int, ...]
+) -> tuple[NDArray[np.int64], Vocabulary]:
+    """Codes and the one vocabulary they are in, whether ``names`` is one or one for each position.
+
+    Args:
+        codes: ``[*batch, ...]``.
+        names: a tuple of names; nested lists of such tuples in the shape of the batch; or None, when the codes
+            themselves are the names.
+        batch_shape: the batch dimensions of ``codes``.
+
+    Example:
+        >>> codes, names = common_codes(np.array([[0], [0]]), [("a",), ("b",)], (2,))
+        >>> codes.tolist(), names
+        ([[0], [1]], ('a', 'b'))
+    """
+    if names is None:
+        count = int(codes.max(initial=-1)) + 1
+        return np.maximum(codes, -1), tuple(str(code) for code in range(count))
+    if is_vocabulary(names):
+        vocabulary = tuple(names)  # type: ignore[arg-type]  # is_vocabulary has looked
+        return translate(codes, vocabulary, vocabulary), vocabulary
+    each = _flatten(names, len(batch_shape))
+    vocabulary = merge(each)
+    rows = codes.reshape(len(each), -1)
+    translated = np.empty_like(rows)
+    for kind in dict.fromkeys(each):
+        positions = [position for position, own in enumerate(each) if own == kind]
+        translated[positions] = translate(rows[positions], kind, vocabulary)
+    return translated.reshape(codes.shape), vocabulary
+
+
+def _flatten(names: object, depth: int) -> list[Vocabulary]:
+    level: list[object] = [names]
+    for _ in range(depth):
+        level = [part for group in level for part in _parts(group)]
+    for part in level:
+        if part is not None and not is_vocabulary(part):
+            raise ValueError(f"expected a tuple of names at each position, got {part!r}")
+    return [tuple(part or ()) for part in level]  # type: ignore[arg-type]  # checked above
+
+
+def _parts(group: object) -> Sequence[object]:
+    if isinstance(group, (list, tuple)):
+        return group
+    raise ValueError(f"expected a tuple of names, or one for each position, got {group!r}")

@@ -1,0 +1,280 @@
+"""What a metric is: how a field of a record becomes one figure.
+
+Every figure here is a ratio of sums over prompts, ``sum(numerator) / sum(denominator)``. A metric says what each prompt
+adds above and below the line; its :class:`Tally`. From tallies follow the figure, its interval and the comparison of
+two runs, without knowing the metric. A mean over prompts adds (score, 1); a mean pooled over instructions adds (sum
+over the prompt's instructions, their number); precision adds (true positives, predicted positives).
+
+A family declares its metrics at its fields::
+
+    class ToxicityScoreData(ScoreData):
+        toxicity: Tensor | None  # no mark: the mean over prompts
+        tokens: Tensor | None = field(default=None, metadata=metric(Mean(unit="tokens")))
+        raters: Tensor | None = field(default=None, metadata=metric())  # not a metric
+
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorclass.scores.labels import Vocabulary
+from tensorclass.scores.passatk import pass_at_k
+
+__all__ = ["Codes", "Mean", "Metric", "PassAtK", "Ratio", "Rows", "Tally", "codes", "metric"]
+
+_METRICS = "tensorclass.scores.metrics"
+_CODES = "tensorclass.scores.codes"
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What each prompt adds to one figure.
+
+    Attributes:
+        name: the figure's name, unique in a record.
+        numerator: ``[prompts]``, float64.
+        denominator: ``[prompts]``, float64, at least 0: how many units (prompts, instructions, samples) it counts.
+        unit: ``"%"`` for a fraction 0..1, which is shown in percent; any other text is shown after the figure.
+    """
+
+    name: str
+    numerator: NDArray[np.float64]
+    denominator: NDArray[np.float64]
+    unit: str = "%"
+
+
+class Rows(Protocol):
+    """The fields of one run, as a metric reads them: prompts in front."""
+
+    def numbers(self, field: str) -> NDArray[np.float64] | None:
+        """``[prompts, ...]`` as float64, or None where the record doesn't hold the field."""
+
+    def codes(self, field: str) -> tuple[NDArray[np.int64], Vocabulary] | None:
+        """``[prompts, ...]`` and the names of the codes, or None where the record doesn't hold the field."""
+
+
+class Metric(ABC):
+    """How a field becomes figures. The subclasses here cover most; write another by giving its tallies."""
+
+    @abstractmethod
+    def tallies(self, field: str, rows: Rows) -> Sequence[Tally]:
+        """What each prompt adds, for each figure that this metric makes of the field; empty where it is absent."""
+
+    def groups(self, field: str, rows: Rows) -> Mapping[str, Mapping[str, Tally]]:
+        """The figures broken down: by the figure's name, then by the group's. Empty where there are no groups."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Mean(Metric):
+    """The mean of all values of the field, pooled: each value counts once, NaN never.
+
+    For a field ``[prompts]`` it is the mean over prompts; for ``[prompts, instructions]``, padded with NaN, the mean
+    over instructions (not a mean of the prompts' means).
+
+    Args:
+        by: an integer field that says to which group each value belongs, declared with :func:`codes`; the figure is
+            then also given for each group. Its shape is the field's, or lacks trailing dimensions of it.
+        name: the figure's name; by default the field's.
+        unit: ``"%"`` for fractions 0..1, else the unit to show.
+
+    Example:
+        >>> Mean(by="subject_id")
+        Mean(by='subject_id', name=None, unit='%')
+    """
+
+    by: str | None = None
+    name: str | None = None
+    unit: str = "%"
+
+    def tallies(self, field: str, rows: Rows) -> list[Tally]:
+        values = rows.numbers(field)
+        if values is None:
+            return []
+        counted = ~np.isnan(values)
+        return [
+            Tally(
+                self.name or field,
+                _sum_of_prompt(np.where(counted, values, 0.0)),
+                _sum_of_prompt(counted.astype(np.float64)),
+                self.unit,
+            )
+        ]
+
+    def groups(self, field: str, rows: Rows) -> dict[str, dict[str, Tally]]:
+        values = rows.numbers(field)
+        coded = None if self.by is None else rows.codes(self.by)
+        if values is None or coded is None:
+            return {}
+        group, names = coded
+        if group.shape != values.shape[: group.ndim]:
+            raise ValueError(
+                f"{self.by}: expected shape {list(values.shape)} or its leading dimensions, as {field} has, "
+                f"got {list(group.shape)}"
+            )
+        group = np.broadcast_to(group.reshape(group.shape + (1,) * (values.ndim - group.ndim)), values.shape)
+        prompt = np.broadcast_to(np.arange(len(values)).reshape((-1,) + (1,) * (values.ndim - 1)), values.shape)
+        counted = ~np.isnan(values) & (group >= 0)
+        # Sorted by group, values of a prompt lie together; each run of equal (group, prompt) is one prompt's part.
+        order = np.argsort(group[counted], kind="stable")
+        flat, by_group, by_prompt = (part[counted][order] for part in (values, group, prompt))
+        if not len(flat):
+            return {self.name or field: {}}
+        starts = np.flatnonzero(np.diff(by_group, prepend=-1) | np.diff(by_prompt, prepend=-1))
+        numerator = np.add.reduceat(flat, starts)
+        denominator = np.diff(starts, append=len(flat)).astype(np.float64)
+        owner, holder = by_group[starts], by_prompt[starts]
+        tallies: dict[str, Tally] = {}
+        for code in np.unique(owner):
+            part = owner == code
+            above, below = np.zeros(len(values)), np.zeros(len(values))
+            above[holder[part]], below[holder[part]] = numerator[part], denominator[part]
+            tallies[names[code]] = Tally(f"{self.name or field}/{names[code]}", above, below, self.unit)
+        return {self.name or field: tallies}
+
+
+@dataclass(frozen=True)
+class Ratio(Metric):
+    """A ratio of sums of fields, each with a weight: ``Ratio("win_rate", {"wins": 1}, {"wins": 1, "losses": 1})``.
+
+    Declared at the field without which there is no figure; of the others, one that the record doesn't hold counts as
+    zeros. Where any of them is NaN, the value isn't counted.
+
+    Args:
+        name: the figure's name.
+        over: fields above the line with their weights.
+        under: fields below the line with their weights; weights of at least 0.
+        unit: ``"%"`` for fractions 0..1, else the unit to show.
+
+    Example:
+        >>> f1 = Ratio("f1", {"true_positive": 2}, {"true_positive": 2, "false_positive": 1, "false_negative": 1})
+        >>> f1.name
+        'f1'
+    """
+
+    name: str
+    over: Mapping[str, float]
+    under: Mapping[str, float]
+    unit: str = "%"
+
+    def tallies(self, field: str, rows: Rows) -> list[Tally]:
+        here = rows.numbers(field)
+        if here is None:
+            return []
+        parts = {name: rows.numbers(name) for name in {**self.over, **self.under}}
+        above, below = (
+            sum((weight * part for name, weight in side.items() if (part := parts[name]) is not None), np.zeros(()))
+            for side in (self.over, self.under)
+        )
+        counted = np.broadcast_to(~np.isnan(above + below), np.broadcast_shapes(here.shape, above.shape, below.shape))
+        if below.size and np.nanmin(below, initial=0.0) < 0:
+            raise ValueError(f"{self.name}: expected at least 0 below the line in each row, got {np.nanmin(below):g}")
+        above, below = (_sum_of_prompt(np.where(counted, side, 0.0)) for side in (above, below))
+        return [Tally(self.name, above, below, self.unit)]
+
+
+@dataclass(frozen=True)
+class PassAtK(Metric):
+    """pass@k of a field of right samples, for several k: the mean over problems of the unbiased estimate.
+
+    Source: Chen et al., 2021, arXiv 2107.03374; see :func:`~tensorclass.scores.passatk.pass_at_k`. A problem with fewer
+    than k samples isn't counted for that k; a k that no problem reaches isn't reported.
+
+    Args:
+        total: the field with the number of samples of each problem.
+        ks: the k to report.
+
+    Example:
+        >>> PassAtK(total="num_samples", ks=(1, 10)).ks
+        (1, 10)
+    """
+
+    total: str
+    ks: Sequence[int] = (1, 5, 10, 25, 50, 100)
+
+    def tallies(self, field: str, rows: Rows) -> list[Tally]:
+        correct, total = rows.numbers(field), rows.numbers(self.total)
+        if correct is None:
+            return []
+        if total is None:
+            raise ValueError(f"{self.total}: expected the number of samples of each problem, got None")
+        tallies = []
+        for k in self.ks:
+            estimate = pass_at_k(total, correct, k)
+            counted = ~np.isnan(estimate)
+            if counted.any():
+                above, below = np.where(counted, estimate, 0.0), counted.astype(np.float64)
+                tallies.append(Tally(f"pass@{k}", _sum_of_prompt(above), _sum_of_prompt(below)))
+        return tallies
+
+
+@dataclass(frozen=True)
+class Codes:
+    """What an integer field of codes needs to be read and understood; made by :func:`codes`.
+
+    Attributes:
+        names: the plain field that holds the vocabulary.
+        vocabulary: names that get the first codes, so that records read from different files agree.
+        logged: where sample logs hold the names: keys from the row inwards, ``("doc", "instruction_id_list")``.
+    """
+
+    names: str
+    vocabulary: Vocabulary = ()
+    logged: tuple[str, ...] = field(default=())
+
+
+def metric(*metrics: Metric) -> dict[str, Any]:
+    """The metadata of a field that says how it aggregates; without an argument: that it is no metric.
+
+    Example:
+        >>> from dataclasses import dataclass, field
+        >>> @dataclass
+        ... class Scores:
+        ...     accuracy: float = field(metadata=metric(Mean()))
+        >>> declared_metrics(Scores.__dataclass_fields__["accuracy"].metadata)
+        (Mean(by=None, name=None, unit='%'),)
+    """
+    return {_METRICS: metrics}
+
+
+def codes(names: str, *, vocabulary: Sequence[str] = (), logged: Sequence[str] = ()) -> dict[str, Any]:
+    """The metadata of an integer field of codes whose names stand in the plain field ``names``.
+
+    Args:
+        names: the plain field (``tuple[str, ...] | None``) with the name of each code; negative codes are padding.
+        vocabulary: names that get the first codes when files are read.
+        logged: where sample logs hold the names: keys from the row inwards, ``("doc", "subject")``.
+
+    Example:
+        >>> from dataclasses import dataclass, field
+        >>> @dataclass
+        ... class Scores:
+        ...     subject_id: int = field(metadata=codes("subjects", logged=("doc", "subject")))
+        >>> declared_codes(Scores.__dataclass_fields__["subject_id"].metadata).names
+        'subjects'
+    """
+    return {_METRICS: (), _CODES: Codes(names, tuple(vocabulary), tuple(logged))}
+
+
+def declared_metrics(metadata: Mapping[Any, Any]) -> tuple[Metric, ...] | None:
+    """The metrics declared in a field's metadata; None where nothing is declared."""
+    declared: tuple[Metric, ...] | None = metadata.get(_METRICS)
+    return declared
+
+
+def declared_codes(metadata: Mapping[Any, Any]) -> Codes | None:
+    """What is declared of a field of codes; None where the field isn't one."""
+    declared: Codes | None = metadata.get(_CODES)
+    return declared
+
+
+def _sum_of_prompt(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    total: NDArray[np.float64] = values.sum(axis=tuple(range(1, values.ndim)))
+    return total

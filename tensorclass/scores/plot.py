@@ -1,0 +1,198 @@
+"""Reports as a picture, with matplotlib: scores with intervals, paired differences, and groups run by run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from tensorclass.scores.document import ComparedRuns, ScoredRun
+from tensorclass.scores.errors import require
+from tensorclass.scores.estimate import show
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+__all__ = ["plot"]
+
+# Okabe and Ito's palette, told apart by most colour-blind readers.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_PANEL = 4.2  # inches
+_INK, _FAINT = "#222222", "#DDDDDD"
+
+
+def plot(
+    runs: Sequence[ScoredRun],
+    comparison: ComparedRuns | None = None,
+    *,
+    title: str = "",
+    subtitle: str = "",
+    groups: str | None = None,
+) -> Figure:
+    """A figure of a few runs of one family: scores with their intervals, and below them the paired differences.
+
+    To the right, the groups of one metric (instruction types), a line for each with every run's score, those in which
+    the runs differ most at the top.
+
+    Args:
+        runs: the runs, at least one; figures in percent, those with other units are left out.
+        comparison: of two of the runs.
+        title: a headline.
+        subtitle: a line below it.
+        groups: the metric whose groups are shown; by default the first that has any.
+
+    Returns:
+        A figure to save: ``plot(runs).savefig("scores.png")``.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    figure_module = require("matplotlib.figure", "plotting scores")
+    if groups is None:
+        groups = next((name for one in runs for name, found in one.report.groups.items() if found), None)
+    rows = _group_rows(runs, groups) if groups is not None else []
+    names = [name for name, one in runs[0].report.items() if one.unit == "%"]
+
+    # All in inches, so that text keeps its room however many metrics, runs and groups there are.
+    head = 0.55 + (0.3 if title else 0.0) + (0.25 if subtitle else 0.0)
+    label = 0.25 + 0.085 * max(map(len, names), default=0)
+    scores = 0.22 * len(names) * (len(runs) + 1)
+    differences = 0.0 if comparison is None else 0.2 + 0.42 * len(names)
+    below = 0.0 if comparison is None else differences + 1.0
+    height = max(head + 0.3 + scores + below, head + 0.3 + 0.25 * len(rows)) + 0.5
+    stretch = (height - head - 0.8 - (1.0 if below else 0.0)) / (scores + differences)  # all columns end level
+    scores, differences = stretch * scores, stretch * differences
+    group_label = 0.45 + 0.075 * max((len(group) for group, _, _ in rows), default=0)
+    width = label + _PANEL + 0.6 + (group_label + _PANEL + 0.4 if rows else 0.0)
+    figure = cast("Figure", figure_module.Figure(figsize=(width, height)))
+
+    def panel(left: float, top: float, size: float) -> Axes:
+        return figure.add_axes((left / width, 1 - (top + size) / height, _PANEL / width, size / height))
+
+    if title:
+        figure.text(0.15 / width, 1 - 0.15 / height, title, va="top", fontsize=15, fontweight="bold", color=_INK)
+    if subtitle:
+        place = 0.5 if title else 0.15
+        figure.text(0.15 / width, 1 - place / height, subtitle, va="top", fontsize=10, color="#555555")
+    top = head + 0.3
+    handles = _scores(panel(label, top, scores), runs, names)
+    figure.legend(
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(0.05 / width, 1 - (head - 0.3) / height),
+        ncols=len(handles),
+        frameon=False,
+        handletextpad=0.1,
+        borderaxespad=0.0,
+    )
+    if comparison is not None:
+        _differences(panel(label, top + scores + 1.0, differences), comparison, names)
+    if rows and groups is not None:
+        _groups(panel(label + _PANEL + 0.6 + group_label, top, height - top - 0.5), groups, rows)
+    return figure
+
+
+def _scores(axes: Axes, runs: Sequence[ScoredRun], names: Sequence[str]) -> list[Line2D]:
+    handles = []
+    for place, one in enumerate(runs):
+        colour = _COLOURS[place % len(_COLOURS)]
+        for row, name in enumerate(names):
+            figure = one.report.figures.get(name)
+            if figure is None:
+                continue
+            value, low, high = (100 * float(number) for number in (figure.value, figure.low, figure.high))
+            height = row * (len(runs) + 1) + place
+            axes.plot([low, high], [height, height], color=colour, linewidth=2.2, solid_capstyle="round")
+            (point,) = axes.plot([value], [height], "o", color=colour, markersize=7, label=one.run.name)
+            if row == 0:
+                handles.append(point)
+            _annotate(axes, f"{value:.1f}", (high if high == high else value, height), (6, 0), "left", colour)
+    axes.set_yticks([row * (len(runs) + 1) + (len(runs) - 1) / 2 for row in range(len(names))], names)
+    axes.set_ylim(len(names) * (len(runs) + 1) - 1.3, -0.9)
+    axes.margins(x=0.12)
+    _finish(axes, f"Scores, %, with {100 * runs[0].report.confidence:g} % intervals")
+    return handles
+
+
+def _differences(axes: Axes, compared: ComparedRuns, names: Sequence[str]) -> None:
+    axes.axvline(0, color=_INK, linewidth=1)
+    shown = [name for name in names if name in compared.comparison]
+    for row, name in enumerate(shown):
+        one = compared.comparison[name]
+        value, low, high = (100 * float(number) for number in (one.value, one.low, one.high))
+        colour = "#777777" if low <= 0 <= high else _INK
+        axes.plot([low, high], [row, row], color=colour, linewidth=2.2, solid_capstyle="round")
+        axes.plot([value], [row], "D", color=colour, markersize=6)
+        p = float(one.p_value)
+        text = f"{show(float(one.value), '%', sign=True)}   p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}"
+        _annotate(axes, text, (value, row), (0, 11), "center", colour)
+    axes.set_yticks(range(len(shown)), shown)
+    axes.set_ylim(len(shown) - 0.5, -0.9)
+    axes.margins(x=0.12)
+    _finish(axes, f"{compared.b} − {compared.a}, points, paired on {compared.comparison.prompts} prompts")
+
+
+def _groups(axes: Axes, name: str, rows: Sequence[tuple[str, list[float], str]]) -> None:
+    for row, (_, values, count) in enumerate(rows):
+        present = [value for value in values if value == value]
+        axes.plot([min(present), max(present)], [row, row], color="#BBBBBB", linewidth=2.5, zorder=1)
+        for place, value in enumerate(values):
+            # Runs with the same score stand side by side rather than on top of each other.
+            same = [other for other, its in enumerate(values) if its == value]
+            shift = 7.5 * (same.index(place) - (len(same) - 1) / 2) if value == value else 0.0
+            offset = axes.transData + _points_right(axes, shift)
+            colour = _COLOURS[place % len(_COLOURS)]
+            axes.plot([value], [row], "o", color=colour, markersize=7, zorder=2, transform=offset)
+        axes.annotate(count, (1.02, row), xycoords=("axes fraction", "data"), va="center", fontsize=8, color="#777777")
+    axes.annotate("n", (1.02, -1), xycoords=("axes fraction", "data"), va="center", fontsize=8, color="#777777")
+    axes.set_yticks(range(len(rows)), [group for group, _, _ in rows], fontsize=9)
+    axes.set_ylim(len(rows) - 0.4, -1.2)
+    _finish(axes, f"{name} by type, %")
+
+
+def _annotate(axes: Axes, text: str, at: tuple[float, float], by: tuple[float, float], side: str, colour: str) -> None:
+    axes.annotate(
+        text,
+        at,
+        by,
+        textcoords="offset points",
+        ha=side,
+        va="center",
+        fontsize=9,
+        color=colour,
+        annotation_clip=False,
+        bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"},
+    )
+
+
+def _points_right(axes: Axes, points: float) -> Any:
+    transforms = require("matplotlib.transforms", "plotting scores")
+    return transforms.ScaledTranslation(points / 72, 0, axes.get_figure().dpi_scale_trans)
+
+
+def _group_rows(runs: Sequence[ScoredRun], name: str) -> list[tuple[str, list[float], str]]:
+    """The groups: name, each run's percentage, and how many were counted; the largest rise from first to last run on top."""
+    found = [one.report.groups.get(name, {}) for one in runs]
+    rows = []
+    for group in sorted({group for groups in found for group in groups}):
+        held = [groups.get(group) for groups in found]
+        counts = [f"{float(one.count):g}" for one in held if one is not None]
+        values = [float("nan") if one is None else 100 * float(one.value) for one in held]
+        rows.append((group, values, counts[0] if len(set(counts)) == 1 else "/".join(counts)))
+
+    def rise(row: tuple[str, list[float], str]) -> float:
+        difference = row[1][-1] - row[1][0] if len(row[1]) > 1 else row[1][0]
+        return difference if difference == difference else float("-inf")
+
+    return sorted(rows, key=rise, reverse=True)
+
+
+def _finish(axes: Axes, title: str) -> None:
+    axes.set_title(title, loc="left", fontsize=10.5, color=_INK)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color=_FAINT, linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color("#AAAAAA")

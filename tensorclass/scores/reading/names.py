@@ -1,0 +1,53 @@
+"""Names for runs, from the names of their files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = ["distinct_names", "run_name"]
+
+_SUFFIX = re.compile(r"(\.jsonl?)?(\.gz)?$")
+_REFERENCE = re.compile(r"[._-]?(eval[._-]results[._-])?(strict|loose)$", re.IGNORECASE)
+_LM_EVAL = re.compile(r"^samples_(?P<task>.+)_\d{4}-\d\d-\d\dT[\d.:-]+$")
+
+
+def run_name(path: str | Path) -> str:
+    """What the name of a file says of the run.
+
+    Without suffixes, and without the level of a result file of the reference scorer. A sample log is named for its
+    task, so its folder, which lm-evaluation-harness names for the model, stands in front.
+
+    Example:
+        >>> run_name("runs/gpt4.eval_results_strict.jsonl"), run_name("runs/gpt4/eval_results_loose.jsonl")
+        ('gpt4', 'gpt4')
+        >>> run_name("llama/samples_gsm8k_2026-01-31T10-20-30.123456.jsonl")
+        'llama/gsm8k'
+    """
+    path = Path(path)
+    stem = _SUFFIX.sub("", path.name, count=1)
+    folder = path.absolute().parent.name
+    log = _LM_EVAL.match(stem)
+    if log is not None:
+        return f"{folder}/{log['task']}" if folder else log["task"]
+    return _REFERENCE.sub("", stem) or folder or stem
+
+
+def distinct_names(paths: Sequence[Path]) -> list[str]:
+    """A name for each run: the file's, with as many folders in front as it takes to tell equal ones apart.
+
+    Example:
+        >>> distinct_names([Path("/a/x.jsonl"), Path("/b/x.jsonl"), Path("/b/y.jsonl")])
+        ['a/x', 'b/x', 'y']
+    """
+    names = [run_name(path) for path in paths]
+    for depth in range(1, max((len(path.absolute().parts) for path in paths), default=0)):
+        repeated = {name for name in names if names.count(name) > 1}
+        if not repeated:
+            break
+        for place, path in enumerate(paths):
+            if names[place] in repeated:
+                own = names[place].rpartition("/")[2]
+                names[place] = "/".join([*path.absolute().parts[-1 - depth : -1], own])
+    return names

@@ -1,0 +1,200 @@
+"""What ``aggregate`` and ``compare`` answer: figures by name, and by group where a metric has groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, Generic, TypeVar
+
+from torch import Tensor
+
+from tensorclass.scores.estimate import Difference, Estimate, counted, show
+
+__all__ = ["Comparison", "Report"]
+
+_Result = TypeVar("_Result", Estimate, Difference)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Results(Mapping[str, _Result], Generic[_Result]):
+    """Results by the name of the figure: a read-only mapping."""
+
+    figures: Mapping[str, _Result]
+    """The figures by name, in the order of the record's fields."""
+    groups: Mapping[str, Mapping[str, _Result]] = field(default_factory=dict)
+    """The figures that have groups, by name, then by group: ``groups["inst_level_strict_acc"]["punctuation:no_comma"]``."""
+    family: str = ""
+    """The class of the scores."""
+    seed: int = 0
+    """The seed of the bootstrap."""
+    resamples: int | None = None
+    """The resamples asked for; None for the default number."""
+    confidence: float = 0.95
+    """The level of the intervals."""
+
+    def __getitem__(self, name: str) -> _Result:
+        try:
+            return self.figures[name]
+        except KeyError:
+            raise KeyError(f"no figure {name!r}; there are {', '.join(self.figures) or 'none'}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.figures)
+
+    def __len__(self) -> int:
+        return len(self.figures)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Report(_Results[Estimate]):
+    """The figures of one run, or of each of several stacked runs.
+
+    A mapping from the figure's name to its :class:`~tensorclass.scores.Estimate`; ``print(report)`` shows them.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass.scores import ExactMatchScoreData
+        >>> report = ExactMatchScoreData(torch.tensor([1.0, 1.0, 0.0, 1.0]), batch_size=[4]).aggregate()
+        >>> print(report)
+        ExactMatchScoreData, 95 % intervals
+        exact_match  75.00 %  [30.06, 95.44]  4 prompts, wilson
+        >>> report["exact_match"].value.item()
+        0.75
+    """
+
+    batch_size: tuple[int, ...] = ()
+    """The dimensions of the runs: empty for one run, ``(2,)`` for two stacked ones."""
+
+    def __str__(self) -> str:
+        lines = [f"{self.family}, {100 * self.confidence:g} % intervals"]
+        width = max(map(len, self.figures), default=0)
+        for run in _positions(self.batch_size):
+            if run:
+                lines.append(f"run {list(run)}")
+            for name, figure in self.figures.items():
+                one = figure[run] if run else figure
+                value, low, high = (show(float(number), one.unit) for number in (one.value, one.low, one.high))
+                lines.append(f"{name:{width}}  {value} {one.unit}  [{low}, {high}]  {counted(one)}, {one.interval}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain Python values that JSON can hold; None where a number is NaN.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.scores import ExactMatchScoreData
+            >>> plain = ExactMatchScoreData(torch.tensor([1.0, 0.0]), batch_size=[2]).aggregate().to_dict()
+            >>> plain["metrics"][0]["name"], plain["metrics"][0]["value"]
+            ('exact_match', 0.5)
+        """
+        return {
+            "family": self.family,
+            "confidence": self.confidence,
+            "seed": self.seed,
+            "metrics": [{"name": name, **_estimate_dict(figure)} for name, figure in self.figures.items()],
+            "groups": {
+                name: [{"name": group, **_estimate_dict(figure)} for group, figure in groups.items()]
+                for name, groups in self.groups.items()
+            },
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(_Results[Difference]):
+    """How far run b is ahead of run a, figure by figure, over the prompts that both hold.
+
+    A mapping from the figure's name to its :class:`~tensorclass.scores.Difference`; ``print(comparison)`` shows them.
+    """
+
+    prompts: int = 0
+    """The prompts that both hold."""
+    only_a: int = 0
+    """Prompts of the first run that the second lacks; they are left out."""
+    only_b: int = 0
+    """Prompts of the second run that the first lacks; they are left out."""
+
+    def __str__(self) -> str:
+        lines = [f"{self.family}, b - a on {self.prompts} prompts, {100 * self.confidence:g} % intervals"]
+        width = max(map(len, self.figures), default=0)
+        for name, one in self.figures.items():
+            a, b = (show(float(number), one.unit) for number in (one.a, one.b))
+            value, low, high = (show(float(number), one.unit, sign=True) for number in (one.value, one.low, one.high))
+            line = f"{name:{width}}  {a} -> {b} {one.unit}  {value} [{low}, {high}]  p = {float(one.p_value):.2g}"
+            if one.mcnemar_p is not None:
+                line += f", McNemar p = {float(one.mcnemar_p):.2g}"
+            lines.append(line)
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain Python values that JSON can hold; None where a number is NaN or doesn't apply."""
+        return {
+            "family": self.family,
+            "confidence": self.confidence,
+            "seed": self.seed,
+            "prompts": self.prompts,
+            "only_a": self.only_a,
+            "only_b": self.only_b,
+            "metrics": [{"name": name, **_difference_dict(one)} for name, one in self.figures.items()],
+            "groups": {
+                name: [{"name": group, **_difference_dict(one)} for group, one in groups.items()]
+                for name, groups in self.groups.items()
+            },
+        }
+
+
+def _estimate_dict(one: Estimate) -> dict[str, Any]:
+    return {
+        "value": _plain(one.value),
+        "low": _plain(one.low),
+        "high": _plain(one.high),
+        "interval": one.interval if isinstance(one.interval, str) else list(one.interval),
+        "count": _whole(_plain(one.count)),
+        "prompts": _plain(one.prompts),
+        "unit": one.unit,
+    }
+
+
+def _difference_dict(one: Difference) -> dict[str, Any]:
+    test = None
+    if one.only_a is not None and one.only_b is not None and one.mcnemar_p is not None:
+        test = {"only_a": _plain(one.only_a), "only_b": _plain(one.only_b), "p_value": _plain(one.mcnemar_p)}
+    return {
+        "a": _plain(one.a),
+        "b": _plain(one.b),
+        "difference": _plain(one.value),
+        "low": _plain(one.low),
+        "high": _plain(one.high),
+        "p_value": _plain(one.p_value),
+        "prompts": _plain(one.prompts),
+        "mcnemar": test,
+        "unit": one.unit,
+    }
+
+
+def _plain(value: Tensor) -> Any:
+    return _finite(value.tolist())
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def _whole(count: Any) -> Any:
+    if isinstance(count, list):
+        return [_whole(part) for part in count]
+    return int(count) if count is not None and count == int(count) else count
+
+
+def _positions(batch_size: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    if not batch_size:
+        yield ()
+        return
+    for first in range(batch_size[0]):
+        for rest in _positions(batch_size[1:]):
+            yield (first, *rest)

@@ -1,0 +1,172 @@
+"""The fields of a score record as arrays, run by run, and what its metrics make of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tensorclass import TensorClass
+from tensorclass.scores.labels import Vocabulary, common_codes
+from tensorclass.scores.metrics import Mean, Metric, Tally, declared_codes, declared_metrics
+from tensorclass.scores.ragged import ragged
+
+__all__ = ["RecordRows", "RunRows", "Tallies", "plain_value", "tallies"]
+
+
+class RecordRows:
+    """A score record whose batch dimensions are sorted into runs, prompts and repeats.
+
+    Args:
+        record: the scores.
+        dim: the batch dimensions to reduce: the last one holds the prompts, those before it repeats of them. The
+            others are runs.
+    """
+
+    def __init__(self, record: TensorClass, dim: int | Sequence[int]) -> None:
+        self.record = record
+        shape = tuple(record.batch_size)
+        if not shape:
+            raise ValueError(
+                "batch size: expected at least one dimension, which holds the prompts, got []; "
+                "score[i:i + 1] keeps it where score[i] does not"
+            )
+        asked = (dim,) if isinstance(dim, int) else tuple(dim)
+        if not asked or any(not -len(shape) <= one < len(shape) for one in asked):
+            raise ValueError(f"dim: expected batch dimensions of {list(shape)}, got {dim}")
+        reduced = [one % len(shape) for one in asked]
+        if len(set(reduced)) < len(reduced):
+            raise ValueError(f"dim: expected each batch dimension once, got {dim}")
+        kept = [one for one in range(len(shape)) if one not in reduced]
+        self._order = [*kept, reduced[-1], *reduced[:-1]]
+        self.runs = tuple(shape[one] for one in kept)
+        self.prompts = shape[reduced[-1]]
+        self._numbers: dict[str, NDArray[np.float64] | None] = {}
+        self._codes: dict[str, tuple[NDArray[np.int64], Vocabulary] | None] = {}
+
+    @cached_property
+    def fields(self) -> dict[str, dataclasses.Field[Any]]:
+        """The declared fields by name."""
+        return {one.name: one for one in dataclasses.fields(self.record)}  # type: ignore[arg-type]
+
+    def each(self) -> list[RunRows]:
+        """The runs, in the order of their (flattened) dimensions."""
+        return [RunRows(self, run) for run in range(prod(self.runs))]
+
+    def tensor(self, name: str) -> Tensor | None:
+        """A field, padded where it is nested; None where it holds no tensor."""
+        if name not in self.fields:
+            raise ValueError(f"{name}: expected a field of {type(self.record).__name__}: {', '.join(self.fields)}")
+        value = getattr(self.record, name)
+        if not isinstance(value, Tensor):
+            return None
+        value = value.detach()
+        return ragged(value) if value.is_nested else value
+
+    def numbers(self, name: str) -> NDArray[np.float64] | None:
+        """A field as float64, ``[runs, prompts, repeats..., values...]``; None where it holds no tensor."""
+        if name not in self._numbers:
+            tensor = self.tensor(name)
+            self._numbers[name] = None if tensor is None else self._checked(name, tensor)
+        return self._numbers[name]
+
+    def codes(self, name: str) -> tuple[NDArray[np.int64], Vocabulary] | None:
+        """A field of codes in one vocabulary, laid out as :meth:`numbers`; None where it holds no tensor."""
+        if name not in self._codes:
+            tensor = self.tensor(name)
+            self._codes[name] = None if tensor is None else self._named(name, tensor)
+        return self._codes[name]
+
+    def _checked(self, name: str, tensor: Tensor) -> NDArray[np.float64]:
+        if tensor.is_complex():
+            raise ValueError(f"{name}: expected bools or real numbers, got {tensor.dtype}")
+        numbers: NDArray[np.float64] = tensor.cpu().double().numpy()
+        if np.isinf(numbers).any():
+            raise ValueError(
+                f"{name}: expected finite numbers (NaN where there is none), got an infinite one at position "
+                f"{[int(axis[0]) for axis in np.nonzero(np.isinf(numbers))]}"
+            )
+        return self._laid_out(numbers)
+
+    def _named(self, name: str, tensor: Tensor) -> tuple[NDArray[np.int64], Vocabulary]:
+        if tensor.is_floating_point() or tensor.is_complex():
+            raise ValueError(f"{name}: expected integer codes, got {tensor.dtype}")
+        declared = declared_codes(self.fields[name].metadata)
+        names = None if declared is None else plain_value(getattr(self.record, declared.names))
+        try:
+            codes, vocabulary = common_codes(tensor.cpu().long().numpy(), names, tuple(self.record.batch_size))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        return self._laid_out(codes), vocabulary
+
+    def _laid_out(self, values: NDArray[Any]) -> NDArray[Any]:
+        ndim = len(self._order)
+        values = values.transpose(*self._order, *range(ndim, values.ndim))
+        return values.reshape((prod(self.runs), *values.shape[len(self.runs) :]))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RunRows:
+    """One run of a record: what a metric reads its fields through."""
+
+    whole: RecordRows
+    run: int
+
+    def numbers(self, field: str) -> NDArray[np.float64] | None:
+        """``[prompts, ...]`` as float64, or None where the record doesn't hold the field."""
+        values = self.whole.numbers(field)
+        return None if values is None else values[self.run]
+
+    def codes(self, field: str) -> tuple[NDArray[np.int64], Vocabulary] | None:
+        """``[prompts, ...]`` and the names of the codes, or None where the record doesn't hold the field."""
+        coded = self.whole.codes(field)
+        return None if coded is None else (coded[0][self.run], coded[1])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tallies:
+    """What the prompts of one run add to each figure, by its name, and to its groups, by name and group."""
+
+    figures: dict[str, Tally]
+    groups: dict[str, dict[str, Tally]]
+
+
+def tallies(rows: RunRows, metrics: Mapping[str, Metric | Sequence[Metric]] | None = None) -> Tallies:
+    """The tallies of one run by the metrics declared at the fields, or by those given in their place."""
+    fields = rows.whole.fields
+    metrics = metrics or {}
+    for name in metrics:
+        if name not in fields:
+            raise ValueError(f"metrics: expected fields of {type(rows.whole.record).__name__}, got {name!r}")
+    found = Tallies({}, {})
+    for name, field in fields.items():
+        for one in _metrics_of(rows.whole, field, metrics.get(name)):
+            for tally in one.tallies(name, rows):
+                if tally.name in found.figures:
+                    raise ValueError(f"{name}: two metrics are named {tally.name!r}; name one of them otherwise")
+                found.figures[tally.name] = tally
+            for figure, groups in one.groups(name, rows).items():
+                found.groups[figure] = dict(groups)
+    return found
+
+
+def plain_value(value: Any) -> Any:
+    """A plain field's value: the object, or nested lists of them where they differ from position to position."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _metrics_of(
+    record: RecordRows, field: dataclasses.Field[Any], given: Metric | Sequence[Metric] | None
+) -> Sequence[Metric]:
+    if given is not None:
+        return (given,) if isinstance(given, Metric) else given
+    declared = declared_metrics(field.metadata)
+    if declared is not None:
+        return declared
+    return (Mean(),) if record.tensor(field.name) is not None else ()

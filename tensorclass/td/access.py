@@ -1,0 +1,823 @@
+"""The dict interface: keys in, values out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from torch import Size, Tensor
+from typing_extensions import Self
+
+from . import shapes
+from .collection import Collection, DeviceLike, as_device
+from .keys import FlatKey, NestedKey, join_key, tree_of, unravel_key, unravel_key_to_tuple
+from .values import fit
+
+if TYPE_CHECKING:
+    from .base import TensorCollection
+    from .collection import Store, Value
+
+    IsLeaf = Callable[[type], bool]
+
+_MISSING: Any = object()
+
+
+class KeyView(KeysView[Any]):
+    """What ``keys()`` gives: iterable, sized, with membership tests and set operations; it follows the collection."""
+
+    __slots__ = ("_collection", "_options")
+
+    def __init__(
+        self,
+        collection: Access,
+        include_nested: bool,
+        leaves_only: bool,
+        is_leaf: IsLeaf | None,
+        sort: bool,
+    ) -> None:
+        self._collection = collection
+        self._options = (include_nested, leaves_only, is_leaf, sort)
+
+    def __iter__(self) -> Iterator[Any]:
+        include_nested, leaves_only, is_leaf, sort = self._options
+        if not include_nested and not leaves_only and not sort:
+            return iter(self._collection._store)
+        return iter([key for key, _ in self._collection._walk(include_nested, leaves_only, is_leaf, sort)])
+
+    def __len__(self) -> int:
+        if not self._options[0] and not self._options[1]:
+            return len(self._collection._store)
+        return sum(1 for _ in self)
+
+    def __contains__(self, key: object) -> bool:
+        if not isinstance(key, str):
+            try:
+                key = unravel_key(key)  # type: ignore[arg-type]
+            except TypeError:
+                raise TypeError(f"keys are strings, or tuples of strings for nested ones; got {key!r}") from None
+        include_nested, leaves_only, is_leaf, _ = self._options
+        if isinstance(key, str) and not leaves_only:
+            return key in self._collection._store
+        if not include_nested and not isinstance(key, str):
+            return False
+        value = self._collection._find(unravel_key_to_tuple(key))
+        return value is not _MISSING and not (leaves_only and not _is_leaf(value, is_leaf))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self)})"
+
+
+def _is_leaf(value: Value, is_leaf: IsLeaf | None) -> bool:
+    return not isinstance(value, Collection) if is_leaf is None else is_leaf(type(value))
+
+
+class Access(Collection):
+    """get, set, update, keys and everything else that a dict has; nested keys as any nesting of tuples."""
+
+    __slots__ = ()
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def _get_key(self, key: NestedKey) -> Any:
+        """``data[key]``: non-tensor data comes out as the object that it holds."""
+        try:
+            if type(key) is str:
+                value = self._store[key]
+            else:
+                value = self._find(unravel_key_to_tuple(key))
+                if value is _MISSING:
+                    raise KeyError(key)
+        except KeyError:
+            raise self._key_error(key) from None
+        return value if isinstance(value, Tensor) else value._unwrapped()
+
+    def _find(self, path: tuple[str, ...]) -> Any:
+        """The value at a nested key, or ``_MISSING``."""
+        node: Any = self
+        for name in path:
+            if not isinstance(node, Access) or not node._is_tree():
+                return _MISSING
+            node = node._store.get(name, _MISSING)
+        return node
+
+    def _unwrapped(self) -> Any:
+        """What ``data[key]`` gives when this is the value of the key: non-tensor data gives its object."""
+        return self
+
+    def _key_error(self, key: NestedKey) -> KeyError:
+        *path, last = unravel_key_to_tuple(key)
+        node: Any = self
+        for depth, name in enumerate(path):
+            below = node._store.get(name, _MISSING)
+            if not isinstance(below, Collection):
+                what = "is missing" if below is _MISSING else "is a leaf, it has no keys"
+                return KeyError(f"key {key!r} not found: {'.'.join(path[: depth + 1])} {what}; the keys are {list(node._store)}")
+            node = below
+        return KeyError(f"key {key!r} not found in this {type(node).__name__}: the keys are {list(node._store)}")
+
+    def get(self, key: NestedKey, default: Any = None) -> Any:
+        """The value at ``key``, or ``default`` when there is none.
+
+        Non-tensor data comes as it is stored (:class:`NonTensorData`); ``data[key]`` gives the object itself.
+
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": 1, "b": {"c": 2}})
+        >>> data.get(("b", "c")), data.get("x"), data.get("x", 0)
+        (tensor(2), None, 0)
+        """
+        if type(key) is str:
+            return self._store.get(key, default)
+        value = self._find(unravel_key_to_tuple(key))
+        return default if value is _MISSING else value
+
+    def get_non_tensor(self, key: NestedKey, default: Any = _MISSING) -> Any:
+        """The object held by the non-tensor data at ``key``; another value as it is."""
+        value = self._find(unravel_key_to_tuple(key))
+        if value is _MISSING:
+            if default is _MISSING:
+                raise self._key_error(key)
+            return default
+        return value if isinstance(value, Tensor) else value._unwrapped()
+
+    def get_item_shape(self, key: NestedKey) -> Size:
+        """The shape of the value at ``key``."""
+        value = self._find(unravel_key_to_tuple(key))
+        if value is _MISSING:
+            raise self._key_error(key)
+        shape: Size = value.shape
+        return shape
+
+    def entry_class(self, key: NestedKey) -> type:
+        """The class of the value at ``key``."""
+        value = self._find(unravel_key_to_tuple(key))
+        if value is _MISSING:
+            raise self._key_error(key)
+        return type(value)
+
+    def is_non_tensor(self, key: NestedKey) -> bool:
+        """Whether the value at ``key`` is non-tensor data."""
+        from .nontensor import NonTensorDataBase
+
+        return issubclass(self.entry_class(key), NonTensorDataBase)
+
+    # -- walking ------------------------------------------------------------------------------------------------------
+
+    def _walk(
+        self,
+        include_nested: bool = False,
+        leaves_only: bool = False,
+        is_leaf: IsLeaf | None = None,
+        sort: bool = False,
+        path: tuple[str, ...] = (),
+    ) -> Iterator[tuple[FlatKey, Value]]:
+        """The entries, a nested collection before what it holds; non-tensor data is neither a leaf nor nested."""
+        store = self._store
+        for key in sorted(store) if sort else store:
+            value = store[key]
+            if not leaves_only or _is_leaf(value, is_leaf):
+                yield join_key(path, key), value
+            if include_nested and isinstance(value, Access) and (is_leaf is None or not is_leaf(type(value))):
+                yield from value._walk(True, leaves_only, is_leaf, sort, (*path, key))
+
+    def keys(
+        self,
+        include_nested: bool = False,
+        leaves_only: bool = False,
+        is_leaf: IsLeaf | None = None,
+        *,
+        sort: bool = False,
+    ) -> KeyView:
+        """The keys.
+
+        Args:
+            include_nested: also those of nested collections, as tuples.
+            leaves_only: only those of tensors (or of what ``is_leaf`` says).
+            is_leaf: called with the class of a value, whether it is a leaf; nothing below a leaf is visited.
+            sort: in alphabetical order.
+
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": 1, "b": {"c": 2}})
+        >>> list(data.keys()), list(data.keys(include_nested=True, leaves_only=True))
+        (['a', 'b'], ['a', ('b', 'c')])
+        """
+        return KeyView(self, include_nested, leaves_only, is_leaf, sort)
+
+    def values(
+        self,
+        include_nested: bool = False,
+        leaves_only: bool = False,
+        is_leaf: IsLeaf | None = None,
+        *,
+        sort: bool = False,
+    ) -> Iterator[Value]:
+        """The values; see :meth:`keys` for the arguments."""
+        if not (include_nested or leaves_only or sort):
+            return iter(self._store.values())
+        return (value for _, value in self._walk(include_nested, leaves_only, is_leaf, sort))
+
+    def items(
+        self,
+        include_nested: bool = False,
+        leaves_only: bool = False,
+        is_leaf: IsLeaf | None = None,
+        *,
+        sort: bool = False,
+    ) -> Iterator[tuple[Any, Value]]:
+        """The keys with their values; see :meth:`keys` for the arguments."""
+        if not (include_nested or leaves_only or sort):
+            return iter(self._store.items())
+        return self._walk(include_nested, leaves_only, is_leaf, sort)
+
+    @property
+    def sorted_keys(self) -> list[str]:
+        """The keys in alphabetical order."""
+        return sorted(self._store)
+
+    def __contains__(self, key: object) -> bool:
+        """Whether ``key``, nested or not, is there."""
+        if type(key) is str:
+            return key in self._store
+        return KeyView(self, True, False, None, False).__contains__(key)
+
+    def is_empty(self) -> bool:
+        """Whether there is no leaf: neither a tensor nor non-tensor data, at any depth.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": {"b": {}}}).is_empty()
+        True
+        """
+        return all(isinstance(value, Access) and value.is_empty() for value in self._store.values())
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def _fit(self, key: str, value: Any, non_blocking: bool = False) -> Value:
+        """What is stored when ``value`` is written to ``key``. A record checks its field here."""
+        return fit(self, key, value, non_blocking)
+
+    def _set(self, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
+        """Writes one key of this level."""
+        if inplace and key in self._store:
+            self._set_(key, value, non_blocking)
+            return
+        if self._lock is not None:
+            self._check_unlocked()
+        self._store[key] = self._fit(key, value, non_blocking)
+
+    def _set_(self, key: str, value: Any, non_blocking: bool = False) -> None:
+        """Writes into the value of a key of this level."""
+        try:
+            destination = self._store[key]
+        except KeyError:
+            raise self._key_error(key) from None
+        value = self._fit(key, value, non_blocking)
+        if isinstance(destination, Tensor):
+            if not isinstance(value, Tensor):
+                raise TypeError(f"{key}: cannot write a {type(value).__name__} into a tensor in place")
+            destination.copy_(value, non_blocking=non_blocking)
+        else:
+            destination._copy(value, non_blocking)
+
+    def _copy(self, source: Any, non_blocking: bool = False) -> None:
+        """Writes the values of a collection into those of this one. Keys that the source lacks stay as they are."""
+        if not isinstance(source, Collection):
+            raise TypeError(f"expected a collection to copy from, got a {type(source).__name__}")
+        for key, value in source._store.items():
+            self._set_(key, value, non_blocking)
+
+    def _parent_of(self, path: Sequence[str], create: bool = False) -> Access:
+        """The collection that holds the last name of a nested key."""
+        node: Access = self
+        for depth, name in enumerate(path):
+            below = node._store.get(name)
+            if below is None:
+                if not create:
+                    raise self._key_error(tuple(path[: depth + 1]))
+                node._set(name, {})
+                below = node._store[name]
+            if not isinstance(below, Access) or not below._is_tree():
+                raise KeyError(f"{'.'.join(path[: depth + 1])} is a leaf: it cannot hold other keys")
+            node = below
+        return node
+
+    def set(self, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking: bool = False, **kwargs: Any) -> Self:
+        """Writes a value.
+
+        Args:
+            key: where; the collections on the way are made when they are missing.
+            item: a tensor, a collection, a mapping (becomes a nested collection), a number, array or list of numbers
+                (becomes a tensor), anything else (becomes non-tensor data).
+            inplace: write into the value that is there, if there is one.
+            non_blocking: do not wait for the transfer to the collection's device.
+        """
+        if kwargs:
+            raise TypeError(f"set: unknown arguments {sorted(kwargs)}")
+        if type(key) is str:
+            self._set(key, item, inplace, non_blocking)
+        else:
+            *path, last = unravel_key_to_tuple(key)
+            self._parent_of(path, create=True)._set(last, item, inplace, non_blocking)
+        return self
+
+    def set_(self, key: NestedKey, item: Any, *, non_blocking: bool = False) -> Self:
+        """Writes into the value at ``key``, which must be there; works on locked collections."""
+        *path, last = unravel_key_to_tuple(key)
+        self._parent_of(path)._set_(last, item, non_blocking)
+        return self
+
+    def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
+        """Writes into rows of the value at ``key``: ``data[key][index] = value``."""
+        destination = self._find(unravel_key_to_tuple(key))
+        if destination is _MISSING:
+            raise self._key_error(key)
+        destination[index] = value
+        return self
+
+    def set_non_tensor(self, key: NestedKey, value: Any) -> Self:
+        """Writes ``value`` as non-tensor data, whatever it is."""
+        from .nontensor import NonTensorData
+
+        *path, last = unravel_key_to_tuple(key)
+        parent = self._parent_of(path, create=True)
+        parent._set(last, NonTensorData(value, batch_size=parent._batch_size, device=parent._device))
+        return self
+
+    def fill_(self, key: NestedKey, value: float | bool) -> Self:
+        """Fills the value at ``key`` (all values of it when it is a collection) in place."""
+        destination = self._find(unravel_key_to_tuple(key))
+        if destination is _MISSING:
+            raise self._key_error(key)
+        for leaf in destination._leaves() if isinstance(destination, Collection) else (destination,):
+            leaf.fill_(value)
+        return self
+
+    def setdefault(self, key: NestedKey, default: Any, inplace: bool = False) -> Any:
+        """The value at ``key``, after writing ``default`` there when there is none."""
+        if key not in self:
+            self.set(key, default, inplace=inplace)
+        return self.get(key)
+
+    def create_nested(self, key: NestedKey) -> Self:
+        """Writes an empty nested collection at ``key``."""
+        *path, last = unravel_key_to_tuple(key)
+        self._parent_of(path, create=True)._set(last, {})
+        return self
+
+    def update(
+        self,
+        input_dict_or_td: Mapping[Any, Any] | Collection | None = None,
+        clone: bool = False,
+        inplace: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Sequence[NestedKey] | None = None,
+        is_leaf: IsLeaf | None = None,
+        update_batch_size: bool = False,
+        ignore_lock: bool = False,
+        **kwargs: Any,
+    ) -> Self:
+        """Writes the values of a mapping or a collection; nested ones are merged.
+
+        Args:
+            input_dict_or_td: the source; more entries can come as keywords.
+            clone: write copies of the values.
+            inplace: write into values that are there.
+            non_blocking: do not wait for transfers between devices.
+            keys_to_update: only these keys of the source.
+            is_leaf: called with the class of a value: ``True`` replaces it whole where it would be merged.
+            update_batch_size: take the batch size of the source, which must be a collection.
+            ignore_lock: write to a locked collection.
+
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": 1, "b": {"c": 2}})
+        >>> sorted(data.update({"b": {"d": 3}}).keys(True, True), key=str)
+        [('b', 'c'), ('b', 'd'), 'a']
+        """
+        if self._lock is not None and not inplace and not ignore_lock:
+            self._check_unlocked()
+        if update_batch_size:
+            if not isinstance(input_dict_or_td, Collection):
+                raise TypeError("update: update_batch_size needs a collection as the source, a mapping has no batch size")
+            self._store_cleared_for(input_dict_or_td)
+        lock, self._lock = self._lock, None if ignore_lock else self._lock
+        try:
+            wanted = None if keys_to_update is None else tree_of(keys_to_update)
+            self._merge(input_dict_or_td, wanted, clone, inplace, non_blocking, is_leaf)
+            if kwargs:
+                self._merge(kwargs, wanted, clone, inplace, non_blocking, is_leaf)
+        finally:
+            self._lock = lock
+        return self
+
+    def _store_cleared_for(self, source: Collection) -> None:
+        """Drops what the source replaces, so that the batch size can become the source's."""
+        kept = {key: value for key, value in self._store.items() if key not in source._store}
+        for key, value in kept.items():
+            if value.shape[: source.ndim] != source._batch_size:
+                raise RuntimeError(
+                    f"update: the batch size {list(source._batch_size)} does not fit {key!r}, which is not updated and "
+                    f"has shape {list(value.shape)}"
+                )
+        for key in [key for key in self._store if key in source._store]:
+            del self._store[key]
+        self._batch_size = source._batch_size
+        self._names = source._names
+
+    def _merge(
+        self,
+        source: Mapping[Any, Any] | Collection | None,
+        wanted: dict[str, Any] | None,
+        clone: bool,
+        inplace: bool,
+        non_blocking: bool,
+        is_leaf: IsLeaf | None,
+    ) -> None:
+        if source is None:
+            return
+        store = self._store
+        for key, value in (source._store if isinstance(source, Collection) else source).items():
+            if type(key) is not str:
+                *path, key = unravel_key_to_tuple(key)
+                if path:
+                    if wanted is None or (path[0] in wanted):
+                        node = self._parent_of(path, create=True)
+                        node._merge({key: value}, None, clone, inplace, non_blocking, is_leaf)
+                    continue
+            below = None
+            if wanted is not None:
+                if key not in wanted:
+                    continue
+                below = wanted[key]
+            if isinstance(value, (Collection, Mapping)):
+                current = store.get(key)
+                nested = current._store if isinstance(current, Collection) else None
+                if nested is not None and current._merges(value) and not (is_leaf is not None and is_leaf(type(value))):
+                    current._merge(value, below, clone, inplace, non_blocking, is_leaf)
+                    continue
+                if below is not None:
+                    part = self._fit(key, {})
+                    part._merge(value, below, clone, False, non_blocking, is_leaf)  # type: ignore[union-attr]
+                    value = part
+            if clone and hasattr(value, "clone"):
+                value = value.clone()
+            self._set(key, value, inplace, non_blocking)
+
+    def _merges(self, source: object) -> bool:
+        """Whether ``update`` merges a nested source into this value; non-tensor data is replaced whole."""
+        from .nontensor import NonTensorDataBase
+
+        return not isinstance(source, NonTensorDataBase)
+
+    def update_(
+        self,
+        input_dict_or_td: Mapping[Any, Any] | Collection | None = None,
+        clone: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Sequence[NestedKey] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Writes into the values that are there, in place; a key that is missing here is a ``KeyError``."""
+        wanted = None if keys_to_update is None else tree_of(keys_to_update)
+        for source in (input_dict_or_td, kwargs):
+            if source:
+                self._require(source, wanted)
+                self._merge(source, wanted, clone, True, non_blocking, None)
+        return self
+
+    def _require(self, source: Mapping[Any, Any] | Collection, wanted: dict[str, Any] | None) -> None:
+        for key, value in (source._store if isinstance(source, Collection) else source).items():
+            path = unravel_key_to_tuple(key)
+            if wanted is not None and path[0] not in wanted:
+                continue
+            current = self._find(path)
+            if current is _MISSING:
+                raise self._key_error(key)
+            if isinstance(value, (Collection, Mapping)) and isinstance(current, Access):
+                current._require(value, wanted[path[0]] if wanted is not None else None)
+
+    def update_at_(
+        self,
+        input_dict_or_td: Mapping[Any, Any] | Collection,
+        idx: Any,
+        clone: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Sequence[NestedKey] | None = None,
+    ) -> Self:
+        """Writes into rows of the values that are there: ``data[idx] = source`` for keys that exist."""
+        wanted = None if keys_to_update is None else tree_of(keys_to_update)
+        self._require(input_dict_or_td, wanted)
+        source: Any = input_dict_or_td
+        if wanted is not None:
+            source = {key: value for key, value in source.items() if unravel_key_to_tuple(key)[0] in wanted}
+        self[idx] = source  # type: ignore[index]
+        return self
+
+    def copy_(self, tensordict: Collection, non_blocking: bool = False) -> Self:
+        """Writes the values of ``tensordict``, which must have all the keys of this one, into the values here."""
+        missing = [key for key in self._store if key not in tensordict._store]
+        if missing:
+            raise KeyError(f"copy_: the source lacks the keys {missing}; its keys are {list(tensordict._store)}")
+        return self.update_(tensordict, non_blocking=non_blocking)
+
+    # -- removing -----------------------------------------------------------------------------------------------------
+
+    def del_(self, key: NestedKey) -> Self:
+        """Removes a key."""
+        self.pop(key)
+        return self
+
+    def __delitem__(self, key: NestedKey) -> None:
+        self.pop(key)
+
+    def pop(self, key: NestedKey, default: Any = _MISSING) -> Any:
+        """Removes a key and gives its value; the default (if one is given) when there is no such key."""
+        self._check_unlocked()
+        *path, last = unravel_key_to_tuple(key)
+        parent = self._find(tuple(path))
+        if isinstance(parent, Access) and last in parent._store:
+            parent._check_unlocked()
+            return parent._store.pop(last)
+        if default is _MISSING:
+            raise self._key_error(key)
+        return default
+
+    def popitem(self) -> tuple[str, Value]:
+        """Removes the key that was written last and gives it with its value."""
+        self._check_unlocked()
+        if not self._store:
+            raise KeyError("popitem: the collection has no keys")
+        key = next(reversed(list(self._store)))
+        return key, self._store.pop(key)
+
+    def clear(self) -> Self:
+        """Removes all keys."""
+        self._check_unlocked()
+        self._store.clear()
+        return self
+
+    def rename_key_(self, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> Self:
+        """Renames a key; with ``safe``, a ``KeyError`` when the new one is there already."""
+        self._check_unlocked()
+        old, new = unravel_key_to_tuple(old_key), unravel_key_to_tuple(new_key)
+        value = self._find(old)
+        if value is _MISSING:
+            raise self._key_error(old_key)
+        if old == new:
+            return self
+        if safe and new in KeyView(self, True, False, None, False):
+            raise KeyError(f"rename_key_: {new_key!r} is there already; safe=False replaces it")
+        if new[: len(old)] == old:
+            raise KeyError(f"rename_key_: {new_key!r} lies below {old_key!r}")
+        self.set(new, value)
+        self.pop(old)
+        return self
+
+    def rename_keys(self, mapping: Mapping[NestedKey, NestedKey], *, strict: bool = True) -> Self:
+        """A collection on the same values with other keys, ``{old: new}``; several can swap names at once."""
+        result = self.copy()
+        values: list[tuple[NestedKey, Any]] = []
+        for old, new in mapping.items():
+            value = result._find(unravel_key_to_tuple(old))
+            if value is not _MISSING:
+                values.append((new, value))
+            elif strict:
+                raise self._key_error(old)
+        for old in mapping:
+            if old in result:
+                result.pop(old)
+        for new, value in values:
+            result.set(new, value)
+        return result
+
+    # -- choosing -----------------------------------------------------------------------------------------------------
+
+    def copy(self) -> Self:
+        """New collections on the same tensors."""
+        return self._shallow()
+
+    __copy__ = copy
+
+    def empty(
+        self,
+        recurse: bool = False,
+        *,
+        batch_size: Sequence[int] | None = None,
+        device: DeviceLike | None = _MISSING,
+        names: Sequence[str | None] | None = _MISSING,
+    ) -> Self:
+        """A collection like this one without its leaves; with ``recurse``, nested collections stay, empty too."""
+        size = self._batch_size if batch_size is None else shapes.as_size(batch_size)
+        if names is _MISSING:
+            new_names = self._names if size == self._batch_size else None
+        else:
+            new_names = shapes.as_names(names, len(size))
+        nested: Store = {}
+        if recurse:
+            nested = {
+                key: value.empty(recurse=True, batch_size=batch_size, device=device)
+                for key, value in self._store.items()
+                if isinstance(value, Access) and value._is_tree()
+            }
+        result = self._like(nested, size, new_names)
+        if device is not _MISSING:
+            result._device = as_device(device)
+        return result
+
+    def _is_tree(self) -> bool:
+        """Whether this is a nested collection, not a leaf that is one by its class (non-tensor data)."""
+        return True
+
+    def select(self, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Self:
+        """Only some keys.
+
+        Args:
+            keys: the keys, nested or not.
+            inplace: remove the others from this collection and return it.
+            strict: a key that is missing is a ``KeyError``; otherwise it is left out.
+            as_tensordict: give a record's values as a TensorDict.
+
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict({"a": 1, "b": {"c": 2, "d": 3}}).select(("b", "c")).keys(True, True))
+        [('b', 'c')]
+        """
+        store = self._selected(tree_of(keys), strict)
+        if not inplace:
+            return (self._as_tensordict(store) if as_tensordict else self._same(store))  # type: ignore[return-value]
+        self._check_unlocked()
+        self._replace_store(store)
+        return self
+
+    def _as_tensordict(self, store: Store) -> TensorCollection:
+        from .tensordict import TensorDict
+
+        return TensorDict._of(self, store)
+
+    def _selected(self, tree: dict[str, Any], strict: bool) -> Store:
+        store: Store = {}
+        for key, below in tree.items():
+            value = self._store.get(key)
+            if value is None or (below is not None and not isinstance(value, Access)):
+                if strict:
+                    raise self._key_error(key if value is None else (key, next(iter(below))))
+                continue
+            if below is None or not isinstance(value, Access):
+                store[key] = value
+            else:
+                part = value._selected(below, strict)
+                if part or strict:
+                    store[key] = value._same(part)  # type: ignore[assignment]
+        return store
+
+    def exclude(self, *keys: NestedKey, inplace: bool = False) -> Self:
+        """All keys but some; those that are missing do not matter.
+
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict({"a": 1, "b": {"c": 2, "d": 3}}).exclude("a", ("b", "c")).keys(True, True))
+        [('b', 'd')]
+        """
+        store = self._excluded(tree_of(keys))
+        if not inplace:
+            return self._same(store)
+        self._check_unlocked()
+        self._replace_store(store)
+        return self
+
+    def _excluded(self, tree: dict[str, Any]) -> Store:
+        store: Store = {}
+        for key, value in self._store.items():
+            below = tree.get(key, _MISSING)
+            if below is _MISSING or (below is not None and not isinstance(value, Access)):
+                store[key] = value
+            elif below is not None and isinstance(value, Access):
+                store[key] = value._same(value._excluded(below))  # type: ignore[assignment]
+        return store
+
+    def _replace_store(self, store: Store) -> None:
+        own = self._store
+        for key in [key for key in own if key not in store]:
+            del own[key]
+        for key, value in store.items():
+            current = own[key]
+            if value is current:
+                continue
+            if isinstance(current, Access) and isinstance(value, Access):
+                current._replace_store(value._store)
+            else:
+                own[key] = value
+
+    def split_keys(
+        self,
+        *key_sets: Sequence[NestedKey],
+        inplace: bool = False,
+        default: Any = _MISSING,
+        strict: bool = True,
+        reproduce_struct: bool = False,
+    ) -> tuple[Self, ...]:
+        """One collection for each set of keys, and one more with what remains.
+
+        Args:
+            key_sets: sets of keys, with no key in two of them.
+            inplace: take the keys out of this collection, which comes last in the result.
+            default: what a missing key gets; a missing key is a ``KeyError`` without it.
+            strict: with ``False``, missing keys are left out.
+            reproduce_struct: keep emptied nested collections in the last one.
+        """
+        last = self if inplace else self.copy()
+        if inplace:
+            self._check_unlocked()
+        seen: set[FlatKey] = set()
+        parts: list[Self] = []
+        for key_set in key_sets:
+            part = self._untyped({})
+            for raw in key_set:
+                key = unravel_key(raw)
+                if key in seen:
+                    raise KeyError(f"split_keys: {key!r} is asked for twice")
+                seen.add(key)
+                value = last._find(unravel_key_to_tuple(key))
+                if value is _MISSING:
+                    if default is not _MISSING:
+                        value = default
+                    elif strict:
+                        raise self._key_error(key)
+                    else:
+                        continue
+                part.set(key, value)
+            parts.append(self._same(part._store))
+        for key in seen:
+            if key in last:
+                last.pop(key)
+        if not reproduce_struct:
+            for key in seen:
+                path = unravel_key_to_tuple(key)[:-1]
+                while path and isinstance(node := last._find(path), Access) and not node._store:
+                    last.pop(path)
+                    path = path[:-1]
+        return (*parts, last)
+
+    def replace(self, *args: Any, **kwargs: Any) -> Self:
+        """A collection that shares the values, but for those given: ``data.replace({"a": 1})`` or ``replace(a=1)``."""
+        if len(args) > 1:
+            raise TypeError(f"replace: expected one mapping or collection and keywords, got {len(args)} positional arguments")
+        return self.copy().update(args[0] if args else None, **kwargs)
+
+    # -- flat and nested ----------------------------------------------------------------------------------------------
+
+    def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: IsLeaf | None = None) -> Self:
+        """The leaves under keys joined by ``separator``, on one level.
+
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict({"a": 1, "b": {"c": 2}}).flatten_keys().keys())
+        ['a', 'b.c']
+        """
+        store: Store = {}
+        for key, value in self._flat_items(is_leaf, ()):
+            name = separator.join(key)
+            if name in store:
+                raise KeyError(f"flatten_keys: two keys become {name!r}; choose another separator than {separator!r}")
+            store[name] = value
+        if not inplace:
+            return self._untyped(store)  # type: ignore[return-value]
+        self._check_unlocked()
+        self._store.clear()
+        self._store.update(store)
+        return self
+
+    def _flat_items(self, is_leaf: IsLeaf | None, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Value]]:
+        for key, value in self._store.items():
+            if isinstance(value, Access) and value._is_tree() and not (is_leaf is not None and is_leaf(type(value))):
+                yield from value._flat_items(is_leaf, (*path, key))
+            else:
+                yield (*path, key), value
+
+    def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Self:
+        """The inverse of :meth:`flatten_keys`: a key that holds ``separator`` becomes a nested one.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a.b": 1, "a.c": 2}).unflatten_keys()["a", "c"]
+        tensor(2)
+        """
+        target = self if inplace else self._untyped(dict(self._store))
+        if inplace:
+            self._check_unlocked()
+        for key in [key for key in target._store if separator in key]:
+            path = tuple(key.split(separator))
+            *above, _ = path
+            for depth in range(1, len(above) + 1):
+                node = target._find(tuple(above[:depth]))
+                if node is not _MISSING and not isinstance(node, Collection):
+                    raise KeyError(f"unflatten_keys: {key!r} would lie below the leaf {'.'.join(above[:depth])!r}")
+            value = target._store.pop(key)
+            target.set(path, value)
+        return target  # type: ignore[return-value]
+
+    @classmethod
+    def fromkeys(cls, keys: Iterable[NestedKey], value: Any = 0) -> Self:
+        """A collection without batch dimensions that has ``value`` under each key.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.fromkeys(["a", ("b", "c")], 1)["b", "c"]
+        tensor(1)
+        """
+        return cls({unravel_key(key): value for key in keys})  # type: ignore[call-arg]

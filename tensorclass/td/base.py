@@ -1,0 +1,153 @@
+"""The base of all collections: the families of operations put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from typing_extensions import Self
+
+from .access import Access
+from .collection import Collection
+from .combining import Combining
+from .creation import Creation
+from .devices import Devices
+from .indexing import Indexing
+from .locking import Locking
+from .mapping import Applying
+from .pointwise import Pointwise
+from .printing import Printing
+from .reductions import Reductions
+from .shaping import Shaping
+from .state import State
+from .torch_functions import dispatch
+
+
+class TensorCollection(
+    Indexing, Shaping, Access, Pointwise, Reductions, Combining, Creation, Devices, Applying, Locking, State, Printing
+):
+    """A store of values under string keys that behaves like one tensor of the shape of its batch size.
+
+    The base of :class:`TensorDict` (any keys) and of records (declared keys). It is not made directly.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        return dispatch(func, args, kwargs or {})
+
+    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
+        """A :class:`TensorDict` with copies of the values, nested records becoming TensorDicts too.
+
+        Args:
+            retain_none: also write ``None`` for the fields of records that are ``None``; by default they are left out.
+        """
+        from .tensordict import TensorDict
+
+        store: dict[str, Any] = {
+            key: value.to_tensordict(retain_none=retain_none)
+            if isinstance(value, TensorCollection) and value._is_tree()
+            else value.clone()
+            for key, value in self._items_for_export(bool(retain_none))
+        }
+        return TensorDict._of(self, store)
+
+    def _items_for_export(self, retain_none: bool) -> Any:
+        """The items of the store; a record adds those of its fields that are ``None`` where that is asked for."""
+        return self._store.items()
+
+    def to_dict(self, *, retain_none: bool = True, convert_tensors: bool | str = False) -> dict[str, Any]:
+        """A plain dict, nested collections becoming dicts, non-tensor data its objects.
+
+        Args:
+            retain_none: keep entries that are ``None``.
+            convert_tensors: ``True`` makes tensors (nested lists of) numbers, ``"numpy"`` arrays.
+        """
+        result: dict[str, Any] = {}
+        for key, value in self._items_for_export(retain_none):
+            if isinstance(value, Collection):
+                entry = value.to_dict(retain_none=retain_none, convert_tensors=convert_tensors)  # type: ignore[attr-defined]
+            elif convert_tensors == "numpy":
+                entry = value.detach().cpu().numpy()
+            else:
+                entry = value.tolist() if convert_tensors else value
+            if entry is not None or retain_none:
+                result[key] = entry
+        return result
+
+    def numpy(self) -> dict[str, Any]:
+        """A plain dict of numpy arrays, which share memory with tensors on the CPU."""
+        return {
+            key: value.numpy() if isinstance(value, Collection) else value.detach().cpu().numpy()  # type: ignore[attr-defined]
+            for key, value in self._store.items()
+        }
+
+    def tolist(self) -> Any:
+        """One dict a row, in lists as deep as the batch has dimensions."""
+        if not self._batch_size:
+            return self.to_dict()
+        return [row.tolist() for row in self.unbind(0)]
+
+    @classmethod
+    def from_dict(
+        cls,
+        input_dict: Mapping[Any, Any],
+        *,
+        batch_size: Any = None,
+        device: Any = None,
+        names: Any = None,
+        auto_batch_size: bool | None = None,
+        batch_dims: int | None = None,
+    ) -> Self:
+        """A collection from a (nested) mapping.
+
+        Args:
+            input_dict: the values.
+            batch_size: of the result. Without it the leading dimensions that all values share are taken (at every
+                level), unless ``auto_batch_size`` is ``False``.
+            device: of the result.
+            names: of the batch dimensions.
+            auto_batch_size: whether to find the batch size out.
+            batch_dims: how many dimensions it has at most, when it is found out.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_dict({"a": torch.zeros(3, 4), "b": torch.zeros(3)}).batch_size
+        torch.Size([3])
+        """
+        auto = (batch_size is None) if auto_batch_size is None else auto_batch_size
+        if auto and batch_size is not None:
+            raise ValueError("from_dict: give batch_size or auto_batch_size=True, not both")
+        result = cls._from_mapping(input_dict, batch_size, device, names)
+        if auto:
+            result.auto_batch_size_(batch_dims)
+        return result
+
+    @classmethod
+    def _from_mapping(cls, source: Mapping[Any, Any], batch_size: Any, device: Any, names: Any) -> Self:
+        return cls(source, batch_size=batch_size, device=device, names=names)  # type: ignore[call-arg]
+
+    def auto_batch_size_(self, batch_dims: int | None = None, keep_compliant_size: bool = False) -> Self:
+        """Sets the batch size to the leading dimensions that all values share, at every level.
+
+        Args:
+            batch_dims: how many dimensions at most.
+            keep_compliant_size: leave nested collections whose batch size fits already as they are.
+        """
+        from .nontensor import NonTensorDataBase
+
+        for value in self._store.values():
+            if isinstance(value, TensorCollection) and value._is_tree() and not keep_compliant_size:
+                value.auto_batch_size_(batch_dims)
+        sizes = [value.shape for value in self._store.values() if not isinstance(value, NonTensorDataBase)]
+        sizes += [v.shape for v in self._store.values() if isinstance(v, NonTensorDataBase) and "codes" in v._store]
+        common: list[int] = []
+        for entries in zip(*sizes, strict=False):
+            if len(set(entries)) != 1 or (batch_dims is not None and len(common) == batch_dims):
+                break
+            common.append(entries[0])
+        self._set_batch_size(common)
+        return self

@@ -1,0 +1,231 @@
+"""Several collections made one: stack, cat and where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Size, Tensor
+from typing_extensions import Self
+
+from . import shapes
+from .collection import Collection
+
+if TYPE_CHECKING:
+    from .base import TensorCollection
+    from .collection import Store
+
+T = TypeVar("T", bound="TensorCollection")
+
+
+def stack(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
+    """Collections of one batch size and one set of keys, stacked along a new batch dimension.
+
+    Equal non-tensor data stays one; different ones make a :class:`NonTensorStack`.
+
+    Args:
+        input: the collections, at least one.
+        dim: where the new dimension comes, ``-1`` being behind all batch dimensions.
+        out: a collection to write the result into.
+
+    Raises:
+        RuntimeError: batch sizes, keys, or shapes behind the batch dimensions differ.
+
+    >>> from tensorclass import TensorDict
+    >>> rows = [TensorDict({"a": torch.zeros(3)}) for _ in range(4)]
+    >>> stack(rows)["a"].shape
+    torch.Size([4, 3])
+    """
+    items = input if type(input) is list else list(input)
+    if not items:
+        raise RuntimeError("stack: expected at least one collection, got an empty sequence")
+    first = items[0]
+    if out is not None:
+        out.copy_(stack(items, dim))
+        return out
+    return first._stack(items, shapes.unsqueezed_dim(len(first._batch_size), dim))
+
+
+def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
+    """Collections of one set of keys joined along an existing batch dimension.
+
+    Args:
+        input: the collections, at least one.
+        dim: the batch dimension to join along; the others must agree.
+        out: a collection to write the result into.
+
+    Raises:
+        RuntimeError: batch sizes (but for ``dim``), keys, or shapes behind the batch dimensions differ.
+
+    >>> from tensorclass import TensorDict
+    >>> cat([TensorDict({"a": torch.zeros(3)}, [3]), TensorDict({"a": torch.zeros(2)}, [2])]).batch_size
+    torch.Size([5])
+    """
+    items = input if type(input) is list else list(input)
+    if not items:
+        raise RuntimeError("cat: expected at least one collection, got an empty sequence")
+    first = items[0]
+    if out is not None:
+        out.copy_(cat(items, dim))
+        return out
+    try:
+        wrapped = shapes.wrap_dim(dim, len(first._batch_size))
+    except IndexError as error:
+        raise RuntimeError(f"cat: {error}; the batch size is {list(first._batch_size)}") from None
+    return first._cat(items, wrapped)
+
+
+def where(
+    condition: Tensor,
+    input: T,
+    other: T | Tensor | float,
+    *,
+    out: T | None = None,
+    pad: float | None = None,
+) -> T:
+    """The items of ``input`` where ``condition`` is true, of ``other`` elsewhere.
+
+    Args:
+        condition: a boolean tensor over the batch.
+        input: a collection.
+        other: a collection, or one number or tensor for all values.
+        out: a collection to write the result into.
+        pad: what stands for a key that only one of the two has; without it such a key is a ``KeyError``.
+    """
+    result = input._where(condition, other, pad)
+    if out is not None:
+        out.update(result)
+        return out
+    return result
+
+
+class Combining(Collection):
+    """The methods behind :func:`stack`, :func:`cat` and :func:`where`, which a store or non-tensor data can answer itself."""
+
+    __slots__ = ()
+
+    def _stack(self, items: list[Any], dim: int) -> Self:
+        batch_size = self._batch_size
+        count = len(self._store)
+        stores: list[Store] = []
+        for item in items:
+            if not isinstance(item, Combining) or item._batch_size != batch_size or len(item._store) != count:
+                self._cannot_combine("stack", items, None)
+            stores.append(item._store)
+        try:
+            store = {key: torch.stack([s[key] for s in stores], dim) for key in self._store}  # type: ignore[misc]
+        except (KeyError, RuntimeError, TypeError) as error:
+            self._cannot_combine("stack", items, None, error)
+        return self._like(
+            store,  # type: ignore[arg-type]
+            Size((*batch_size[:dim], len(items), *batch_size[dim:])),
+            self._names and shapes.names_inserted(self._names, dim),
+        )
+
+    def _cat(self, items: list[Any], dim: int) -> Self:
+        batch_size = self._batch_size
+        before, after = batch_size[:dim], batch_size[dim + 1 :]
+        count = len(self._store)
+        stores: list[Store] = []
+        total = 0
+        for item in items:
+            if not isinstance(item, Combining) or len(item._store) != count:
+                self._cannot_combine("cat", items, dim)
+            size = item._batch_size
+            if size[:dim] != before or size[dim + 1 :] != after:
+                self._cannot_combine("cat", items, dim)
+            total += size[dim]
+            stores.append(item._store)
+        try:
+            store = {key: torch.cat([s[key] for s in stores], dim) for key in self._store}  # type: ignore[misc]
+        except (KeyError, RuntimeError, TypeError, IndexError) as error:
+            self._cannot_combine("cat", items, dim, error)
+        return self._like(store, Size((*before, total, *after)), self._names)  # type: ignore[arg-type]
+
+    def _cannot_combine(self, what: str, items: list[Any], dim: int | None, error: Exception | None = None) -> None:
+        """Raises what is wrong with the collections: found only now, so that those that fit pay nothing for it."""
+        for position, item in enumerate(items):
+            if not isinstance(item, Collection):
+                raise TypeError(f"{what}: expected collections only, item {position} is a {type(item).__name__}")
+            if item._store.keys() != self._store.keys():
+                missing, more = sorted(self._store.keys() - item._store.keys()), sorted(item._store.keys() - self._store.keys())
+                raise RuntimeError(
+                    f"{what}: all collections need the same keys; item {position}"
+                    + (f" lacks {missing}" if missing else "")
+                    + (" and" if missing and more else "")
+                    + (f" has {more} beyond those of item 0" if more else "")
+                )
+            sizes = [list(self._batch_size), list(item._batch_size)]
+            if dim is not None:
+                sizes = [size[:dim] + size[dim + 1 :] for size in sizes]
+            if sizes[0] != sizes[1]:
+                raise RuntimeError(
+                    f"{what}: all collections need the same batch size"
+                    + (f" but for dimension {dim}" if dim is not None else "")
+                    + f"; item 0 has {list(self._batch_size)}, item {position} has {list(item._batch_size)}"
+                )
+        for key in self._store:
+            try:
+                getattr(torch, what)([item._store[key] for item in items], dim or 0)
+            except (RuntimeError, TypeError, IndexError) as reason:
+                raise RuntimeError(f"{what}: {key}: {reason}") from None
+        raise error if error is not None else RuntimeError(f"{what}: the collections do not fit together")
+
+    @classmethod
+    def stack(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
+        """:func:`tensorclass.stack`."""
+        return stack(input, dim, out=out)
+
+    @classmethod
+    def cat(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
+        """:func:`tensorclass.cat`."""
+        return cat(input, dim, out=out)
+
+    def where(
+        self,
+        condition: Tensor,
+        other: Any,
+        *,
+        out: Self | None = None,
+        pad: float | None = None,
+    ) -> Self:
+        """The items of this collection where ``condition`` is true, of ``other`` elsewhere. See :func:`where`."""
+        return where(condition, self, other, out=out, pad=pad)  # type: ignore[type-var]
+
+    def _where(self, condition: Tensor, other: Any, pad: float | None) -> Self:
+        ndim = condition.ndim
+        if not isinstance(other, Collection):
+            if isinstance(other, Tensor) and other.ndim:
+                return self._same(
+                    {
+                        key: torch.where(_right(condition, value.ndim), value, _right(other, value.ndim))
+                        for key, value in self._store.items()
+                    }
+                )
+            return self._same(
+                {
+                    key: torch.where(condition.reshape(condition.shape + (1,) * (value.ndim - ndim)), value, other)
+                    for key, value in self._store.items()
+                }
+            )
+        theirs = other._store
+        store: Store = {}
+        for key, value in self._store.items():
+            if key in theirs:
+                store[key] = torch.where(_right(condition, value.ndim), value, theirs[key])  # type: ignore[arg-type]
+            elif pad is None:
+                raise KeyError(f"where: {key!r} is missing in the other collection; give pad= a value to stand for it")
+            else:
+                store[key] = torch.where(_right(condition, value.ndim), value, pad)  # type: ignore[arg-type]
+        for key, value in theirs.items():
+            if key not in self._store:
+                if pad is None:
+                    raise KeyError(f"where: {key!r} is missing in the first collection; give pad= a value to stand for it")
+                store[key] = torch.where(_right(~condition, value.ndim), value, pad)  # type: ignore[arg-type]
+        return self._same(store)
+
+
+def _right(tensor: Tensor, ndim: int) -> Tensor:
+    """The tensor with dimensions of size 1 behind, so that it meets a value along the batch dimensions."""
+    return tensor.reshape(tensor.shape + (1,) * (ndim - tensor.ndim)) if tensor.ndim < ndim else tensor

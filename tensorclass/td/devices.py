@@ -1,0 +1,359 @@
+"""Devices, dtypes, copies and gradients: operations that keep every shape."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from .collection import Collection, as_device
+
+if TYPE_CHECKING:
+    from .collection import Store
+
+CastFilter: TypeAlias = "Callable[[str, Tensor], builtins.bool]"
+
+
+class Devices(Collection):
+    """``to`` and its kin, ``clone``, ``detach``, ``requires_grad_``, ``data``, ``grad``."""
+
+    __slots__ = ()
+
+    # -- copies -------------------------------------------------------------------------------------------------------
+
+    def clone(self, recurse: builtins.bool = True, *, memory_format: torch.memory_format = torch.preserve_format) -> Self:
+        """A copy: of the tensors too, or with ``recurse=False`` only of the collections, sharing the tensors."""
+        if not recurse:
+            return self._shallow()
+        return self._same({key: value.clone(memory_format=memory_format) for key, value in self._store.items()})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        import copy
+
+        new = self._same({})
+        memo[id(self)] = new
+        for key, value in self._store.items():
+            new._store[key] = copy.deepcopy(value, memo)
+        return new
+
+    # -- to -----------------------------------------------------------------------------------------------------------
+
+    def to(
+        self,
+        *args: Any,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+        non_blocking: builtins.bool = False,
+        copy: builtins.bool = False,
+        memory_format: torch.memory_format | None = None,
+        batch_size: Sequence[int] | None = None,
+        other: Any = None,
+    ) -> Self:
+        """The values on another device, of another dtype, or both.
+
+        ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(other)`` with a tensor (its device and dtype) or a
+        collection (its device, and its batch size), and the same by keyword.
+
+        Args:
+            device: where to; the result has it as its device.
+            dtype: of all tensors.
+            non_blocking: do not wait for the transfer, where the memory allows that.
+            copy: copy tensors that would come as they are.
+            memory_format: of the tensors.
+            batch_size: another batch size for the result.
+            other: a tensor or a collection to be like.
+
+        Returns:
+            This collection itself when nothing changes.
+        """
+        for arg in args:
+            if isinstance(arg, torch.dtype):
+                dtype = arg
+            elif isinstance(arg, (torch.device, str, int)) and not isinstance(arg, bool):
+                device = arg
+            elif isinstance(arg, (Tensor, Collection)):
+                other = arg
+            elif isinstance(arg, bool):
+                non_blocking = arg
+            elif arg is not None:
+                raise TypeError(
+                    f"to: expected a device, a dtype, a tensor or a collection, got {arg!r} ({type(arg).__name__})"
+                )
+        if isinstance(other, Tensor):
+            device, dtype = device or other.device, dtype or other.dtype
+        elif isinstance(other, Collection):
+            device = device or other._device
+            batch_size = other._batch_size if batch_size is None and other._batch_size != self._batch_size else batch_size
+        target = as_device(device)
+        if dtype is None and memory_format is None and not copy and (target is None or target == self._device):
+            result = self
+        else:
+            result = self._moved(target, dtype, non_blocking, copy, memory_format)
+        if batch_size is not None:
+            result = result._shallow() if result is self else result
+            result._set_batch_size(batch_size)
+        return result
+
+    def _moved(
+        self,
+        device: torch.device | None,
+        dtype: torch.dtype | None,
+        non_blocking: builtins.bool,
+        copy: builtins.bool,
+        memory_format: torch.memory_format | None,
+    ) -> Self:
+        kwargs: dict[str, Any] = {"non_blocking": non_blocking, "copy": copy}
+        if device is not None:
+            kwargs["device"] = device
+        if dtype is not None:
+            kwargs["dtype"] = dtype
+        if memory_format is not None:
+            kwargs["memory_format"] = memory_format
+        store = {key: value.to(**kwargs) for key, value in self._store.items()}
+        return self._on(store, self._device if device is None else device)
+
+    def cpu(self) -> Self:
+        """The values in main memory."""
+        return self.to("cpu")
+
+    def cuda(self, device: int | str | torch.device | None = None, *, non_blocking: builtins.bool = False) -> Self:
+        """The values on a CUDA device, the current one by default."""
+        target = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
+        return self.to(target, non_blocking=non_blocking)
+
+    def pin_memory(self, num_threads: int | None = None, inplace: builtins.bool = False) -> Self:
+        """The values in page-locked memory, from which transfers to an accelerator can run by themselves."""
+        pinned = _in_threads(list(self._leaves()), Tensor.pin_memory, num_threads or 0)
+        if not inplace:
+            return self._with_leaves(iter(pinned))
+        for leaf, new in zip(self._leaves(), pinned, strict=True):
+            leaf.data = new
+        return self
+
+    def pin_memory_(self, num_threads: int = 0) -> Self:
+        """:meth:`pin_memory` in place."""
+        return self.pin_memory(num_threads, inplace=True)
+
+    @property
+    def is_cuda(self) -> builtins.bool:
+        """Whether the device is a CUDA device."""
+        return self._device is not None and self._device.type == "cuda"
+
+    @property
+    def is_cpu(self) -> builtins.bool:
+        """Whether the device is the CPU."""
+        return self._device is not None and self._device.type == "cpu"
+
+    @property
+    def is_meta(self) -> builtins.bool:
+        """Whether the device is ``meta``: shapes and dtypes without memory."""
+        return self._device is not None and self._device.type == "meta"
+
+    def auto_device_(self) -> Self:
+        """Sets the device to that of the values, if all of them share one."""
+        devices = {leaf.device for leaf in self._leaves()}
+        if len(devices) == 1:
+            self._set_device(devices.pop())
+        return self
+
+    def _set_device(self, device: torch.device) -> None:
+        self._device = device
+        for value in self._store.values():
+            if isinstance(value, Devices):
+                value._set_device(device)
+
+    # -- dtypes -------------------------------------------------------------------------------------------------------
+
+    def type(self, dst_type: torch.dtype, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values in another dtype; only those for which ``cast_filter(key, tensor)`` is true, if it is given."""
+        if cast_filter is None:
+            return self._moved(None, dst_type, False, False, None)
+        store: Store = {}
+        for key, value in self._store.items():
+            if isinstance(value, Devices):
+                store[key] = value.type(dst_type, cast_filter=cast_filter)  # type: ignore[assignment]
+            else:
+                store[key] = value.to(dst_type) if cast_filter(key, value) else value
+        return self._same(store)
+
+    def double(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``float64``."""
+        return self.type(torch.float64, cast_filter=cast_filter)
+
+    def float(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``float32``."""
+        return self.type(torch.float32, cast_filter=cast_filter)
+
+    def half(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``float16``."""
+        return self.type(torch.float16, cast_filter=cast_filter)
+
+    def int(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``int32``."""
+        return self.type(torch.int32, cast_filter=cast_filter)
+
+    def bool(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``bool``."""
+        return self.type(torch.bool, cast_filter=cast_filter)
+
+    def bfloat16(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``bfloat16``."""
+        return self.type(torch.bfloat16, cast_filter=cast_filter)
+
+    def float16(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``float16``."""
+        return self.type(torch.float16, cast_filter=cast_filter)
+
+    def float32(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``float32``."""
+        return self.type(torch.float32, cast_filter=cast_filter)
+
+    def float64(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``float64``."""
+        return self.type(torch.float64, cast_filter=cast_filter)
+
+    def int8(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``int8``."""
+        return self.type(torch.int8, cast_filter=cast_filter)
+
+    def int16(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``int16``."""
+        return self.type(torch.int16, cast_filter=cast_filter)
+
+    def int32(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``int32``."""
+        return self.type(torch.int32, cast_filter=cast_filter)
+
+    def int64(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``int64``."""
+        return self.type(torch.int64, cast_filter=cast_filter)
+
+    def uint8(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``uint8``."""
+        return self.type(torch.uint8, cast_filter=cast_filter)
+
+    def uint16(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``uint16``."""
+        return self.type(torch.uint16, cast_filter=cast_filter)
+
+    def uint32(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``uint32``."""
+        return self.type(torch.uint32, cast_filter=cast_filter)
+
+    def uint64(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``uint64``."""
+        return self.type(torch.uint64, cast_filter=cast_filter)
+
+    def complex32(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``complex32``."""
+        return self.type(torch.complex32, cast_filter=cast_filter)
+
+    def complex64(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``complex64``."""
+        return self.type(torch.complex64, cast_filter=cast_filter)
+
+    def complex128(self, *, cast_filter: CastFilter | None = None) -> Self:
+        """The values as ``complex128``."""
+        return self.type(torch.complex128, cast_filter=cast_filter)
+
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """The dtype that all tensors share; ``None`` when they differ or there is none."""
+        dtypes = {leaf.dtype for leaf in self._leaves()}
+        return dtypes.pop() if len(dtypes) == 1 else None
+
+    def is_floating_point(self) -> builtins.bool:
+        """Whether all tensors are of a floating point dtype."""
+        return all(leaf.is_floating_point() for leaf in self._leaves())
+
+    # -- gradients ----------------------------------------------------------------------------------------------------
+
+    def detach(self) -> Self:
+        """The values without their history of operations, sharing memory."""
+        return self._same({key: value.detach() for key, value in self._store.items()})
+
+    def detach_(self) -> Self:
+        """:meth:`detach` in place."""
+        for leaf in self._leaves():
+            leaf.detach_()
+        return self
+
+    @property
+    def requires_grad(self) -> builtins.bool:
+        """Whether a tensor among the values requires gradients."""
+        return any(leaf.requires_grad for leaf in self._leaves())
+
+    def requires_grad_(self, requires_grad: builtins.bool = True) -> Self:
+        """Sets whether the tensors require gradients."""
+        for leaf in self._leaves():
+            leaf.requires_grad_(requires_grad)
+        return self
+
+    @property
+    def data(self) -> Self:
+        """The values as ``tensor.data`` gives them: sharing memory, unknown to autograd."""
+        return self._same({key: value.data for key, value in self._store.items()})
+
+    @data.setter
+    def data(self, value: Collection) -> None:
+        for leaf, new in _pairs(self, value, "data"):
+            leaf.data = new
+
+    @property
+    def grad(self) -> Self | None:
+        """The gradients, for the values that have one; ``None`` when no value has."""
+        store: Store = {}
+        found = False
+        for key, value in self._store.items():
+            if isinstance(value, Devices) and not value._is_tree():
+                store[key] = value  # type: ignore[assignment]
+            elif (gradient := value.grad) is not None:
+                store[key] = gradient  # type: ignore[assignment]
+                found = True
+        return self._same(store) if found else None
+
+    @grad.setter
+    def grad(self, value: Collection | None) -> None:
+        if value is None:
+            self.zero_grad()
+            return
+        for leaf, new in _pairs(self, value, "grad"):
+            leaf.grad = new
+
+    def zero_grad(self, set_to_none: builtins.bool = True) -> Self:
+        """Forgets the gradients of the values, or sets them to zero."""
+        for leaf in self._leaves():
+            if leaf.grad is None:
+                continue
+            if set_to_none:
+                leaf.grad = None
+            else:
+                leaf.grad.detach_().zero_()
+        return self
+
+    if TYPE_CHECKING:
+
+        def _is_tree(self) -> builtins.bool: ...
+
+
+def _pairs(owner: Collection, values: Collection, what: str) -> Iterable[tuple[Tensor, Tensor]]:
+    if not isinstance(values, Collection):
+        raise TypeError(f"{what}: expected a collection, got a {type(values).__name__}")
+    from .pointwise import _aligned
+
+    return zip(list(owner._leaves()), list(_aligned(owner, values)), strict=True)
+
+
+def _in_threads(tensors: list[Tensor], function: Callable[[Tensor], Tensor], num_threads: int) -> list[Tensor]:
+    if num_threads <= 1:
+        return [function(tensor) for tensor in tensors]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(num_threads) as pool:
+        return list(pool.map(function, tensors))
+
+

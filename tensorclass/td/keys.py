@@ -1,0 +1,103 @@
+"""Nested keys: any nesting of tuples of strings names one place in a tree of collections.
+
+A key is *unravelled* into a plain string or a flat tuple of strings before anything looks it up, so that
+``("a", ("b", ("c",)))`` and ``("a", "b", "c")`` are the same key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias, TypeGuard
+
+NestedKey: TypeAlias = "str | tuple[NestedKey, ...]"
+FlatKey: TypeAlias = "str | tuple[str, ...]"
+
+
+def _key_error(key: object) -> TypeError:
+    return TypeError(f"a key is a string or a non-empty (nested) tuple of strings, got {key!r}")
+
+
+def unravel_key_to_tuple(key: NestedKey) -> tuple[str, ...]:
+    """The key as a flat tuple of strings.
+
+    >>> unravel_key_to_tuple(("a", ("b", ("c",))))
+    ('a', 'b', 'c')
+    >>> unravel_key_to_tuple("a")
+    ('a',)
+    """
+    if isinstance(key, str):
+        return (key,)
+    if not isinstance(key, tuple) or not key:
+        raise _key_error(key)
+    flat: tuple[str, ...] = ()
+    for part in key:
+        flat += (part,) if type(part) is str else unravel_key_to_tuple(part)
+    return flat
+
+
+def unravel_key(key: NestedKey) -> FlatKey:
+    """The key in its shortest form: a string, or a flat tuple of at least two strings.
+
+    >>> unravel_key((("a",),))
+    'a'
+    >>> unravel_key(("a", ("b",)))
+    ('a', 'b')
+    """
+    if isinstance(key, str):
+        return key
+    flat = unravel_key_to_tuple(key)
+    return flat[0] if len(flat) == 1 else flat
+
+
+def unravel_key_list(keys: Iterable[NestedKey]) -> list[FlatKey]:
+    """:func:`unravel_key` for each key.
+
+    >>> unravel_key_list(["a", ("b", ("c",))])
+    ['a', ('b', 'c')]
+    """
+    if isinstance(keys, str):
+        raise TypeError(f"expected a sequence of keys, got the string {keys!r}; write [{keys!r}]")
+    return [unravel_key(key) for key in keys]
+
+
+def is_nested_key(key: object) -> TypeGuard[NestedKey]:
+    """Whether ``key`` is a string or a non-empty nesting of tuples of strings.
+
+    >>> is_nested_key(("a", ("b",))), is_nested_key(("a", 0)), is_nested_key(())
+    (True, False, False)
+    """
+    if isinstance(key, str):
+        return True
+    return isinstance(key, tuple) and bool(key) and all(is_nested_key(part) for part in key)
+
+
+def join_key(prefix: tuple[str, ...], name: str) -> FlatKey:
+    """``name`` below ``prefix``, in the shortest form.
+
+    >>> join_key((), "a"), join_key(("a",), "b")
+    ('a', ('a', 'b'))
+    """
+    return (*prefix, name) if prefix else name
+
+
+def tree_of(keys: Iterable[NestedKey]) -> dict[str, object]:
+    """The keys as a tree of dicts; a whole entry is ``None`` there.
+
+    A key that is wanted whole wins over parts of it.
+
+    >>> tree_of(["a", ("b", "c"), ("b", "d")])
+    {'a': None, 'b': {'c': None, 'd': None}}
+    """
+    tree: dict[str, object] = {}
+    for key in keys:
+        *path, last = unravel_key_to_tuple(key)
+        node: dict[str, object] | None = tree
+        for part in path:
+            child = node.setdefault(part, {})
+            if not isinstance(child, dict):
+                node = None
+                break
+            node = child
+        if node is not None:
+            node[last] = None
+    return tree

@@ -1,0 +1,105 @@
+"""Locking: a locked collection keeps its keys and the identity of its values; their contents can still change."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from types import TracebackType
+
+from typing_extensions import Self
+
+from .collection import Collection
+
+
+class Locking(Collection):
+    """``lock_``, ``unlock_`` and what ``with`` does after them."""
+
+    __slots__ = ()
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether keys are protected from being set, replaced or removed. Settable."""
+        return self._lock is not None
+
+    @is_locked.setter
+    def is_locked(self, value: bool) -> None:
+        if value:
+            self.lock_()
+        else:
+            self.unlock_()
+
+    def lock_(self) -> Self:
+        """Locks the keys, here and in nested collections. As a context manager it unlocks at the end.
+
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": 0}).lock_()
+        >>> with data.unlock_():
+        ...     data["b"] = 1
+        >>> data.is_locked, sorted(data.keys())
+        (True, ['a', 'b'])
+        """
+        if self._lock is None:
+            self._lock_under(())
+            self._undoes(self._unlock)
+        else:
+            self._undoes(None)
+        return self
+
+    def unlock_(self) -> Self:
+        """Unlocks the keys, here and in nested collections. As a context manager it locks again at the end.
+
+        Raises:
+            RuntimeError: this collection is part of one that is locked; unlock that one instead.
+        """
+        if self._lock is None:
+            self._undoes(None)
+        else:
+            self._unlock()
+            self._undoes(self.lock_)
+        return self
+
+    def _lock_under(self, parents: tuple[weakref.ref[Collection], ...]) -> None:
+        self._lock = (self._lock or ()) + parents
+        me = (weakref.ref(self),)
+        for value in self._store.values():
+            if isinstance(value, Locking):
+                value._lock_under(me)
+
+    def _unlock(self) -> None:
+        holders = [holder for ref in self._lock or () if (holder := ref()) is not None and holder._lock is not None]
+        if holders:
+            raise RuntimeError(
+                f"this {type(self).__name__} is part of a locked {type(holders[0]).__name__}: unlock that one instead"
+            )
+        self._unlock_below()
+
+    def _unlock_below(self) -> None:
+        self._lock = None
+        for value in self._store.values():
+            if isinstance(value, Locking) and value._lock is not None:
+                value._lock = tuple(
+                    ref for ref in value._lock if (holder := ref()) is not None and holder is not self and holder._lock is not None
+                )
+                if not value._lock:
+                    value._unlock_below()
+
+    # A `with` statement undoes the operation whose result it was given. The operation says how (_undoes); __enter__
+    # takes that over, so that `with` statements on one object nest.
+
+    def _undoes(self, undo: Callable[[], object] | None) -> None:
+        self._context = (undo, getattr(self, "_context", (None, ()))[1])
+
+    def __enter__(self) -> Self:
+        undo, entered = getattr(self, "_context", (None, ()))
+        self._context = (None, (*entered, undo))
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        undo = self._context[1][-1]
+        self._context = (None, self._context[1][:-1])
+        if undo is not None:
+            pending = self._context
+            undo()
+            self._context = pending

@@ -1,0 +1,196 @@
+"""A function on each value: ``apply`` and ``named_apply``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Size, Tensor
+from typing_extensions import Self
+
+from . import shapes
+from .collection import Collection, DeviceLike, as_device
+from .keys import join_key
+from .values import as_tensor, batch_mismatch
+
+if TYPE_CHECKING:
+    from .collection import Store
+
+_UNSET: Any = object()
+
+
+class Applying(Collection):
+    """``apply``, ``apply_`` and ``named_apply``."""
+
+    __slots__ = ()
+
+    def apply(
+        self,
+        fn: Callable[..., Any],
+        *others: Any,
+        batch_size: Sequence[int] | None = None,
+        device: DeviceLike | None = _UNSET,
+        names: Sequence[str | None] | None = _UNSET,
+        inplace: bool = False,
+        default: Any = _UNSET,
+        filter_empty: bool | None = None,
+        propagate_lock: bool = False,
+        call_on_nested: bool = False,
+        is_leaf: Callable[[type], bool] | None = None,
+        out: Collection | None = None,
+        **constructor_kwargs: Any,
+    ) -> Self:
+        """``fn(value, *(other[key] for other in others))`` for each tensor.
+
+        Args:
+            fn: gives a tensor, or ``None`` for a key that the result shall not have.
+            others: collections with the same keys, whose values go to ``fn`` too.
+            batch_size: of the result, where ``fn`` changes the leading dimensions.
+            device: of the result.
+            names: of the dimensions of the result.
+            inplace: write the results into the values of this collection.
+            default: what stands for a key that another collection lacks; without it that is a ``KeyError``.
+            filter_empty: leave nested collections that end up without leaves out. By default they stay, unless ``fn``
+                gave ``None`` for all their leaves.
+            propagate_lock: lock the result when this collection is locked.
+            call_on_nested: call ``fn`` on nested collections instead of going into them.
+            is_leaf: called with the class of a value, whether ``fn`` is called on it.
+            out: a collection to write the results into.
+
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": torch.ones(3), "b": torch.arange(3)}, [3])
+        >>> list(data.apply(lambda x: x * 2 if x.is_floating_point() else None).keys())
+        ['a']
+        """
+        if constructor_kwargs:
+            raise TypeError(f"apply: unknown arguments {sorted(constructor_kwargs)}")
+        return self._apply(
+            lambda _, *values: fn(*values), others, (), batch_size, device, names, inplace, default, filter_empty,
+            propagate_lock, call_on_nested, is_leaf, out,
+        )  # fmt: skip
+
+    def named_apply(
+        self,
+        fn: Callable[..., Any],
+        *others: Any,
+        nested_keys: bool = False,
+        batch_size: Sequence[int] | None = None,
+        device: DeviceLike | None = _UNSET,
+        names: Sequence[str | None] | None = _UNSET,
+        inplace: bool = False,
+        default: Any = _UNSET,
+        filter_empty: bool | None = None,
+        propagate_lock: bool = False,
+        call_on_nested: bool = False,
+        is_leaf: Callable[[type], bool] | None = None,
+        out: Collection | None = None,
+        **constructor_kwargs: Any,
+    ) -> Self:
+        """:meth:`apply` with a function that gets the key first: ``fn(key, value, *others)``.
+
+        Args:
+            nested_keys: the whole nested key as a tuple, instead of its last name.
+        """
+        if constructor_kwargs:
+            raise TypeError(f"named_apply: unknown arguments {sorted(constructor_kwargs)}")
+        function = fn if nested_keys else lambda key, *values: fn(key if isinstance(key, str) else key[-1], *values)
+        return self._apply(
+            function, others, (), batch_size, device, names, inplace, default, filter_empty,
+            propagate_lock, call_on_nested, is_leaf, out,
+        )  # fmt: skip
+
+    def apply_(self, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> Self:
+        """:meth:`apply` in place; nothing is removed where ``fn`` gives ``None``."""
+        return self.apply(fn, *others, inplace=True, **kwargs)
+
+    def _apply(
+        self,
+        fn: Callable[..., Any],
+        others: tuple[Any, ...],
+        path: tuple[str, ...],
+        batch_size: Sequence[int] | None,
+        device: DeviceLike | None,
+        names: Sequence[str | None] | None,
+        inplace: bool,
+        default: Any,
+        filter_empty: bool | None,
+        propagate_lock: bool,
+        call_on_nested: bool,
+        is_leaf: Callable[[type], bool] | None,
+        out: Any,
+    ) -> Self:
+        size = self._batch_size if batch_size is None else shapes.as_size(batch_size)
+        store: Store = {}
+        for key, value in self._store.items():
+            operands = [_other(other, key, default) for other in others]
+            call = not isinstance(value, Collection) or call_on_nested or (is_leaf is not None and is_leaf(type(value)))
+            if isinstance(value, Applying) and not value._is_tree() and (is_leaf is None or not is_leaf(type(value))):
+                # non-tensor data: kept as it is, in the batch size of the result
+                store[key] = value if batch_size is None else value._resized(size)  # type: ignore[assignment]
+                continue
+            if call:
+                result = fn(join_key(path, key), value, *operands)
+                if result is None:
+                    continue
+                store[key] = _fit(join_key(path, key), result, size)
+                continue
+            assert isinstance(value, Applying)
+            nested_size = None if batch_size is None else size
+            below = out._store.get(key) if out is not None else None
+            part = value._apply(
+                fn, tuple(operands), (*path, key), nested_size, device, _UNSET, inplace, default, filter_empty,
+                propagate_lock, call_on_nested, is_leaf, below,
+            )  # fmt: skip
+            if filter_empty is False or (part._store and not part.is_empty()) or (filter_empty is None and not value._store):
+                store[key] = part  # type: ignore[assignment]
+        if inplace or out is not None:
+            target: Any = self if inplace else out
+            for key, result in store.items():
+                current = target._store.get(key)
+                if current is None:
+                    target._set(key, result)
+                elif current is not result and not (isinstance(result, Collection) and result._is_tree()):
+                    target._set_(key, result)
+            return target  # type: ignore[no-any-return]
+        if names is _UNSET:
+            new_names = self._names if size == self._batch_size else None
+        else:
+            new_names = shapes.as_names(names, len(size))
+        new = self._like(store, size, new_names)
+        if device is not _UNSET:
+            new._device = as_device(device)
+        if propagate_lock and self._lock is not None:
+            new.lock_()
+        return new
+
+    if TYPE_CHECKING:
+
+        def _is_tree(self) -> bool: ...
+        def is_empty(self) -> bool: ...
+        def lock_(self) -> Self: ...
+        def _resized(self, batch_size: Size) -> Self: ...
+
+
+def _other(other: Any, key: str, default: Any) -> Any:
+    if not isinstance(other, (Collection, dict)):
+        return other  # the default, which stands for a whole nested collection here
+    value = other._store.get(key, _UNSET) if isinstance(other, Collection) else other.get(key, _UNSET)
+    if value is not _UNSET:
+        return value
+    if default is _UNSET:
+        raise KeyError(
+            f"apply: {key!r} is missing in another collection, whose keys are {list(other.keys())}; give default= a value"
+        )
+    return default
+
+
+def _fit(key: Any, result: Any, size: Size) -> Any:
+    if not isinstance(result, (Tensor, Collection)):
+        tensor = as_tensor(result)
+        if tensor is None:
+            raise TypeError(f"apply: {key!r}: expected the function to give a tensor or None, got {type(result).__name__}")
+        result = tensor
+    if result.shape[: len(size)] != size and not torch._C._functorch.maybe_current_level():
+        raise batch_mismatch(key, size, result.shape)
+    return result

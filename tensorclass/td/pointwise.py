@@ -1,0 +1,662 @@
+"""Point-wise operations: one table, in which an operation is a line.
+
+Where torch has a *foreach* kernel for an operation, all values of a level go through one call of it (one launch instead
+of one a tensor on an accelerator, and less overhead on a CPU). A nested collection among them makes torch hand the call
+to ``__torch_function__``, and :func:`foreach_over_trees` then makes one call for the tensors of all levels: so the plain
+case never asks whether a value is nested.
+
+Functions of two operands take a number, a tensor that broadcasts against the batch size (each value sees it aligned
+with the batch dimensions), or a collection with the same keys.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from .collection import Collection
+from .combining import _right
+
+if TYPE_CHECKING:
+    from .collection import Store
+
+C = TypeVar("C", bound="Pointwise")
+
+# ---------------------------------------------------------------------------------------------------------------------
+# the three shapes of an operation's method, for type checkers
+
+
+class Unary(Protocol):
+    """``data.f()``."""
+
+    def __get__(self, instance: C, owner: Any) -> Callable[[], C]: ...
+
+
+class BoundBinary(Protocol[C]):
+    def __call__(self, other: Collection | Tensor | complex, *, default: Any = None) -> C: ...
+
+
+class Binary(Protocol):
+    """``data.f(other)``; ``default`` stands for a key that one side lacks, ``"intersection"`` drops such keys."""
+
+    def __get__(self, instance: C, owner: Any) -> BoundBinary[C]: ...
+
+
+class BoundBinaryInPlace(Protocol[C]):
+    def __call__(self, other: Collection | Tensor | complex) -> C: ...
+
+
+class BinaryInPlace(Protocol):
+    """``data.f_(other)``."""
+
+    def __get__(self, instance: C, owner: Any) -> BoundBinaryInPlace[C]: ...
+
+
+#: name of a method -> the torch function that it applies to each tensor
+TABLE: dict[str, Callable[..., Any]] = {}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# applying a function to all values
+
+
+def _undispatched(error: Exception) -> bool:
+    """Whether torch has no such kernel for these tensors (nested ones, or inside vmap), so that nothing was done yet."""
+    return isinstance(error, NotImplementedError) or "Batching rule not implemented" in str(error)
+
+
+def foreach_over_trees(kernel: Callable[..., Any], first: list[Any], *rest: Any, **kwargs: Any) -> Any:
+    """A foreach kernel on a list in which some items are collections: one call for the tensors of all of them."""
+    leaves: list[Tensor] = []
+    lists: list[list[Any]] = [[] for arg in rest if isinstance(arg, (list, tuple))]
+    for position, item in enumerate(first):
+        operands = [arg[position] for arg in rest if isinstance(arg, (list, tuple))]
+        if isinstance(item, Collection):
+            own = list(item._leaves())
+            leaves.extend(own)
+            for target, operand in zip(lists, operands, strict=True):
+                target.extend(_aligned(item, operand))
+        else:
+            leaves.append(item)
+            for target, operand in zip(lists, operands, strict=True):
+                target.append(operand)
+    flat = iter(lists)
+    args = [next(flat) if isinstance(arg, (list, tuple)) else arg for arg in rest]
+    results = iter(_apply(kernel, leaves, args, kwargs) or leaves if leaves else ())
+    return [item._with_leaves(results) if isinstance(item, Collection) else next(results) for item in first]
+
+
+def _aligned(tree: Any, operand: Any) -> Iterator[Any]:
+    """The operand's tensors, one for each leaf of ``tree`` in the order of its leaves."""
+    if not isinstance(operand, Collection):
+        for leaf in tree._leaves():
+            yield _right(operand, leaf.ndim) if isinstance(operand, Tensor) else operand
+        return
+    if not tree._is_tree():
+        return
+    _check_same_keys(tree, operand)
+    for key, value in tree._store.items():
+        if isinstance(value, Collection):
+            yield from _aligned(value, operand._store[key])
+        else:
+            yield operand._store[key]
+
+
+def _check_same_keys(left: Collection, right: Collection) -> None:
+    if left._store.keys() != right._store.keys():
+        ours, theirs = sorted(left._store.keys() - right._store.keys()), sorted(right._store.keys() - left._store.keys())
+        raise KeyError(
+            f"the two collections differ in their keys: the first has {ours} and the second {theirs} beyond the other's; "
+            "select() the common keys, or give default= a value (or 'intersection') to a method such as .add()"
+        )
+
+
+def _apply(kernel: Callable[..., Any], values: list[Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    try:
+        return kernel(values, *args, **kwargs)
+    except (RuntimeError, NotImplementedError) as error:
+        if not _undispatched(error):
+            raise
+    function = SINGLE[kernel]
+    return [
+        function(value, *[arg[i] if isinstance(arg, list) else arg for arg in args], **kwargs)
+        for i, value in enumerate(values)
+    ]
+
+
+#: a foreach kernel -> the function that it applies to each tensor
+SINGLE: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+
+def _kernel(name: str) -> Callable[..., Any]:
+    kernel: Callable[..., Any] = getattr(torch, f"_foreach_{name}")
+    # a tensor has no maximum_ and minimum_: clamp_min_ and clamp_max_ are the same
+    alias = {"maximum_": "clamp_min_", "minimum_": "clamp_max_"}.get(name, name)
+    SINGLE[kernel] = getattr(torch, alias, None) or getattr(Tensor, alias)
+    return kernel
+
+
+def _document(method: Any, name: str, function: Callable[..., Any], what: str) -> Any:
+    method.__name__ = name
+    method.__qualname__ = f"Pointwise.{name}"
+    method.__doc__ = what
+    TABLE[name] = function
+    return method
+
+
+def unary(name: str) -> Unary:
+    """The method for a function of one tensor that has a foreach kernel."""
+    kernel = _kernel(name)
+
+    def method(self: Pointwise) -> Pointwise:
+        store = self._store
+        if not store:
+            return self._same({})
+        values = [*store.values()]
+        try:
+            results = kernel(values)
+        except (RuntimeError, NotImplementedError):
+            results = _apply(kernel, values, (), {})
+        return self._same(dict(zip(store, results)))  # noqa: B905
+
+    result: Unary = _document(method, name, SINGLE[kernel], f"``torch.{name}`` of each tensor.")
+    return result
+
+
+def unary_(name: str) -> Unary:
+    """The method for a function of one tensor in place that has a foreach kernel."""
+    kernel = _kernel(name)
+
+    def method(self: Pointwise) -> Pointwise:
+        if self._store:
+            _apply(kernel, [*self._store.values()], (), {})
+        return self
+
+    result: Unary = _document(method, name, SINGLE[kernel], f"``torch.Tensor.{name}`` of each tensor, in place.")
+    return result
+
+
+def single(name: str) -> Unary:
+    """The method for a function of one tensor that has no foreach kernel."""
+    function: Callable[..., Any] = getattr(torch, name)
+
+    def method(self: Pointwise) -> Pointwise:
+        return self._same({key: function(value) for key, value in self._store.items()})
+
+    result: Unary = _document(method, name, function, f"``torch.{name}`` of each tensor.")
+    return result
+
+
+def binary(name: str) -> Binary:
+    """The method for a function of two operands that has a foreach kernel."""
+    kernel = _kernel(name)
+
+    def method(self: Pointwise, other: Any, *, default: Any = None) -> Pointwise:
+        return self._binary(kernel, other, default)
+
+    result: Binary = _document(method, name, SINGLE[kernel], f"``torch.{name}`` of each tensor and ``other``.")
+    return result
+
+
+def binary_(name: str) -> BinaryInPlace:
+    """The method for a function of two operands in place that has a foreach kernel."""
+    kernel = _kernel(name)
+
+    def method(self: Pointwise, other: Any) -> Pointwise:
+        return self._binary_(kernel, other)
+
+    what = f"``torch.Tensor.{name}`` of each tensor and ``other``, in place."
+    result: BinaryInPlace = _document(method, name, SINGLE[kernel], what)
+    return result
+
+
+def pairwise(name: str) -> Binary:
+    """The method for a function of two operands that has no foreach kernel."""
+    function: Callable[..., Any] = getattr(torch, name)
+
+    def method(self: Pointwise, other: Any, *, default: Any = None) -> Pointwise:
+        return self._pairwise(function, other, default)
+
+    result: Binary = _document(method, name, function, f"``torch.{name}`` of each tensor and ``other``.")
+    return result
+
+
+class Pointwise(Collection):
+    """Arithmetic, comparison, logic, and functions of each element."""
+
+    __slots__ = ()
+
+    # -- the table ----------------------------------------------------------------------------------------------------
+
+    abs, abs_ = unary("abs"), unary_("abs_")
+    acos, acos_ = unary("acos"), unary_("acos_")
+    asin, asin_ = unary("asin"), unary_("asin_")
+    atan, atan_ = unary("atan"), unary_("atan_")
+    ceil, ceil_ = unary("ceil"), unary_("ceil_")
+    cos, cos_ = unary("cos"), unary_("cos_")
+    cosh, cosh_ = unary("cosh"), unary_("cosh_")
+    erf, erf_ = unary("erf"), unary_("erf_")
+    erfc, erfc_ = unary("erfc"), unary_("erfc_")
+    exp, exp_ = unary("exp"), unary_("exp_")
+    expm1, expm1_ = unary("expm1"), unary_("expm1_")
+    floor, floor_ = unary("floor"), unary_("floor_")
+    frac, frac_ = unary("frac"), unary_("frac_")
+    lgamma, lgamma_ = unary("lgamma"), unary_("lgamma_")
+    log, log_ = unary("log"), unary_("log_")
+    log10, log10_ = unary("log10"), unary_("log10_")
+    log1p, log1p_ = unary("log1p"), unary_("log1p_")
+    log2, log2_ = unary("log2"), unary_("log2_")
+    neg, neg_ = unary("neg"), unary_("neg_")
+    reciprocal, reciprocal_ = unary("reciprocal"), unary_("reciprocal_")
+    round, round_ = unary("round"), unary_("round_")
+    rsqrt, rsqrt_ = unary("rsqrt"), unary_("rsqrt_")
+    sigmoid, sigmoid_ = unary("sigmoid"), unary_("sigmoid_")
+    sign, sign_ = unary("sign"), unary_("sign_")
+    sin, sin_ = unary("sin"), unary_("sin_")
+    sinh, sinh_ = unary("sinh"), unary_("sinh_")
+    sqrt, sqrt_ = unary("sqrt"), unary_("sqrt_")
+    tan, tan_ = unary("tan"), unary_("tan_")
+    tanh, tanh_ = unary("tanh"), unary_("tanh_")
+    trunc, trunc_ = unary("trunc"), unary_("trunc_")
+    zero_ = unary_("zero_")
+
+    bitwise_not = single("bitwise_not")
+    isfinite = single("isfinite")
+    isinf = single("isinf")
+    isnan = single("isnan")
+    isneginf = single("isneginf")
+    isposinf = single("isposinf")
+    isreal = single("isreal")
+    logical_not = single("logical_not")
+    square = single("square")
+
+    mul, mul_ = binary("mul"), binary_("mul_")
+    div, div_ = binary("div"), binary_("div_")
+    pow, pow_ = binary("pow"), binary_("pow_")
+    maximum, maximum_ = binary("maximum"), binary_("maximum_")
+    minimum, minimum_ = binary("minimum"), binary_("minimum_")
+    clamp_max, clamp_max_ = binary("clamp_max"), binary_("clamp_max_")
+    clamp_min, clamp_min_ = binary("clamp_min"), binary_("clamp_min_")
+
+    bitwise_and = pairwise("bitwise_and")
+    bitwise_or = pairwise("bitwise_or")
+    bitwise_xor = pairwise("bitwise_xor")
+    floor_divide = pairwise("floor_divide")
+    fmod = pairwise("fmod")
+    logical_and = pairwise("logical_and")
+    logical_or = pairwise("logical_or")
+    logical_xor = pairwise("logical_xor")
+    remainder = pairwise("remainder")
+
+    eq, ne = pairwise("eq"), pairwise("ne")
+    lt, le = pairwise("lt"), pairwise("le")
+    gt, ge = pairwise("gt"), pairwise("ge")
+
+    # -- how two operands meet ----------------------------------------------------------------------------------------
+
+    def _operands(self, other: Any) -> Any:
+        """``other`` as a foreach kernel takes it: a list with one operand for each value, or a number."""
+        if isinstance(other, Collection):
+            theirs = other._store
+            store = self._store
+            try:
+                operands = [theirs[key] for key in store]
+            except KeyError:
+                operands = []
+            if len(operands) != len(theirs):
+                _check_same_keys(self, other)
+            return operands
+        if isinstance(other, Tensor):
+            return self._spread(other)
+        if isinstance(other, (int, float, complex, torch.SymInt, torch.SymFloat)):
+            return other
+        if isinstance(other, Mapping):
+            from .tensordict import TensorDict
+
+            return self._operands(TensorDict(other, self._batch_size))
+        raise TypeError(f"expected a collection, a tensor or a number, got {other!r} ({type(other).__name__})")
+
+    def _spread(self, other: Tensor) -> list[Any]:
+        """A tensor over the batch, with dimensions behind so that it broadcasts against each value."""
+        ndim = len(self._batch_size)
+        if other.ndim == 0:
+            return [other] * len(self._store)
+        try:
+            fits = torch.broadcast_shapes(other.shape, self._batch_size) == self._batch_size
+        except RuntimeError:
+            fits = False
+        if not fits:
+            raise RuntimeError(
+                f"a tensor operand is aligned with the batch dimensions: expected a shape that broadcasts to "
+                f"{list(self._batch_size)}, got {list(other.shape)}; for other shapes use .apply()"
+            )
+        return [
+            other.reshape(other.shape + (1,) * (value.ndim - ndim)) if value.ndim > ndim else other
+            for value in self._store.values()
+        ]
+
+    def _binary(self, kernel: Callable[..., Any], other: Any, default: Any = None) -> Self:
+        if default is not None and isinstance(other, Collection):
+            return self._with_default(SINGLE[kernel], other, default)
+        store = self._store
+        operands = self._operands(other)
+        if not store:
+            return self._same({})
+        values = [*store.values()]
+        try:
+            results = kernel(values, operands)
+        except (RuntimeError, NotImplementedError):
+            results = _apply(kernel, values, (operands,), {})
+        return self._same(dict(zip(store, results)))  # noqa: B905
+
+    def _binary_(self, kernel: Callable[..., Any], other: Any) -> Self:
+        operands = self._operands(other)
+        if self._store:
+            _apply(kernel, [*self._store.values()], (operands,), {})
+        return self
+
+    def _pairwise(self, function: Callable[..., Any], other: Any, default: Any = None) -> Self:
+        if default is not None and isinstance(other, Collection):
+            return self._with_default(function, other, default)
+        operands = self._operands(other)
+        store = self._store
+        if type(operands) is list:
+            return self._same({key: function(value, operand) for (key, value), operand in zip(store.items(), operands)})  # noqa: B905
+        return self._same({key: function(value, operands) for key, value in store.items()})
+
+    def _with_default(self, function: Callable[..., Any], other: Collection, default: Any) -> Self:
+        """Two collections whose keys may differ."""
+        common = isinstance(default, str)
+        if common and default != "intersection":
+            raise ValueError(f"default: expected a number, a tensor or 'intersection', got {default!r}")
+        store: Store = {}
+        theirs = other._store
+        for key, value in self._store.items():
+            if key in theirs:
+                operand = theirs[key]
+                if isinstance(value, Pointwise) and isinstance(operand, Collection):
+                    store[key] = value._with_default(function, operand, default)  # type: ignore[assignment]
+                else:
+                    store[key] = function(value, operand)
+            elif isinstance(value, Collection) and not value._is_tree():  # type: ignore[attr-defined]
+                store[key] = value  # type: ignore[assignment]
+            elif not common:
+                store[key] = function(value, default)
+        if not common:
+            for key, operand in theirs.items():
+                if key not in self._store:
+                    store[key] = _swapped(function, operand, default)
+        return self._same(store)
+
+    # -- with a factor or several operands ----------------------------------------------------------------------------
+
+    def add(
+        self, other: Collection | Tensor | complex, *, alpha: complex | None = None, default: Any = None
+    ) -> Self:
+        """``torch.add`` of each tensor and ``other`` times ``alpha``."""
+        return self._binary(_ADD, other if alpha is None else _times(other, alpha), default)
+
+    def add_(self, other: Collection | Tensor | complex, *, alpha: complex | None = None) -> Self:
+        """``torch.Tensor.add_`` of each tensor and ``other`` times ``alpha``, in place."""
+        return self._binary_(_ADD_, other if alpha is None else _times(other, alpha))
+
+    def sub(
+        self, other: Collection | Tensor | complex, *, alpha: complex | None = None, default: Any = None
+    ) -> Self:
+        """``torch.sub`` of each tensor and ``other`` times ``alpha``."""
+        return self._binary(_SUB, other if alpha is None else _times(other, alpha), default)
+
+    def sub_(self, other: Collection | Tensor | complex, alpha: complex | None = None) -> Self:
+        """``torch.Tensor.sub_`` of each tensor and ``other`` times ``alpha``, in place."""
+        return self._binary_(_SUB_, other if alpha is None else _times(other, alpha))
+
+    def rsub(
+        self, other: Collection | Tensor | complex, *, alpha: complex | None = None, default: Any = None
+    ) -> Self:
+        """``other`` minus each tensor times ``alpha``."""
+        return self._pairwise(torch.rsub if alpha is None else _rsub(alpha), other, default)
+
+    def mod(self, other: Collection | Tensor | complex) -> Self:
+        """``torch.remainder`` of each tensor and ``other``."""
+        return self._pairwise(torch.remainder, other)
+
+    def lerp(self, end: Collection | Tensor, weight: Collection | Tensor | float) -> Self:
+        """``torch.lerp``: ``self + weight * (end - self)``."""
+        ends = self._operands(end)
+        weights = self._operands(weight)
+        if not self._store:
+            return self._same({})
+        results = _apply(_LERP, [*self._store.values()], (ends, weights), {})
+        return self._same(dict(zip(self._store, results, strict=True)))
+
+    def lerp_(self, end: Collection | Tensor, weight: Collection | Tensor | float) -> Self:
+        """``torch.Tensor.lerp_``, in place."""
+        if self._store:
+            _apply(_LERP_, [*self._store.values()], (self._operands(end), self._operands(weight)), {})
+        return self
+
+    def addcmul(
+        self, other1: Collection | Tensor, other2: Collection | Tensor, *, value: float | None = 1
+    ) -> Self:
+        """``torch.addcmul``: ``self + value * other1 * other2``."""
+        return self._three(_ADDCMUL, other1, other2, value)
+
+    def addcdiv(
+        self, other1: Collection | Tensor, other2: Collection | Tensor, value: float | None = 1
+    ) -> Self:
+        """``torch.addcdiv``: ``self + value * other1 / other2``."""
+        return self._three(_ADDCDIV, other1, other2, value)
+
+    def _three(self, kernel: Callable[..., Any], other1: Any, other2: Any, value: float | None) -> Self:
+        if not self._store:
+            return self._same({})
+        args = (self._operands(other1), self._operands(other2))
+        results = _apply(kernel, [*self._store.values()], args, {"value": 1 if value is None else value})
+        return self._same(dict(zip(self._store, results, strict=True)))
+
+    def addcmul_(self, other1: Collection | Tensor, other2: Collection | Tensor, *, value: float | None = 1) -> Self:
+        """``torch.Tensor.addcmul_``, in place."""
+        return self._three_(_ADDCMUL_, other1, other2, value)
+
+    def addcdiv_(self, other1: Collection | Tensor, other2: Collection | Tensor, *, value: float | None = 1) -> Self:
+        """``torch.Tensor.addcdiv_``, in place."""
+        return self._three_(_ADDCDIV_, other1, other2, value)
+
+    def _three_(self, kernel: Callable[..., Any], other1: Any, other2: Any, value: float | None) -> Self:
+        if self._store:
+            args = (self._operands(other1), self._operands(other2))
+            _apply(kernel, [*self._store.values()], args, {"value": 1 if value is None else value})
+        return self
+
+    def clamp(
+        self,
+        min: Collection | Tensor | float | None = None,
+        max: Collection | Tensor | float | None = None,
+        *,
+        out: Self | None = None,
+    ) -> Self:
+        """Each tensor limited to the range from ``min`` to ``max``; at least one of them is needed."""
+        if min is None and max is None:
+            raise RuntimeError("clamp: give min, max or both")
+        result = self
+        if min is not None:
+            result = result._binary(_CLAMP_MIN, min)
+        if max is not None:
+            result = result._binary(_CLAMP_MAX, max)
+        if out is None:
+            return result
+        out._copy(result)  # type: ignore[attr-defined]
+        return out
+
+    def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
+        """Copies of the values with ``value`` where ``mask``, over the leading batch dimensions, is true."""
+        return self._same(
+            {key: item.masked_fill(_right(mask, item.ndim), value) for key, item in self._store.items()}
+        )
+
+    def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
+        """:meth:`masked_fill` in place."""
+        for item in self._store.values():
+            item.masked_fill_(_right(mask, item.ndim), value)
+        return self
+
+    # -- operators ----------------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Collection | Tensor | complex) -> Self:
+        return self._binary(_ADD, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __radd__(self, other: Tensor | complex) -> Self:
+        return self._binary(_ADD, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __sub__(self, other: Collection | Tensor | complex) -> Self:
+        return self._binary(_SUB, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __rsub__(self, other: Tensor | complex) -> Self:
+        return self._pairwise(torch.rsub, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __mul__(self, other: Collection | Tensor | complex) -> Self:
+        return self._binary(_MUL, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __rmul__(self, other: Tensor | complex) -> Self:
+        return self._binary(_MUL, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __truediv__(self, other: Collection | Tensor | complex) -> Self:
+        return self._binary(_DIV, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __rtruediv__(self, other: Tensor | complex) -> Self:
+        return self._pairwise(_rdiv, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __pow__(self, other: Collection | Tensor | complex) -> Self:
+        return self._binary(_POW, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __rpow__(self, other: Tensor | complex) -> Self:
+        return self._pairwise(_rpow, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __floordiv__(self, other: Collection | Tensor | complex) -> Self:
+        return self._pairwise(torch.floor_divide, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __rfloordiv__(self, other: Tensor | complex) -> Self:
+        return self._pairwise(_rfloordiv, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __mod__(self, other: Collection | Tensor | complex) -> Self:
+        return self._pairwise(torch.remainder, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __rmod__(self, other: Tensor | complex) -> Self:
+        return self._pairwise(_rmod, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __and__(self, other: Collection | Tensor | int) -> Self:
+        return self._pairwise(torch.bitwise_and, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __or__(self, other: Collection | Tensor | int) -> Self:
+        return self._pairwise(torch.bitwise_or, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __xor__(self, other: Collection | Tensor | int) -> Self:
+        return self._pairwise(torch.bitwise_xor, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __iadd__(self, other: Collection | Tensor | complex) -> Self:
+        return self._binary_(_ADD_, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __isub__(self, other: Collection | Tensor | complex) -> Self:
+        return self._binary_(_SUB_, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __imul__(self, other: Collection | Tensor | complex) -> Self:
+        return self._binary_(_MUL_, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __itruediv__(self, other: Collection | Tensor | complex) -> Self:
+        return self._binary_(_DIV_, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __ipow__(self, other: Collection | Tensor | complex) -> Self:
+        return self._binary_(_POW_, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __neg__(self) -> Self:
+        return self.neg()
+
+    def __pos__(self) -> Self:
+        return self
+
+    def __abs__(self) -> Self:
+        return self.abs()
+
+    def __invert__(self) -> Self:
+        return self.bitwise_not()
+
+    def __eq__(self, other: Any) -> Any:
+        """Element by element: a collection of booleans. ``False`` for what cannot be compared."""
+        return self._pairwise(operator.eq, other) if isinstance(other, COMPARANDS) else NotImplemented
+
+    def __ne__(self, other: Any) -> Any:
+        """Element by element: a collection of booleans. ``True`` for what cannot be compared."""
+        return self._pairwise(operator.ne, other) if isinstance(other, COMPARANDS) else NotImplemented
+
+    def __lt__(self, other: Collection | Tensor | float) -> Self:
+        return self._pairwise(torch.lt, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __le__(self, other: Collection | Tensor | float) -> Self:
+        return self._pairwise(torch.le, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __gt__(self, other: Collection | Tensor | float) -> Self:
+        return self._pairwise(torch.gt, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    def __ge__(self, other: Collection | Tensor | float) -> Self:
+        return self._pairwise(torch.ge, other) if isinstance(other, OPERANDS) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    if TYPE_CHECKING:
+
+        def _is_tree(self) -> bool: ...
+
+
+#: what the operators take as their other side
+OPERANDS = (Collection, Tensor, int, float, complex, torch.SymInt, torch.SymFloat)
+COMPARANDS = (*OPERANDS, Mapping)
+
+_ADD, _ADD_ = _kernel("add"), _kernel("add_")
+_SUB, _SUB_ = _kernel("sub"), _kernel("sub_")
+_MUL, _MUL_ = _kernel("mul"), _kernel("mul_")
+_DIV, _DIV_ = _kernel("div"), _kernel("div_")
+_POW, _POW_ = _kernel("pow"), _kernel("pow_")
+_LERP, _LERP_ = _kernel("lerp"), _kernel("lerp_")
+_ADDCMUL, _ADDCMUL_ = _kernel("addcmul"), _kernel("addcmul_")
+_ADDCDIV, _ADDCDIV_ = _kernel("addcdiv"), _kernel("addcdiv_")
+_CLAMP_MIN, _CLAMP_MAX = _kernel("clamp_min"), _kernel("clamp_max")
+for _name in ("add", "add_", "sub", "sub_", "lerp", "lerp_", "addcmul", "addcmul_", "addcdiv", "addcdiv_"):
+    TABLE[_name] = SINGLE[getattr(torch, f"_foreach_{_name}")]
+
+
+def _times(other: Any, alpha: complex) -> Any:
+    return other * alpha
+
+
+def _rsub(alpha: complex) -> Callable[..., Any]:
+    return lambda value, other: torch.rsub(value, other, alpha=alpha)
+
+
+def _rdiv(value: Any, other: Any) -> Any:
+    return other / value
+
+
+def _rpow(value: Any, other: Any) -> Any:
+    return other**value
+
+
+def _rfloordiv(value: Any, other: Any) -> Any:
+    return other // value
+
+
+def _rmod(value: Any, other: Any) -> Any:
+    return torch.remainder(other, value)
+
+
+def _swapped(function: Callable[..., Any], operand: Any, default: Any) -> Any:
+    """``function(default, operand)``, also where the operand is a tree."""
+    if isinstance(operand, Collection):
+        return operand._with_leaves(iter([_swapped(function, leaf, default) for leaf in operand._leaves()]))
+    return function(torch.full_like(operand, default), operand)

@@ -1,0 +1,294 @@
+"""Reductions: over batch dimensions, over the features, over everything, or over all values into one tensor."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import torch
+from torch import Size, Tensor
+from typing_extensions import Self
+
+from . import shapes
+from .collection import Collection
+
+if TYPE_CHECKING:
+    from .collection import Store
+
+Dim: TypeAlias = "int | Sequence[int] | Literal['feature'] | None"
+
+
+
+class Reductions(Collection):
+    """sum, mean, max and their kin. Non-tensor data stays where the batch size allows.
+
+    All of them take the same arguments:
+
+    Args:
+        dim: batch dimensions to reduce over; ``"feature"`` for all dimensions behind the batch; ``None`` for all.
+        keepdim: keep the reduced dimensions, with size 1.
+        reduce: ``True`` gives one tensor, as if the values had been joined along the reduced dimensions first.
+    """
+
+    __slots__ = ()
+
+    # -- the mechanism ------------------------------------------------------------------------------------------------
+
+    def _reduce(self, function: Callable[..., Any], dim: Dim, keepdim: bool, kwargs: dict[str, Any]) -> Self:
+        """``function(tensor, dim=dims, keepdim=keepdim, **kwargs)`` for each tensor."""
+        ndim = len(self._batch_size)
+        if isinstance(dim, str):
+            if dim != "feature":
+                raise ValueError(f"dim: expected ints, 'feature' or None, got {dim!r}")
+            size, names = self._batch_size, self._names
+            dims: tuple[int, ...] | None = None
+        elif dim is None:
+            dims = tuple(range(ndim))
+            size = Size((1,) * ndim) if keepdim else Size(())
+            names = self._names if keepdim else None
+        else:
+            dims = shapes.wrap_dims(dim, ndim)
+            size = shapes.reduced(self._batch_size, dims, keepdim)
+            names = shapes.names_reduced(self._names, dims, keepdim)
+        store: Store = {}
+        for key, value in self._store.items():
+            if isinstance(value, Reductions):
+                store[key] = value._reduce(function, dim if dims is None or dim is None else dims, keepdim, kwargs)  # type: ignore[assignment]
+            elif dim is None:
+                store[key] = function(value, tuple(range(value.ndim)), keepdim, **kwargs)
+            elif dims is None:
+                rest = tuple(range(ndim, value.ndim))
+                store[key] = function(value, rest, keepdim, **kwargs)
+            else:
+                store[key] = function(value, dims, keepdim, **kwargs)
+        return self._like(store, size, names)
+
+    def _joined(self, dim: Dim) -> tuple[Tensor, Any]:
+        """All values in one tensor, and the dimension in which they are joined and to be reduced."""
+        leaves = list(self._leaves())
+        if not leaves:
+            raise RuntimeError("reduce=True: there is no tensor to reduce")
+        ndim = len(self._batch_size)
+        if dim is None:
+            return torch.cat([leaf.reshape(-1) for leaf in leaves]), 0
+        if isinstance(dim, str):
+            return torch.cat([leaf.reshape((*leaf.shape[:ndim], -1)) for leaf in leaves], -1), -1
+        dims = shapes.wrap_dims(dim, ndim)
+        try:
+            return torch.cat(leaves, dims[0]), dims
+        except RuntimeError as error:
+            raise RuntimeError(
+                f"reduce=True over batch dimension {dim}: the values need one shape to be joined, their shapes are "
+                f"{[list(leaf.shape) for leaf in leaves]} ({error}); dim='feature' or None works with any shapes"
+            ) from None
+
+    def _run(self, function: Callable[..., Any], dim: Dim, keepdim: bool, reduce: bool | None, **kwargs: Any) -> Any:
+        if not reduce:
+            return self._reduce(function, dim, keepdim, kwargs)
+        joined, dims = self._joined(dim)
+        return function(joined, (dims,) if isinstance(dims, int) else dims, keepdim, **kwargs)
+
+    # -- the operations -----------------------------------------------------------------------------------------------
+
+    def sum(
+        self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
+    ) -> Any:
+        """The sum.
+
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": torch.ones(3, 4), "b": torch.ones(3)}, [3])
+        >>> data.sum()["a"], data.sum(0)["a"].shape, data.sum(dim="feature")["a"].shape, data.sum(reduce=True)
+        (tensor(12.), torch.Size([4]), torch.Size([3]), tensor(15.))
+        """
+        return self._run(_over(torch.sum), dim, keepdim, reduce, dtype=dtype)
+
+    def nansum(
+        self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
+    ) -> Any:
+        """The sum, NaN counting as zero."""
+        return self._run(_over(torch.nansum), dim, keepdim, reduce, dtype=dtype)
+
+    def mean(
+        self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
+    ) -> Any:
+        """The mean."""
+        return self._run(_over(torch.mean), dim, keepdim, reduce, dtype=dtype)
+
+    def nanmean(
+        self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
+    ) -> Any:
+        """The mean of what is not NaN."""
+        return self._run(_over(torch.nanmean), dim, keepdim, reduce, dtype=dtype)
+
+    def prod(
+        self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
+    ) -> Any:
+        """The product."""
+        return self._run(_prod, dim, keepdim, reduce, dtype=dtype)
+
+    def std(self, dim: Dim = None, keepdim: bool = False, *, correction: int = 1, reduce: bool | None = None) -> Any:
+        """The standard deviation; ``correction`` is subtracted from the number of items in its denominator."""
+        return self._run(_over(torch.std), dim, keepdim, reduce, correction=correction)
+
+    def var(self, dim: Dim = None, keepdim: bool = False, *, correction: int = 1, reduce: bool | None = None) -> Any:
+        """The variance; ``correction`` is subtracted from the number of items in its denominator."""
+        return self._run(_over(torch.var), dim, keepdim, reduce, correction=correction)
+
+    def amax(self, dim: Dim = None, keepdim: bool = False, *, reduce: bool | None = None) -> Any:
+        """The largest items."""
+        return self._run(_over(torch.amax), dim, keepdim, reduce)
+
+    def amin(self, dim: Dim = None, keepdim: bool = False, *, reduce: bool | None = None) -> Any:
+        """The smallest items."""
+        return self._run(_over(torch.amin), dim, keepdim, reduce)
+
+    def logsumexp(self, dim: Dim = None, keepdim: bool = False, *, out: Self | None = None) -> Any:
+        """``log(sum(exp(x)))``; without ``dim`` over all batch dimensions."""
+        dims: Dim = tuple(range(len(self._batch_size))) if dim is None else dim
+        result = self._reduce(_over(torch.logsumexp), dims, keepdim, {})
+        if out is None:
+            return result
+        out._copy(result)  # type: ignore[attr-defined]
+        return out
+
+    def max(
+        self, dim: int | None = None, keepdim: bool = False, *, reduce: bool | None = None, return_indices: bool = True
+    ) -> Any:
+        """The largest items; along one batch dimension with their indices, as ``torch.max`` gives them."""
+        return self._extreme("max", dim, keepdim, reduce, return_indices)
+
+    def min(
+        self, dim: int | None = None, keepdim: bool = False, *, reduce: bool | None = None, return_indices: bool = True
+    ) -> Any:
+        """The smallest items; along one batch dimension with their indices, as ``torch.min`` gives them."""
+        return self._extreme("min", dim, keepdim, reduce, return_indices)
+
+    def _extreme(self, name: str, dim: Dim, keepdim: bool, reduce: bool | None, return_indices: bool) -> Any:
+        plain = torch.amax if name == "max" else torch.amin
+        if dim is None or isinstance(dim, str) or reduce or not return_indices:
+            return self._run(_over(plain), dim, keepdim, reduce)
+        wrapped = shapes.wrap_dims(dim, len(self._batch_size))
+        if len(wrapped) != 1:
+            raise TypeError(f"{name}: indices exist along one dimension only, got dim={dim}; return_indices=False lifts that")
+        size = shapes.reduced(self._batch_size, wrapped, keepdim)
+        names = shapes.names_reduced(self._names, wrapped, keepdim)
+        return self._two(name, (wrapped[0], keepdim), size, names)
+
+    def _two(self, name: str, args: tuple[Any, ...], size: Size, names: shapes.Names) -> Any:
+        """A torch function with two results, values and indices, as two collections."""
+        pairs = {key: getattr(value, name)(*args) for key, value in self._store.items()}
+        kind = getattr(torch.return_types, name)
+        return kind([self._like({key: pair[i] for key, pair in pairs.items()}, size, names) for i in (0, 1)])
+
+    def cummax(self, dim: int, *, reduce: bool | None = None, return_indices: bool = True) -> Any:
+        """The largest items so far along a batch dimension, with their indices."""
+        return self._cumulative("cummax", dim, reduce, return_indices)
+
+    def cummin(self, dim: int, *, reduce: bool | None = None, return_indices: bool = True) -> Any:
+        """The smallest items so far along a batch dimension, with their indices."""
+        return self._cumulative("cummin", dim, reduce, return_indices)
+
+    def _cumulative(self, name: str, dim: int, reduce: bool | None, return_indices: bool) -> Any:
+        wrapped = shapes.wrap_dim(dim, len(self._batch_size))
+        if reduce:
+            joined, _ = self._joined(wrapped)
+            pair = getattr(joined, name)(wrapped)
+            return pair if return_indices else pair[0]
+        pair = self._two(name, (wrapped,), self._batch_size, self._names)
+        return pair if return_indices else pair[0]
+
+    def cumsum(self, dim: int, *, dtype: torch.dtype | None = None) -> Self:
+        """The sum so far along a batch dimension."""
+        dim = shapes.wrap_dim(dim, len(self._batch_size))
+        return self._same({key: value.cumsum(dim, dtype=dtype) for key, value in self._store.items()})
+
+    def cumprod(self, dim: int, *, dtype: torch.dtype | None = None) -> Self:
+        """The product so far along a batch dimension."""
+        dim = shapes.wrap_dim(dim, len(self._batch_size))
+        return self._same({key: value.cumprod(dim, dtype=dtype) for key, value in self._store.items()})
+
+    def softmax(self, dim: int, dtype: torch.dtype | None = None) -> Self:
+        """The softmax along a batch dimension."""
+        dim = shapes.wrap_dim(dim, len(self._batch_size))
+        return self._same({key: value.softmax(dim, dtype=dtype) for key, value in self._store.items()})
+
+    def quantile(
+        self,
+        q: float | Tensor,
+        dim: Dim = None,
+        keepdim: bool = False,
+        *,
+        interpolation: str = "linear",
+        reduce: bool | None = None,
+    ) -> Any:
+        """The quantiles ``q`` (between 0 and 1); several of them make a new first batch dimension."""
+
+        def function(value: Tensor, dims: tuple[int, ...], keep: bool) -> Tensor:
+            return _quantile(value, q, dims, keep, interpolation)
+
+        result = self._run(function, dim, keepdim, reduce)
+        if isinstance(q, Tensor) and q.ndim and not reduce:
+            return result._under(q.shape)
+        return result
+
+    def _under(self, shape: Size) -> Self:
+        """The same values, whose shapes have got ``shape`` in front."""
+        store = {
+            key: value._under(shape) if isinstance(value, Reductions) else value for key, value in self._store.items()
+        }
+        return self._like(store, shape + self._batch_size, shapes.names_padded(self._names, len(shape)))  # type: ignore[arg-type]
+
+    def norm(self, *, out: Self | None = None, dtype: torch.dtype | None = None) -> Self:
+        """The Euclidean norm of each value, over all its dimensions."""
+
+        def function(value: Tensor, dims: tuple[int, ...], keep: bool) -> Tensor:
+            return torch.linalg.vector_norm(value, dtype=dtype)
+
+        result = self._reduce(function, None, False, {})
+        if out is None:
+            return result
+        out._copy(result)  # type: ignore[attr-defined]
+        return out
+
+    def all(self, dim: Dim = None, keepdim: bool = False) -> Any:
+        """Whether all items are true: one bool for everything, or along batch dimensions."""
+        if dim is None:
+            return builtins.all([bool(leaf.all()) for leaf in self._leaves()])
+        return self._reduce(_over(torch.all), dim, keepdim, {})
+
+    def any(self, dim: Dim = None, keepdim: bool = False) -> Any:
+        """Whether any item is true: one bool for everything, or along batch dimensions."""
+        if dim is None:
+            return builtins.any([bool(leaf.any()) for leaf in self._leaves()])
+        return self._reduce(_over(torch.any), dim, keepdim, {})
+
+
+def _over(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` over a tuple of dims, where none means that there is nothing to reduce: each item by itself."""
+
+    def reduce(value: Tensor, dims: tuple[int, ...], keepdim: bool, **kwargs: Any) -> Any:
+        if dims:
+            return function(value, dims, keepdim=keepdim, **kwargs)
+        return function(value.unsqueeze(-1), (-1,), keepdim=False, **kwargs)
+
+    return reduce
+
+
+def _prod(value: Tensor, dims: tuple[int, ...], keepdim: bool, dtype: torch.dtype | None) -> Tensor:
+    result = torch.prod(value.unsqueeze(-1), -1, dtype=dtype)
+    for dim in sorted(dims, reverse=True):
+        result = torch.prod(result, dim, keepdim=keepdim, dtype=dtype)
+    return result
+
+
+def _quantile(value: Tensor, q: Any, dims: tuple[int, ...], keepdim: bool, interpolation: str) -> Tensor:
+    dims = tuple(dim % value.ndim for dim in dims) if value.ndim else ()
+    rest = [dim for dim in range(value.ndim) if dim not in dims]
+    flat = value.permute(*rest, *dims).reshape([value.shape[dim] for dim in rest] + [-1])
+    result = torch.quantile(flat, q, -1, interpolation=interpolation)
+    if keepdim:
+        shift = q.ndim if isinstance(q, Tensor) else 0
+        for dim in sorted(dims):
+            result = result.unsqueeze(dim + shift)
+    return result

@@ -1,0 +1,482 @@
+"""The algebra of batch sizes and dimension names: pure functions on tuples.
+
+Nothing here touches a tensor (an index may hold tensors; of these only the shape is read, except for masks whose
+count of true entries is the size of a dimension). Each function takes the batch size that an operation starts from and
+gives what the operation makes of it, or raises the error that torch would raise on a tensor of that shape. The functions
+whose name starts with ``names_`` do the same for dimension names, ``None`` standing for "no dimension has a name".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Size, Tensor
+
+Names: TypeAlias = "tuple[str | None, ...] | None"
+
+
+def as_size(batch_size: object) -> Size:
+    """A batch size from what users write: ``None``, an int, or a sequence of ints.
+
+    >>> as_size(None), as_size(3), as_size([3, 4])
+    (torch.Size([]), torch.Size([3]), torch.Size([3, 4]))
+    """
+    if type(batch_size) is Size:
+        return batch_size
+    if batch_size is None:
+        return Size(())
+    if isinstance(batch_size, (int, torch.SymInt)):
+        return Size((batch_size,))
+    if isinstance(batch_size, (str, bytes)) or not isinstance(batch_size, Iterable):
+        raise TypeError(f"batch_size: expected an int or a sequence of ints, got {batch_size!r}")
+    return Size(tuple(batch_size))
+
+
+def as_sequence(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The ints of ``f(2, 3)``, ``f((2, 3))``, ``f([2, 3])`` and ``f(torch.Size([2, 3]))`` alike."""
+    if len(args) == 1 and not isinstance(args[0], (int, torch.SymInt)):
+        return tuple(args[0])
+    return args
+
+
+def wrap_dim(dim: int, ndim: int) -> int:
+    """``dim`` counted from the front, for a shape of ``ndim`` dimensions.
+
+    >>> wrap_dim(-1, 3)
+    2
+    """
+    if -ndim <= dim < ndim:
+        return dim % ndim
+    if ndim == 0:
+        raise IndexError(f"dimension {dim} is out of range: there are no batch dimensions")
+    raise IndexError(f"batch dimension out of range: expected it in [{-ndim}, {ndim - 1}], got {dim}")
+
+
+def wrap_dims(dims: int | Sequence[int], ndim: int) -> tuple[int, ...]:
+    """:func:`wrap_dim` for one dim or several, each at most once."""
+    wrapped = (wrap_dim(dims, ndim),) if isinstance(dims, int) else tuple(wrap_dim(d, ndim) for d in dims)
+    if len(set(wrapped)) != len(wrapped):
+        raise RuntimeError(f"a dimension appears twice in {dims}")
+    return wrapped
+
+
+def reshaped(batch_size: Size, shape: tuple[int, ...]) -> Size:
+    """The batch size after ``reshape(shape)``, with a ``-1`` filled in.
+
+    >>> reshaped(Size([4, 6]), (3, -1))
+    torch.Size([3, 8])
+    """
+    count = 1
+    for size in batch_size:
+        count *= size
+    known = 1
+    free = -1
+    for dim, size in enumerate(shape):
+        if size == -1:
+            if free >= 0:
+                raise RuntimeError(f"only one dimension of {list(shape)} can be -1")
+            free = dim
+        elif size < 0:
+            raise RuntimeError(f"invalid shape {list(shape)}: a size is negative")
+        else:
+            known *= size
+    if free < 0:
+        if known != count:
+            raise RuntimeError(f"shape {list(shape)} is invalid for the batch size {list(batch_size)}")
+        return Size(shape)
+    if known == 0 or count % known != 0:
+        raise RuntimeError(f"shape {list(shape)} is invalid for the batch size {list(batch_size)}")
+    return Size((*shape[:free], count // known, *shape[free + 1 :]))
+
+
+def flat_range(batch_size: Size, start_dim: int, end_dim: int) -> tuple[int, int]:
+    """The wrapped first and last dimension of ``flatten(start_dim, end_dim)``."""
+    ndim = len(batch_size)
+    start, end = wrap_dim(start_dim, ndim), wrap_dim(end_dim, ndim)
+    if start > end:
+        raise RuntimeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
+    return start, end
+
+
+def flattened(batch_size: Size, start: int, end: int) -> Size:
+    """The batch size with the dimensions ``start`` to ``end`` (inclusive, wrapped) made one.
+
+    >>> flattened(Size([2, 3, 4]), 0, 1)
+    torch.Size([6, 4])
+    """
+    count = 1
+    for size in batch_size[start : end + 1]:
+        count *= size
+    return Size((*batch_size[:start], count, *batch_size[end + 1 :]))
+
+
+def unflattened(batch_size: Size, dim: int, sizes: Sequence[int]) -> Size:
+    """The batch size with the (wrapped) dimension ``dim`` split into ``sizes``.
+
+    >>> unflattened(Size([6, 4]), 0, (2, -1))
+    torch.Size([2, 3, 4])
+    """
+    parts = reshaped(Size((batch_size[dim],)), tuple(sizes))
+    return Size((*batch_size[:dim], *parts, *batch_size[dim + 1 :]))
+
+
+def permutation(ndim: int, dims: Sequence[int]) -> tuple[int, ...]:
+    """The wrapped order of ``permute(dims)``.
+
+    >>> permutation(3, (-1, 0, 1))
+    (2, 0, 1)
+    """
+    if len(dims) != ndim:
+        raise ValueError(f"permute: expected {ndim} dims, one for each batch dimension, got {tuple(dims)}")
+    order = tuple(wrap_dim(d, ndim) for d in dims)
+    if len(set(order)) != ndim:
+        raise ValueError(f"permute: each batch dimension must appear once, got {tuple(dims)}")
+    return order
+
+
+def transposition(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
+    """The order that swaps two dimensions.
+
+    >>> transposition(3, 0, -1)
+    (2, 1, 0)
+    """
+    try:
+        a, b = wrap_dim(dim0, ndim), wrap_dim(dim1, ndim)
+    except IndexError as error:
+        raise ValueError(str(error)) from None
+    order = list(range(ndim))
+    order[a], order[b] = order[b], order[a]
+    return tuple(order)
+
+
+def movement(ndim: int, source: int | Sequence[int], destination: int | Sequence[int]) -> tuple[int, ...]:
+    """The order that moves ``source`` dimensions to ``destination``, the others keeping their order.
+
+    >>> movement(3, 0, -1)
+    (1, 2, 0)
+    """
+    src, dst = wrap_dims(source, ndim), wrap_dims(destination, ndim)
+    if len(src) != len(dst):
+        raise RuntimeError(f"movedim: source {source} and destination {destination} differ in length")
+    order = [-1] * ndim
+    for s, d in zip(src, dst, strict=True):
+        order[d] = s
+    rest = iter(d for d in range(ndim) if d not in src)
+    return tuple(next(rest) if d < 0 else d for d in order)
+
+
+def permuted(batch_size: Size, order: tuple[int, ...]) -> Size:
+    """The batch size with its dimensions in ``order``."""
+    return Size([batch_size[d] for d in order])
+
+
+def squeezed_dims(batch_size: Size, dim: int | Sequence[int] | None) -> tuple[int, ...]:
+    """The wrapped dimensions of size 1 that ``squeeze(dim)`` takes away.
+
+    >>> squeezed_dims(Size([1, 3, 1]), None), squeezed_dims(Size([1, 3]), 1)
+    ((0, 2), ())
+    """
+    ndim = len(batch_size)
+    dims = range(ndim) if dim is None else wrap_dims(dim, ndim)
+    return tuple(d for d in dims if batch_size[d] == 1)
+
+
+def without(values: Sequence[Any], dims: Sequence[int]) -> tuple[Any, ...]:
+    """The sequence without its entries at (wrapped) ``dims``."""
+    return tuple(value for d, value in enumerate(values) if d not in dims)
+
+
+def unsqueezed_dim(ndim: int, dim: int) -> int:
+    """Where ``unsqueeze(dim)`` puts the new dimension.
+
+    >>> unsqueezed_dim(2, -1)
+    2
+    """
+    if -ndim - 1 <= dim <= ndim:
+        return dim % (ndim + 1)
+    raise IndexError(f"unsqueeze: expected a dim in [{-ndim - 1}, {ndim}] for {ndim} batch dimensions, got {dim}")
+
+
+def expanded(batch_size: Size, shape: tuple[int, ...]) -> Size:
+    """The batch size after ``expand(shape)``.
+
+    >>> expanded(Size([3, 1]), (2, -1, 4))
+    torch.Size([2, 3, 4])
+    """
+    new = len(shape) - len(batch_size)
+    if new < 0:
+        raise RuntimeError(f"expand: {list(shape)} has fewer dimensions than the batch size {list(batch_size)}")
+    result = list(shape)
+    for dim, size in enumerate(batch_size, new):
+        if result[dim] == -1:
+            result[dim] = size
+        elif size != 1 and result[dim] != size:
+            raise RuntimeError(f"expand: the batch size {list(batch_size)} cannot be expanded to {list(shape)}")
+    if any(size < 0 for size in result[:new]):
+        raise RuntimeError(f"expand: -1 stands for an existing dimension, which {list(shape)} does not have in front")
+    return Size(result)
+
+
+def repeated(batch_size: Size, repeats: tuple[int, ...]) -> Size:
+    """The batch size after ``repeat(repeats)``.
+
+    >>> repeated(Size([3]), (2, 4))
+    torch.Size([2, 12])
+    """
+    new = len(repeats) - len(batch_size)
+    if new < 0:
+        raise RuntimeError(f"repeat: expected at least {len(batch_size)} repeats, one a batch dimension, got {repeats}")
+    if any(count < 0 for count in repeats):
+        raise RuntimeError(f"repeat: repeats cannot be negative, got {repeats}")
+    sizes = (1,) * new + tuple(batch_size)
+    return Size([size * count for size, count in zip(sizes, repeats, strict=True)])
+
+
+def split_sizes(total: int, split_size: int | Sequence[int]) -> list[int]:
+    """The sizes of the parts of ``split(split_size)`` along a dimension of ``total``.
+
+    >>> split_sizes(5, 2), split_sizes(5, [1, 4])
+    ([2, 2, 1], [1, 4])
+    """
+    if isinstance(split_size, int):
+        if split_size < 0 or (split_size == 0 and total):
+            raise RuntimeError(f"split: split_size must be positive, got {split_size}")
+        if total == 0:
+            return [0]
+        full, rest = divmod(total, split_size)
+        return [split_size] * full + ([rest] if rest else [])
+    sizes = list(split_size)
+    if sum(sizes) != total or any(size < 0 for size in sizes):
+        raise RuntimeError(f"split: the sizes {sizes} must be non-negative and sum to {total}")
+    return sizes
+
+
+def with_size(batch_size: Size, dim: int, size: int) -> Size:
+    """The batch size with the (wrapped) dimension ``dim`` of another size.
+
+    >>> with_size(Size([3, 4]), 1, 9)
+    torch.Size([3, 9])
+    """
+    return Size((*batch_size[:dim], size, *batch_size[dim + 1 :]))
+
+
+def inserted(batch_size: Size, dim: int, size: int) -> Size:
+    """The batch size with one more dimension of ``size`` at ``dim``.
+
+    >>> inserted(Size([3, 4]), 1, 9)
+    torch.Size([3, 9, 4])
+    """
+    return Size((*batch_size[:dim], size, *batch_size[dim:]))
+
+
+def reduced(batch_size: Size, dims: tuple[int, ...], keepdim: bool) -> Size:
+    """The batch size after a reduction over (wrapped) ``dims``.
+
+    >>> reduced(Size([3, 4]), (0,), False), reduced(Size([3, 4]), (0,), True)
+    (torch.Size([4]), torch.Size([1, 4]))
+    """
+    if keepdim:
+        return Size([1 if d in dims else size for d, size in enumerate(batch_size)])
+    return Size(without(batch_size, dims))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# indexing: the index here is prepared (indexing.prepare): a tuple of ints, slices, None, bools and index tensors, with
+# neither an ellipsis nor a mask, that consumes at most the batch dimensions
+
+
+def indexed(batch_size: Size, index: tuple[Any, ...]) -> Size:
+    """The batch size after indexing with a prepared index.
+
+    >>> indexed(Size([5, 4]), (slice(1, 3), None, 2))
+    torch.Size([2, 1])
+    >>> indexed(Size([5, 4, 3]), (torch.tensor([[0, 1]]), slice(None), torch.tensor([2])))
+    torch.Size([1, 2, 4])
+    """
+    out: list[int] = []
+    advanced: list[Size] = []
+    where = 0
+    dim = 0
+    adjacent = True
+    last_advanced = -1
+    bools: list[bool] = []
+    for position, item in enumerate(index):
+        if item is None:
+            out.append(1)
+        elif isinstance(item, bool):
+            bools.append(item)
+            if not advanced and len(bools) == 1:
+                where = len(out)
+            elif position != last_advanced + 1:
+                adjacent = False
+            last_advanced = position
+        elif isinstance(item, slice):
+            out.append(len(range(*item.indices(batch_size[dim]))))
+            dim += 1
+        elif isinstance(item, Tensor):
+            if not advanced and not bools:
+                where = len(out)
+            elif position != last_advanced + 1:
+                adjacent = False
+            last_advanced = position
+            advanced.append(item.shape)
+            dim += 1
+        else:
+            wrap = int(item)
+            size = batch_size[dim]
+            if not -size <= wrap < size:
+                raise IndexError(f"index {wrap} is out of bounds for batch dimension {dim} with size {size}")
+            # torch takes integers out first: beside index tensors they neither break adjacency nor leave a dimension
+            if last_advanced == position - 1:
+                last_advanced = position
+            dim += 1
+    out.extend(batch_size[dim:])
+    if advanced or bools:
+        shape = torch.broadcast_shapes(*advanced, *((int(b),) for b in bools)) if bools else torch.broadcast_shapes(*advanced)
+        at = where if adjacent else 0
+        out[at:at] = shape
+    return Size(out)
+
+
+def names_indexed(names: Names, index: tuple[Any, ...]) -> Names:
+    """The dimension names after indexing with a prepared index.
+
+    A slice, or a one-dimensional index tensor, keeps the name of its dimension; a new dimension has none.
+
+    >>> names_indexed(("x", "y"), (None, 0))
+    (None, 'y')
+    """
+    if names is None:
+        return None
+    out: list[str | None] = []
+    tensors = [item for item in index if isinstance(item, (Tensor, bool))]
+    dim = 0
+    pending: str | None = None
+    where: int | None = None
+    adjacent = True
+    last = -1
+    for position, item in enumerate(index):
+        if item is None:
+            out.append(None)
+        elif isinstance(item, (bool, Tensor)):
+            if where is None:
+                where = len(out)
+            elif position != last + 1:
+                adjacent = False
+            last = position
+            if isinstance(item, Tensor):
+                pending = names[dim]
+                dim += 1
+        elif isinstance(item, slice):
+            out.append(names[dim])
+            dim += 1
+        else:
+            if last == position - 1:
+                last = position
+            dim += 1
+    out.extend(names[dim:])
+    if tensors:
+        shapes = [item.shape if isinstance(item, Tensor) else Size((1,)) for item in tensors]
+        ndim = len(torch.broadcast_shapes(*shapes))
+        new = [pending] if len(tensors) == 1 and ndim == 1 and isinstance(tensors[0], Tensor) else [None] * ndim
+        at = (where or 0) if adjacent else 0
+        out[at:at] = new
+    return names_or_none(out)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# names
+
+
+def names_or_none(names: Sequence[str | None]) -> Names:
+    """The names as a tuple, or ``None`` when no dimension has one."""
+    return tuple(names) if any(name is not None for name in names) else None
+
+
+def as_names(names: Sequence[str | None] | None, ndim: int) -> Names:
+    """Checked dimension names: one for each batch dimension, each at most once.
+
+    >>> as_names(["time", None], 2)
+    ('time', None)
+    """
+    if names is None:
+        return None
+    if isinstance(names, str):
+        raise TypeError(f"names: expected a sequence with one name or None for each batch dimension, got {names!r}")
+    if len(names) != ndim:
+        raise ValueError(
+            f"names: expected {ndim} of them, one for each batch dimension (None where it has no name), got {list(names)}"
+        )
+    known = [name for name in names if name is not None]
+    for name in known:
+        if not isinstance(name, str):
+            raise TypeError(f"names: expected strings or None, got {name!r}")
+    if len(set(known)) != len(known):
+        raise ValueError(f"names: each name can stand for one dimension only, got {list(names)}")
+    return names_or_none(names)
+
+
+def names_reshaped(names: Names, batch_size: Size, shape: Size) -> Names:
+    """The names after a reshape: kept when it changes nothing, else lost, for dimensions have no history there."""
+    return names if batch_size == shape else None
+
+
+def names_flattened(names: Names, start: int, end: int) -> Names:
+    """The names after ``flatten``: a dimension made of several has none."""
+    if names is None or start == end:
+        return names
+    return names_or_none((*names[:start], None, *names[end + 1 :]))
+
+
+def names_unflattened(names: Names, dim: int, parts: int) -> Names:
+    """The names after ``unflatten``: the new dimensions have none, unless it is just one."""
+    if names is None or parts == 1:
+        return names
+    return names_or_none((*names[:dim], *(None,) * parts, *names[dim + 1 :]))
+
+
+def names_permuted(names: Names, order: tuple[int, ...]) -> Names:
+    """The names in ``order``."""
+    return None if names is None else tuple([names[d] for d in order])
+
+
+def names_without(names: Names, dims: Sequence[int]) -> Names:
+    """The names without those at (wrapped) ``dims``."""
+    return None if names is None else names_or_none(without(names, dims))
+
+
+def names_inserted(names: Names, dim: int, name: str | None = None) -> Names:
+    """The names with one more dimension at ``dim``."""
+    return None if names is None else names_or_none((*names[:dim], name, *names[dim:]))
+
+
+def names_padded(names: Names, new: int) -> Names:
+    """The names behind ``new`` dimensions without one, or cut to the last ones when ``new`` is negative."""
+    if names is None or new == 0:
+        return names
+    return names_or_none((None,) * new + names if new > 0 else names[-new:])
+
+
+def names_fitted(names: Names, ndim: int) -> Names:
+    """The names for another number of dimensions: cut or filled with ``None`` at the end."""
+    if names is None:
+        return None
+    return names_or_none((names + (None,) * ndim)[:ndim])
+
+
+def names_reduced(names: Names, dims: tuple[int, ...], keepdim: bool) -> Names:
+    """The names after a reduction over (wrapped) ``dims``."""
+    return names if keepdim else names_without(names, dims)
+
+
+def expand_right_shape(shape: Size, ndim: int) -> tuple[int, ...]:
+    """``shape`` with ones behind it, up to ``ndim`` dimensions: how a tensor over the batch meets a leaf."""
+    return tuple(shape) + (1,) * (ndim - len(shape))
+
+
+def numel(batch_size: Size) -> int:
+    """How many items a batch size holds."""
+    return math.prod(batch_size)

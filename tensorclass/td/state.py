@@ -1,0 +1,185 @@
+"""State dicts, pickling, and measures of what a collection holds."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from torch import Size, Tensor
+from typing_extensions import Self
+
+from .collection import Collection
+from .keys import unravel_key_to_tuple
+from .shapes import Names
+
+if TYPE_CHECKING:
+    from .base import TensorCollection
+
+
+class State(Collection):
+    """``state_dict``, ``load_state_dict``, pickling, ``bytes``, ``param_count``, ``depth``, shared memory."""
+
+    __slots__ = ()
+
+    def state_dict(
+        self,
+        destination: dict[str, Any] | None = None,
+        prefix: str = "",
+        keep_vars: bool = False,
+        flatten: bool = True,
+    ) -> dict[str, Any]:
+        """The tensors in an ordered dict, as ``nn.Module.state_dict`` gives them: detached, sharing memory.
+
+        Args:
+            destination: a dict to fill.
+            prefix: put in front of every key.
+            keep_vars: give the tensors as they are, not detached.
+            flatten: nested keys joined by dots; otherwise nested dicts.
+
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict({"a": 1, "b": {"c": 2}}).state_dict())
+        ['a', 'b.c']
+        """
+        result: dict[str, Any] = OrderedDict() if destination is None else destination
+        for key, value in self._store.items():
+            if isinstance(value, Tensor):
+                result[prefix + key] = value if keep_vars else value.detach()
+            elif not value._is_tree():
+                continue
+            elif flatten:
+                value.state_dict(result, f"{prefix}{key}.", keep_vars, True)
+            else:
+                result[prefix + key] = value.state_dict(None, "", keep_vars, False)
+        return result
+
+    def load_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        strict: bool = True,
+        assign: bool = False,
+        from_flatten: bool | None = None,
+    ) -> Self:
+        """Writes the tensors of a state dict.
+
+        Args:
+            state_dict: what :meth:`state_dict` gave, flat or nested.
+            strict: the keys must be those here; a ``RuntimeError`` lists the differences.
+            assign: replace the tensors instead of writing into them.
+            from_flatten: whether dots in keys separate levels; found out from the keys when ``None``.
+
+        Nothing is written when a key, or the shape of a tensor, does not fit.
+        """
+        source: dict[tuple[str, ...], Any] = {}
+        nested = any(isinstance(value, Mapping) for value in state_dict.values())
+        split = not nested if from_flatten is None else from_flatten
+        _collect(state_dict, (), split, set(self._store), source)
+        own = {unravel_key_to_tuple(key): leaf for key, leaf in self._named_leaves()}
+        missing = [".".join(key) for key in own if key not in source]
+        unexpected = [".".join(key) for key in source if key not in own]
+        problems: list[str] = []
+        if strict and missing:
+            problems.append(f"missing keys: {missing}")
+        if strict and unexpected:
+            problems.append(f"unexpected keys: {unexpected}")
+        for key, value in source.items():
+            if key in own and not assign and value.shape != own[key].shape:
+                problems.append(f"{'.'.join(key)}: expected shape {list(own[key].shape)}, got {list(value.shape)}")
+        if problems:
+            raise RuntimeError(f"load_state_dict: nothing was loaded into {type(self).__name__}; " + "; ".join(problems))
+        for key, value in source.items():
+            if key not in own:
+                continue
+            if assign:
+                self.set(key, value)
+            else:
+                own[key].data.copy_(value)
+        return self
+
+    def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
+        leaves: list[tuple[tuple[str, ...], Tensor]] = []
+        for key, value in self._store.items():
+            if isinstance(value, Tensor):
+                leaves.append(((key,), value))
+            elif value._is_tree():
+                leaves.extend(((key, *path), leaf) for path, leaf in value._named_leaves())
+        return leaves
+
+    # -- pickling -----------------------------------------------------------------------------------------------------
+
+    def __reduce__(self) -> Any:
+        # a plain dict and a plain tuple: the file names no class but this one's and torch's
+        store = dict(self._store)
+        return rebuild, (type(self), store, tuple(self._batch_size), self._device, self._names, self._lock is not None)
+
+    # -- measures -----------------------------------------------------------------------------------------------------
+
+    def bytes(self, *, count_duplicates: bool = True) -> int:
+        """The memory of the tensors in bytes; with ``count_duplicates=False`` shared memory counts once."""
+        total = 0
+        seen: set[int] = set()
+        for leaf in self._leaves():
+            if not count_duplicates:
+                storage = leaf.untyped_storage().data_ptr()
+                if storage in seen:
+                    continue
+                seen.add(storage)
+            total += leaf.numel() * leaf.element_size()
+        return total
+
+    def param_count(self, *, count_duplicates: bool = True) -> int:
+        """The number of elements of all tensors; with ``count_duplicates=False`` a tensor counts once."""
+        leaves = list(self._leaves())
+        if not count_duplicates:
+            leaves = list({id(leaf): leaf for leaf in leaves}.values())
+        return sum(leaf.numel() for leaf in leaves)
+
+    @property
+    def depth(self) -> int:
+        """How many levels of collections there are below this one."""
+        return max(
+            (1 + value.depth for value in self._store.values() if isinstance(value, State) and value._is_tree()), default=0
+        )
+
+    def share_memory_(self) -> Self:
+        """Moves the tensors to shared memory, in place, and locks the collection."""
+        for leaf in self._leaves():
+            leaf.share_memory_()
+        return self.lock_()
+
+    if TYPE_CHECKING:
+
+        def _is_tree(self) -> bool: ...
+        def lock_(self) -> Self: ...
+        def set(self, key: Any, item: Any) -> Self: ...
+
+
+def _collect(
+    source: Mapping[str, Any], path: tuple[str, ...], split: bool, known: set[str], into: dict[tuple[str, ...], Any]
+) -> None:
+    for key, value in source.items():
+        names = tuple(key.split(".")) if split and key not in known else (key,)
+        if isinstance(value, Mapping):
+            _collect(value, (*path, *names), split, known, into)
+        elif isinstance(value, Tensor):
+            into[(*path, *names)] = value
+
+
+def rebuild(
+    cls: type[TensorCollection],
+    store: dict[str, Any],
+    batch_size: tuple[int, ...],
+    device: Any,
+    names: Names,
+    locked: bool,
+) -> TensorCollection:
+    """What unpickling calls."""
+    new = object.__new__(cls)
+    new._store = store
+    new._batch_size = Size(batch_size)
+    new._device = device
+    new._names = names
+    new._lock = None
+    if locked:
+        new._lock_under(())
+    return new

@@ -1,0 +1,92 @@
+"""The untyped collection: any keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import Self
+
+from . import shapes
+from .base import TensorCollection
+from .collection import Collection, DeviceLike, as_device
+from .keys import unravel_key_to_tuple
+
+if TYPE_CHECKING:
+    from .collection import Store
+
+
+class TensorDict(TensorCollection):
+    """A dict of tensors that share their leading dimensions, and behaves like one tensor of that shape.
+
+    Args:
+        source: a mapping (nested ones become nested collections) or another collection; or give the values by keyword.
+        batch_size: the dimensions that all values have in front; none by default.
+        device: values are moved there when they are written.
+        names: a name or ``None`` for each batch dimension.
+        non_blocking: do not wait for transfers to the device.
+        lock: lock the keys.
+
+    Raises:
+        RuntimeError: a value does not have the batch size in front.
+
+    >>> import torch
+    >>> data = TensorDict({"image": torch.zeros(32, 3, 8, 8), "label": torch.zeros(32)}, batch_size=[32])
+    >>> data[:8].reshape(2, 4)["image"].shape
+    torch.Size([2, 4, 3, 8, 8])
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        source: Mapping[Any, Any] | Collection | None = None,
+        batch_size: Sequence[int] | int | None = None,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+        non_blocking: bool | None = None,
+        lock: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if source is None:
+            source = kwargs
+        elif kwargs:
+            raise ValueError(f"give the values as one mapping or by keyword, not both; keywords: {sorted(kwargs)}")
+        if isinstance(source, Collection):
+            if batch_size is None:
+                batch_size = source._batch_size
+                names = source.names if names is None and source._names is not None else names
+            items: Any = source._store
+        elif isinstance(source, Mapping):
+            items = source
+        else:
+            raise ValueError(
+                f"TensorDict: expected a mapping or a collection as the source, got {type(source).__name__}; "
+                "values can also be given by keyword: TensorDict(a=..., b=...)"
+            )
+        self._batch_size = size = shapes.as_size(batch_size)
+        self._device = as_device(device)
+        self._names = None if names is None else shapes.as_names(names, len(size))
+        self._lock = None
+        self._store = store = {}
+        fit = self._fit
+        blocking = bool(non_blocking)
+        for key, value in items.items():
+            if type(key) is str:
+                store[key] = fit(key, value, blocking)
+            else:
+                *path, last = unravel_key_to_tuple(key)
+                self._parent_of(path, create=True)._set(last, value, False, blocking)
+        if lock:
+            self._lock_under(())
+
+    @classmethod
+    def _of(cls, source: Collection, store: Store) -> Self:
+        """A collection on ``store`` with the metadata of another: nothing is checked."""
+        new = object.__new__(cls)
+        new._store = store
+        new._batch_size = source._batch_size
+        new._device = source._device
+        new._names = source._names
+        new._lock = None
+        return new

@@ -1,0 +1,127 @@
+"""``torch.*`` functions on collections: one table from function to what answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import combining
+from .collection import Collection
+from .pointwise import SINGLE, TABLE, foreach_over_trees
+
+#: torch function -> what is called with its arguments
+HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
+    torch.stack: combining.stack,
+    torch.cat: combining.cat,
+    torch.concat: combining.cat,
+    torch.concatenate: combining.cat,
+    torch.where: combining.where,
+}
+
+
+def _method(name: str) -> Callable[..., Any]:
+    """The method of the first argument."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if args:
+            return getattr(args[0], name)(*args[1:], **kwargs)
+        return getattr(kwargs.pop("input"), name)(**kwargs)
+
+    return call
+
+
+# Functions whose arguments behind the first are those of the method of the same name.
+_METHODS = """
+    all any amax amin broadcast_to chunk clamp clone cummax cummin cumprod cumsum detach flatten flip fliplr flipud gather
+    lerp logsumexp masked_fill masked_select max mean min moveaxis movedim nanmean nansum narrow norm numel permute prod
+    quantile repeat_interleave reshape roll rot90 softmax split squeeze std sum swapaxes swapdims take tensor_split tile
+    transpose unbind unflatten unsqueeze var is_floating_point
+""".split()
+
+for _name in (*_METHODS, *TABLE):
+    for _owner in (torch, Tensor):
+        _function = getattr(_owner, _name, None)
+        if _function is not None:
+            HANDLERS.setdefault(_function, _method(_name))
+HANDLERS[torch.nn.functional.softmax] = lambda input, dim, _stacklevel=3, dtype=None: input.softmax(dim, dtype)
+
+# A tensor on the left of an operator: torch asks here before Python would try the reflected method.
+_REFLECTED = {
+    "add": "__radd__",
+    "sub": "__rsub__",
+    "mul": "__rmul__",
+    "div": "__rtruediv__",
+    "true_divide": "__rtruediv__",
+    "pow": "__rpow__",
+    "floor_divide": "__rfloordiv__",
+    "remainder": "__rmod__",
+    "bitwise_and": "__rand__",
+    "bitwise_or": "__ror__",
+    "bitwise_xor": "__rxor__",
+    "eq": "__eq__",
+    "ne": "__ne__",
+    "lt": "__gt__",
+    "le": "__ge__",
+    "gt": "__lt__",
+    "ge": "__le__",
+    "maximum": "maximum",
+    "minimum": "minimum",
+    "logical_and": "logical_and",
+    "logical_or": "logical_or",
+    "logical_xor": "logical_xor",
+}
+
+
+def _either_side(name: str, reflected: str) -> Callable[..., Any]:
+    def call(input: Any, other: Any, **kwargs: Any) -> Any:
+        if isinstance(input, Collection):
+            return getattr(input, name)(other, **kwargs)
+        alpha = kwargs.pop("alpha", None)
+        return getattr(other if alpha is None else other * alpha, reflected)(input, **kwargs)
+
+    return call
+
+
+_SYMBOLS = {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "pow": "pow", "floor_divide": "floordiv",
+            "remainder": "mod", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "eq": "eq", "ne": "ne",
+            "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}  # fmt: skip
+for _name, _reflected in _REFLECTED.items():
+    _call = _either_side("div" if _name == "true_divide" else _name, _reflected)
+    for _function in (getattr(torch, _name, None), getattr(Tensor, _name, None), getattr(Tensor, f"__{_SYMBOLS.get(_name)}__", None)):
+        if _function is not None:
+            HANDLERS[_function] = _call
+for _name, _symbol in _SYMBOLS.items():
+    _function = getattr(Tensor, f"__r{_symbol}__", None)
+    if _function is not None:
+        HANDLERS[_function] = _either_side(f"__r{_symbol}__", f"__{_symbol}__")
+
+
+def _like(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(input: Any, *args: Any, **kwargs: Any) -> Any:
+        return input._each(function, *args, **kwargs)
+
+    return call
+
+
+for _name in ("zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "randint_like"):
+    HANDLERS[getattr(torch, _name)] = _like(getattr(torch, _name))
+
+
+def _foreach(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    def call(first: Any, *rest: Any, **kwargs: Any) -> Any:
+        return foreach_over_trees(kernel, list(first), *rest, **kwargs)
+
+    return call
+
+
+for _kernel in SINGLE:
+    HANDLERS[_kernel] = _foreach(_kernel)
+
+
+def dispatch(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """What ``__torch_function__`` answers: ``NotImplemented`` makes torch raise a ``TypeError`` that names the function."""
+    handler = HANDLERS.get(func)
+    return NotImplemented if handler is None else handler(*args, **kwargs)

@@ -1,0 +1,30 @@
+"""What every test shares: hypothesis profiles, one torch thread a worker, the optional public data."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+# The first example of a property pays for torch's lazy set-up, so no example has a deadline.
+_common = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", _common, derandomize=True, print_blob=True)
+settings.register_profile("thorough", _common, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# Workers share the cores: a thread pool in each would only have them wait for one another.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that a test starts
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of public results, `../shared/data` beside the repository; skips where it is absent."""
+    folder = Path(os.environ.get("TENSORCLASS_TEST_DATA", REPOSITORY.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no public results at {folder}")
+    return folder

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy import stats
+
+from tensorclass.scores.intervals import interval_of_ratio, wilson
+from tensorclass.scores.resampling import (
+    RESAMPLES,
+    DistinctRows,
+    default_resamples,
+    distinct_rows,
+    generator,
+    resample_sums,
+)
+
+levels = st.floats(0.5, 0.999)
+
+
+@given(st.integers(1, 100_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), levels)
+def test_wilson_is_the_interval_that_scipy_gives(counts: tuple[int, int], level: float) -> None:
+    successes, trials = counts
+    expected = stats.binomtest(successes, trials).proportion_ci(level, method="wilson")
+    assert_allclose(wilson(successes, trials, level), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_wilson_has_a_width_where_all_trials_agree() -> None:
+    assert wilson(0, 10)[0] == 0.0
+    assert wilson(0, 10)[1] > 0.2
+    assert wilson(10, 10)[0] < 0.8
+    assert wilson(10, 10)[1] == 1.0
+
+
+def test_wilson_without_a_trial_is_nan() -> None:
+    assert np.isnan(wilson(0, 0)).all()
+
+
+@pytest.mark.parametrize("arguments", [(3, 2), (-1, 2), (1, 2, 1.0), (1, 2, 0.0)])
+def test_wilson_refuses_what_is_no_proportion(arguments: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        wilson(*arguments)
+
+
+prompts = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40).map(
+    lambda pairs: (
+        np.array([float(min(pair)) for pair in pairs]),
+        np.array([float(max(pair)) for pair in pairs]),
+    )
+)
+
+
+@given(prompts, st.randoms(use_true_random=False))
+def test_the_order_of_prompts_changes_nothing(columns: tuple[np.ndarray, np.ndarray], random: object) -> None:
+    above, below = columns
+    order = np.random.default_rng(7).permutation(len(above))
+    first = interval_of_ratio(above, below, resamples=50)
+    second = interval_of_ratio(above[order], below[order], resamples=50)
+    assert_allclose(first[:3], second[:3], rtol=0, atol=0)
+
+
+@given(prompts)
+def test_the_figure_pools_what_prompts_count(columns: tuple[np.ndarray, np.ndarray]) -> None:
+    above, below = columns
+    found = interval_of_ratio(above, below, resamples=20)
+    if below.sum():
+        assert found.value == pytest.approx(above.sum() / below.sum())
+        assert found.method == "none" or 0 <= found.low <= found.value + 1e-12 <= found.high + 1e-9 <= 1 + 2e-9
+    else:
+        assert np.isnan(found.value)
+        assert found.method == "none"
+
+
+def test_a_single_proportion_has_wilsons_interval() -> None:
+    right = np.array([1.0, 1.0, 0.0, 1.0, 0.0])
+    found = interval_of_ratio(right, np.ones(5))
+    assert found.method == "wilson"
+    assert found[1:3] == wilson(3, 5)
+    assert interval_of_ratio(right, np.ones(5), method="bootstrap").method == "bootstrap"
+
+
+def test_equal_verdicts_have_wilsons_interval_over_prompts_and_not_a_point() -> None:
+    found = interval_of_ratio(np.array([2.0, 1.0, 3.0]), np.array([2.0, 1.0, 3.0]))
+    assert found.value == 1.0
+    assert found[1:3] == wilson(3, 3)
+
+
+def test_wilsons_interval_is_for_shares_only() -> None:
+    found = interval_of_ratio(np.array([0.0, 1.0, 1.0]), np.ones(3), share=False)
+    assert found.method == "bootstrap"
+
+
+def test_a_bootstrap_of_one_prompt_has_no_interval() -> None:
+    found = interval_of_ratio(np.array([1.0]), np.array([3.0]))
+    assert found.value == pytest.approx(1 / 3)
+    assert np.isnan(found[1:3]).all()
+    assert found.method == "none"
+
+
+def test_the_seed_fixes_the_interval() -> None:
+    above, below = np.arange(6.0) % 3, np.full(6, 3.0)
+    assert interval_of_ratio(above, below, seed=1) == interval_of_ratio(above, below, seed=1)
+    assert interval_of_ratio(above, below, seed=1, resamples=99) != interval_of_ratio(above, below, seed=2, resamples=99)
+    with pytest.raises(ValueError, match="seed"):
+        interval_of_ratio(above, below, seed=-1)
+
+
+def every_resample(columns: list[np.ndarray]) -> np.ndarray:
+    """The column sums of all ways to draw N rows out of N with replacement."""
+    table = np.stack(columns, axis=1)
+    return np.array([table[list(drawn)].sum(axis=0) for drawn in product(range(len(table)), repeat=len(table))])
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [np.array([0.0, 1.0, 1.0, 1.0, 1.0])],
+        [np.array([0.0, 1.0, 1.0, 2.0]), np.array([1.0, 1.0, 1.0, 3.0])],
+        [np.array([0.1, 0.7, 0.35, 2.0, 1.5])],
+    ],
+    ids=["two distinct rows", "three distinct rows", "all rows distinct"],
+)
+@pytest.mark.parametrize("copies", [1, 2])
+def test_resamples_follow_the_distribution_of_drawing_with_replacement(columns: list[np.ndarray], copies: int) -> None:
+    # Twice the rows: the same table drawn by counts rather than by index, or the other way round.
+    from tensorclass.scores import resampling
+
+    exact = every_resample(columns)
+    table = distinct_rows(columns)
+    draw = (resampling._by_counts, resampling._by_index)[copies - 1]
+    drawn = draw(table, 40_000, np.random.default_rng(3))
+    for column in range(len(columns)):
+        values, frequency = np.unique(exact[:, column].round(9), return_counts=True)
+        expected = frequency / len(exact)
+        found = np.array([(np.abs(drawn[:, column] - value) < 1e-6).mean() for value in values])
+        assert found.sum() == pytest.approx(1.0)
+        assert_allclose(found, expected, atol=5 * np.sqrt(0.25 / 40_000))
+
+
+def test_the_interval_agrees_with_scipys_percentile_bootstrap() -> None:
+    rng = np.random.default_rng(0)
+    below = rng.integers(1, 4, 200).astype(float)
+    above = rng.binomial(below.astype(int), 0.8).astype(float)
+    found = interval_of_ratio(above, below, resamples=20_000)
+    expected = stats.bootstrap(
+        (above, below),
+        lambda a, b, axis: a.sum(axis) / b.sum(axis),
+        paired=True,
+        vectorized=True,
+        n_resamples=20_000,
+        method="percentile",
+        rng=np.random.default_rng(1),
+    ).confidence_interval
+    assert_allclose(found[1:3], expected, atol=0.002)
+
+
+def test_intervals_of_simulated_runs_cover_the_truth_about_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(5)
+    covered = 0
+    for run in range(300):
+        skill = rng.beta(4, 1, 150)  # what makes a prompt hard is shared by its instructions
+        below = rng.integers(1, 4, 150).astype(float)
+        above = rng.binomial(below.astype(int), skill).astype(float)
+        found = interval_of_ratio(above, below, seed=run, resamples=400)
+        covered += found.low <= 0.8 <= found.high
+    assert 0.90 <= covered / 300 <= 0.99
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([1.0, 2.0])), min_size=1, max_size=30))
+def test_distinct_rows_are_those_that_numpy_finds(rows: list[tuple[float, float]]) -> None:
+    table = np.array(rows)
+    found = distinct_rows([table[:, 0], table[:, 1]])
+    expected, counts = np.unique(table, axis=0, return_counts=True)
+    assert_allclose(found.rows, expected)
+    assert found.counts.tolist() == counts.tolist()
+    assert_allclose(found.sums(), table.sum(axis=0))
+
+
+def test_fewer_resamples_are_drawn_by_default_only_where_many_rows_are_distinct() -> None:
+    few = DistinctRows(np.zeros((2, 1)), np.array([1_000_000, 1]))
+    many = DistinctRows(np.zeros((40_000, 1)), np.ones(40_000, dtype=np.int64))
+    huge = DistinctRows(np.zeros((1_000_000, 1)), np.ones(1_000_000, dtype=np.int64))
+    assert [default_resamples(table) for table in (few, many, huge)] == [RESAMPLES, 5_000, 1_000]
+
+
+def test_a_figure_keeps_its_resamples_whatever_else_is_aggregated() -> None:
+    assert generator(0, "acc").random() == generator(0, "acc").random()
+    assert generator(0, "acc").random() != generator(0, "acc_norm").random()
+
+
+def test_no_resample_is_an_error() -> None:
+    with pytest.raises(ValueError, match="resamples"):
+        resample_sums(distinct_rows([np.ones(3)]), 0, generator(0, ""))
