@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.processes import PROCESS_WORKLOADS
-from benchmarks.report import Results, Row, header, line, means, verdict_block
+from benchmarks.processes import PROCESS_WORKLOADS, SCORE_LOG, measure_score_log
+from benchmarks.report import Results, Row, header, line, means, score_log_lines, verdict_block
 from benchmarks.timing import FULL, QUICK, Plan, time_in_turns
 from benchmarks.workloads import WORKLOADS, Workload
 
@@ -27,25 +27,30 @@ def main() -> int:
     parser.add_argument(
         "--filter", type=re.compile, default=re.compile(""), metavar="REGEX", help="only these workloads"
     )
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter samples")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter samples, no score log")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure there, too")
     options = parser.parse_args()
 
     torch.set_num_threads(1)
     chosen = [workload for workload in WORKLOADS if options.filter.search(workload.name)]
     processes = [workload for workload in PROCESS_WORKLOADS if options.filter.search(workload.name)]
-    if not chosen and not processes:
+    score_log = options.filter.search(SCORE_LOG) and not options.quick
+    if not (chosen or processes or score_log):
         parser.error(f"no workload's name matches {options.filter.pattern!r}")
 
-    results = Results([], [])
+    results = Results()
     unfair: list[str] = []
     print(header())
     for workload in chosen:
-        if wrong := workload.differences():
-            unfair += [f"{workload.name}: {difference}" for difference in wrong]
-            continue
-        results.calls.append(measure(workload, QUICK if options.quick else FULL))
-        print(line(results.calls[-1]), flush=True)
+        try:
+            wrong = workload.differences()
+            row = None if wrong else measure(workload, QUICK if options.quick else FULL)
+        except Exception as error:  # a side that raises leaves the other rows alone
+            wrong, row = [f"{type(error).__name__}: {error}"], None
+        unfair += [f"{workload.name}: {reason}" for reason in wrong]
+        if row is not None:
+            results.calls.append(row)
+            print(line(row), flush=True)
     for process in processes:
         results.processes.append(process.measure(options.quick))
         print(line(results.processes[-1]), flush=True)
@@ -53,10 +58,13 @@ def main() -> int:
     if results.calls:
         print("-" * len(header()))
         print(means(results))
+    if score_log:
+        results.score_log = measure_score_log()
+        print(score_log_lines(results.score_log))
     print()
     print(verdict_block(results))
     if unfair:
-        print("\nnot timed, since the sides' results differ")
+        print("\nnot timed, since a side raised or the results differ")
         print("\n".join(f"  {text}" for text in unfair))
     if options.json:
         options.json.write_text(json.dumps(results.as_json(), indent=2) + "\n")

@@ -4,8 +4,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import tensordict
 import torch
 from torch import Tensor
+
+import tensorclass
+
+NON_TENSOR = (
+    tensorclass.NonTensorData,
+    tensorclass.NonTensorStack,
+    tensordict.NonTensorData,
+    tensordict.NonTensorStack,
+)
 
 
 @dataclass(frozen=True)
@@ -20,6 +30,8 @@ def normal(result: Any) -> Any:
     """`result` without what tells a library: trees, lists, tensors and plain objects are left."""
     if isinstance(result, Tensor):
         return result
+    if isinstance(result, NON_TENSOR):
+        return normal(result.tolist())
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], dict):  # a hand-written collection
         values, size = result
         return Tree(tuple(size), {key: normal(value) for key, value in values.items()})
@@ -27,8 +39,6 @@ def normal(result: Any) -> Any:
         return Tree(None, {key: normal(value) for key, value in result.items()})
     if hasattr(result, "batch_size") and hasattr(result, "keys"):
         return Tree(tuple(result.batch_size), {key: normal(result.get(key)) for key in result.keys()})  # noqa: SIM118
-    if hasattr(result, "batch_size") and hasattr(result, "tolist"):  # non-tensor data
-        return normal(result.tolist())
     if isinstance(result, (list, tuple)):
         return [normal(item) for item in result]
     return result

@@ -1,16 +1,18 @@
-"""Measurements that need a process of their own: imports, class definitions, memory of an instance.
+"""Measurements that need a process of their own: imports, class definitions, memory of an instance, a long score log.
 
-Each is a script, made for a library and run in a fresh interpreter; it prints one number.
+Each is a script, made for a library and run in a fresh interpreter; it prints its figures.
 """
 
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.report import Row
+from benchmarks import scores
+from benchmarks.report import Row, ScoreLog
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LIBRARIES = ("tensorclass", "tensordict")
@@ -132,11 +134,23 @@ def _memory() -> ProcessWorkload:
     return ProcessWorkload("memory of a record, without its tensors", "B", ours, peer, hand, times=1)
 
 
-IMPORT_ROW = _import()
-DEFINITION_ROWS = (
+PROCESS_WORKLOADS = (
+    _import(),
     _define("define a class of three fields (subclass)", "TensorClass", "", "(TensorClass)"),
     _define("define a class of three fields (decorated)", "tensorclass", "@tensorclass", ""),
+    _memory(),
 )
-MEMORY_ROW = _memory()
 
-PROCESS_WORKLOADS = (IMPORT_ROW, *DEFINITION_ROWS, MEMORY_ROW)
+SCORE_LOG = "score log"
+"""The name by which a filter finds it."""
+
+
+def measure_score_log(rows: int = 200_000) -> ScoreLog:
+    """Writes a sample log of `rows` rows and aggregates it; beside it, pandas reads it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "samples.jsonl")
+        scores.write_log(path, rows)
+        path.read_bytes()  # so that both find it in the system's cache
+        ours = scores.measure(scores.PROCESS.format(code=scores.OURS), path)
+        pandas = scores.measure(scores.PROCESS.format(code=scores.PANDAS), path)
+    return ScoreLog(rows, ours["seconds"], ours["megabytes"], pandas["seconds"], pandas["megabytes"])

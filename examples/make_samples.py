@@ -19,7 +19,7 @@ from typing import Any
 PROMPTS = 120
 
 TOPICS = (
-    "a lighthouse keeper", "a city of glass", "the last train home", "an orchard in autumn", "a clock that runs backwards",
+    "a lighthouse keeper", "a city of glass", "the last train home", "an orchard in autumn", "a slow clock",
     "two rival bakers", "a letter from the sea", "the history of salt", "a robot that gardens", "a quiet library",
     "a bridge between islands", "the invention of the kite", "a market at dawn", "a lost umbrella", "the colour blue",
 )  # fmt: skip

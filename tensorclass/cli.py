@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
+from tensorclass import __version__
+
 __all__ = ["main"]
 
 
@@ -34,20 +36,22 @@ class _Parser(ArgumentParser):
 
 def _parser() -> ArgumentParser:
     parser = _Parser(prog="tensorclass", description="Typed records of tensors for PyTorch.", allow_abbrev=False)
-    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument("--version", action="version", version=f"tensorclass {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_scores(
         commands.add_parser(
             "scores",
             help="aggregate and compare the scores of language-model evaluations",
             description=(
-                "Aggregate the scores in sample logs of lm-evaluation-harness and in result files of IFEval's reference\n"
-                "scorer: every metric with its count and a 95 % interval, and by instruction type where there are types.\n"
-                "A strict and a loose file of the same run are read together, whichever of them is given."
+                "Aggregate the scores in sample logs of lm-evaluation-harness and in result files of IFEval's\n"
+                "reference scorer: every metric with its count and a 95 % interval, and by instruction type where\n"
+                "there are types. A strict and a loose file of the same run are read together, whichever of them\n"
+                "is given."
             ),
             epilog=(
-                "exit codes: 0; 2, with one line on stderr, where a file is missing, empty, cut off, not JSON or of an\n"
-                "unknown format, or where strict and loose files disagree. Needs: pip install 'tensorclass[scores]'"
+                "exit codes: 0; 2, with one line on stderr, where a file is missing, empty, cut off, not JSON or of\n"
+                "an unknown format, or where strict and loose files disagree.\n"
+                "needs: pip install 'tensorclass[scores]'"
             ),
             formatter_class=RawDescriptionHelpFormatter,
             allow_abbrev=False,
@@ -69,7 +73,7 @@ def _add_scores(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--filter",
         metavar="NAME",
-        help="of logs that hold each document once for each filter, the filter to take (default: that of the first row)",
+        help="the filter to take of logs that hold each document once a filter (default: that of the first row)",
     )
     parser.set_defaults(module="tensorclass.scores.command")
 

@@ -65,7 +65,8 @@ READ = (
     Operation("[range]", lambda x: x[_RANGE], _range),
     Operation("[numpy]", lambda x: x[_NUMPY], _numpy),
     Operation("[None]", lambda x: x[None], lambda d, n: ({k: v[None] for k, v in d.items()}, (1, *n))),
-    Operation("[...]", lambda x: x[...], lambda d, n: ({k: v[...] for k, v in d.items()}, n)),
+    # Everything: nothing to compute, so a new dict of the same tensors.
+    Operation("[...]", lambda x: x[...], lambda d, n: (dict(d), n)),
     Operation(
         "[int, slice]",
         lambda x: x[3, 1:3],

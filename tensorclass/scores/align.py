@@ -44,7 +44,7 @@ def align(*scores: _Score) -> list[_Score]:
     if len(kinds) > 1:
         raise TypeError(f"expected records of one class, got {', '.join(sorted(kind.__name__ for kind in kinds))}")
     columns: list[dict[str, Any]] = [{} for _ in scores]
-    for field in dataclasses.fields(scores[0]) if scores else ():  # type: ignore[arg-type]
+    for field in dataclasses.fields(scores[0]) if scores else ():
         values = [getattr(score, field.name) for score in scores]
         if not any(isinstance(value, Tensor) for value in values):
             for column, value in zip(columns, values, strict=True):

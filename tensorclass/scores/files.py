@@ -102,7 +102,7 @@ def save_scores(scores: ScoreData, path: str | Path) -> None:
     """
     (scores,) = align(scores)  # one vocabulary, where positions had their own
     fields = {}
-    for field in dataclasses.fields(scores):  # type: ignore[arg-type]
+    for field in dataclasses.fields(scores):
         value = getattr(scores, field.name)
         if isinstance(value, Tensor):
             value = value.detach().cpu().contiguous()

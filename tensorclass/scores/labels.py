@@ -9,7 +9,7 @@ into one common vocabulary before they are used.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +71,7 @@ def common_codes(
         count = int(codes.max(initial=-1)) + 1
         return np.maximum(codes, -1), tuple(str(code) for code in range(count))
     if is_vocabulary(names):
-        vocabulary = tuple(names)  # type: ignore[arg-type]  # is_vocabulary has looked
+        vocabulary: Vocabulary = tuple(cast("Sequence[str]", names))
         return translate(codes, vocabulary, vocabulary), vocabulary
     each = _flatten(names, len(batch_shape))
     vocabulary = merge(each)
@@ -90,7 +90,7 @@ def _flatten(names: object, depth: int) -> list[Vocabulary]:
     for part in level:
         if part is not None and not is_vocabulary(part):
             raise ValueError(f"expected a tuple of names at each position, got {part!r}")
-    return [tuple(part or ()) for part in level]  # type: ignore[arg-type]  # checked above
+    return [tuple(cast("Sequence[str]", part or ())) for part in level]
 
 
 def _parts(group: object) -> Sequence[object]:

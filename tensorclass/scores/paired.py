@@ -139,8 +139,8 @@ def mcnemar_p_value(only_a: int, only_b: int, *, exact: bool = True) -> float:
         The p-value; 1 where the runs differ nowhere.
 
     Example:
-        >>> mcnemar_p_value(1, 5)
-        0.21875
+        >>> f"{mcnemar_p_value(1, 5):.5f}"
+        '0.21875'
     """
     if only_a < 0 or only_b < 0:
         raise ValueError(f"only_a, only_b: expected counts of at least 0, got {only_a} and {only_b}")

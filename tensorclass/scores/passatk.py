@@ -52,6 +52,6 @@ def pass_at_k(num_samples: ArrayLike, num_correct: ArrayLike, k: int) -> NDArray
 def _check(name: str, counts: NDArray[np.float64], wrong: NDArray[np.bool_], expected: str) -> None:
     wrong = wrong & ~np.isnan(counts)
     if wrong.any():
-        position = tuple(int(axis[0]) for axis in np.nonzero(wrong))
+        position = tuple(int(place) for place in np.argwhere(wrong)[0])
         place = f" at position {list(position)}" if position else ""
         raise ValueError(f"{name}: expected {expected}, got {counts[position]:g}{place}")

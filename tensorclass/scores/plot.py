@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from tensorclass.scores.document import ComparedRuns, ScoredRun
 from tensorclass.scores.errors import require
@@ -89,7 +89,7 @@ def plot(
     if comparison is not None:
         _differences(panel(label, top + scores + 1.0, differences), comparison, names)
     if rows and groups is not None:
-        _groups(panel(label + _PANEL + 0.6 + group_label, top, height - top - 0.5), groups, rows)
+        _groups(figure, panel(label + _PANEL + 0.6 + group_label, top, height - top - 0.5), groups, rows)
     return figure
 
 
@@ -130,20 +130,21 @@ def _differences(axes: Axes, compared: ComparedRuns, names: Sequence[str]) -> No
     axes.set_yticks(range(len(shown)), shown)
     axes.set_ylim(len(shown) - 0.5, -0.9)
     axes.margins(x=0.12)
-    _finish(axes, f"{compared.b} − {compared.a}, points, paired on {compared.comparison.prompts} prompts")
+    _finish(axes, f"{compared.b} - {compared.a}, points, paired on {compared.comparison.prompts} prompts")
 
 
-def _groups(axes: Axes, name: str, rows: Sequence[tuple[str, list[float], str]]) -> None:
+def _groups(figure: Figure, axes: Axes, name: str, rows: Sequence[tuple[str, list[float], str]]) -> None:
+    transforms = require("matplotlib.transforms", "plotting scores")
     for row, (_, values, count) in enumerate(rows):
         present = [value for value in values if value == value]
         axes.plot([min(present), max(present)], [row, row], color="#BBBBBB", linewidth=2.5, zorder=1)
         for place, value in enumerate(values):
             # Runs with the same score stand side by side rather than on top of each other.
             same = [other for other, its in enumerate(values) if its == value]
-            shift = 7.5 * (same.index(place) - (len(same) - 1) / 2) if value == value else 0.0
-            offset = axes.transData + _points_right(axes, shift)
+            points = 7.5 * (same.index(place) - (len(same) - 1) / 2) if value == value else 0.0
+            beside = axes.transData + transforms.ScaledTranslation(points / 72, 0, figure.dpi_scale_trans)
             colour = _COLOURS[place % len(_COLOURS)]
-            axes.plot([value], [row], "o", color=colour, markersize=7, zorder=2, transform=offset)
+            axes.plot([value], [row], "o", color=colour, markersize=7, zorder=2, transform=beside)
         axes.annotate(count, (1.02, row), xycoords=("axes fraction", "data"), va="center", fontsize=8, color="#777777")
     axes.annotate("n", (1.02, -1), xycoords=("axes fraction", "data"), va="center", fontsize=8, color="#777777")
     axes.set_yticks(range(len(rows)), [group for group, _, _ in rows], fontsize=9)
@@ -166,13 +167,8 @@ def _annotate(axes: Axes, text: str, at: tuple[float, float], by: tuple[float, f
     )
 
 
-def _points_right(axes: Axes, points: float) -> Any:
-    transforms = require("matplotlib.transforms", "plotting scores")
-    return transforms.ScaledTranslation(points / 72, 0, axes.get_figure().dpi_scale_trans)
-
-
 def _group_rows(runs: Sequence[ScoredRun], name: str) -> list[tuple[str, list[float], str]]:
-    """The groups: name, each run's percentage, and how many were counted; the largest rise from first to last run on top."""
+    """Name of each group, the runs' percentages, how many were counted; the largest rise to the last run on top."""
     found = [one.report.groups.get(name, {}) for one in runs]
     rows = []
     for group in sorted({group for groups in found for group in groups}):

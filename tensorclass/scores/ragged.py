@@ -66,6 +66,6 @@ def pad_rows(flat: ArrayLike, lengths: ArrayLike, width: int | None = None, fill
         width = longest
     elif longest > width:
         raise ValueError(f"width: expected at least the longest row, {longest}, got {width}")
-    padded = np.full((len(counts), width), fill)
+    padded = np.full((len(counts), width), fill, dtype=np.float64)
     padded[np.arange(width) < counts[:, None]] = values
     return torch.from_numpy(padded)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from tensorclass import TensorClass, field
+from tensorclass import TensorClass, field, stack
 from tensorclass.scores.estimate import Estimate, estimate
 from tensorclass.scores.metrics import Metric, Tally, metric
 from tensorclass.scores.report import Report
@@ -106,7 +105,7 @@ class ScoreData(TensorClass):
                 )
                 for part in parts
             ]
-            return torch.stack(each).reshape(rows.runs) if rows.runs else each[0]
+            return stack(each).reshape(rows.runs) if rows.runs else each[0]
 
         names = dict.fromkeys(name for run in found for name in run.figures)
         figures = {name: figure([run.figures.get(name) for run in found]) for name in names}

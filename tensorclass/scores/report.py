@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from torch import Tensor
 
 from tensorclass.scores.estimate import Difference, Estimate, counted, show
+from tensorclass.scores.rows import plain_value
 
 __all__ = ["Comparison", "Report"]
 
@@ -23,7 +24,7 @@ class _Results(Mapping[str, _Result], Generic[_Result]):
     figures: Mapping[str, _Result]
     """The figures by name, in the order of the record's fields."""
     groups: Mapping[str, Mapping[str, _Result]] = field(default_factory=dict)
-    """The figures that have groups, by name, then by group: ``groups["inst_level_strict_acc"]["punctuation:no_comma"]``."""
+    """The figures that have groups, by name, then by the name of the group."""
     family: str = ""
     """The class of the scores."""
     seed: int = 0
@@ -151,7 +152,7 @@ def _estimate_dict(one: Estimate) -> dict[str, Any]:
         "value": _plain(one.value),
         "low": _plain(one.low),
         "high": _plain(one.high),
-        "interval": one.interval if isinstance(one.interval, str) else list(one.interval),
+        "interval": plain_value(one.interval),
         "count": _whole(_plain(one.count)),
         "prompts": _plain(one.prompts),
         "unit": one.unit,

@@ -53,7 +53,7 @@ class RecordRows:
     @cached_property
     def fields(self) -> dict[str, dataclasses.Field[Any]]:
         """The declared fields by name."""
-        return {one.name: one for one in dataclasses.fields(self.record)}  # type: ignore[arg-type]
+        return {one.name: one for one in dataclasses.fields(self.record)}
 
     def each(self) -> list[RunRows]:
         """The runs, in the order of their (flattened) dimensions."""

@@ -275,14 +275,18 @@ class Access(Collection):
                 raise TypeError(f"{key}: cannot write a {type(value).__name__} into a tensor in place")
             destination.copy_(value, non_blocking=non_blocking)
         else:
-            destination._copy(value, non_blocking)
+            self._store[key] = destination._copy(value, non_blocking)
 
-    def _copy(self, source: Any, non_blocking: bool = False) -> None:
-        """Writes the values of a collection into those of this one. Keys that the source lacks stay as they are."""
+    def _copy(self, source: Any, non_blocking: bool = False) -> Any:
+        """Writes the values of a collection into those of this one. Keys that the source lacks stay as they are.
+
+        Gives what stands for this collection afterwards: itself, but for non-tensor data.
+        """
         if not isinstance(source, Collection):
             raise TypeError(f"expected a collection to copy from, got a {type(source).__name__}")
         for key, value in source._store.items():
             self._set_(key, value, non_blocking)
+        return self
 
     def _parent_of(self, path: Sequence[str], create: bool = False) -> Access:
         """The collection that holds the last name of a nested key."""

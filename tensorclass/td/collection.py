@@ -7,7 +7,7 @@ module each, that stand on :class:`Collection`; :mod:`tensorclass.td.base` puts 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Value: TypeAlias = Tensor | TensorCollection
     Store: TypeAlias = MutableMapping[str, Value]
-    Undo: TypeAlias = tuple[Callable[[], object] | None, tuple[Callable[[], object] | None, ...]]
+    Undo: TypeAlias = tuple[str | None, tuple[str | None, ...]]
 
 DeviceLike: TypeAlias = "torch.device | str | int"
 

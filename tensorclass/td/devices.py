@@ -296,7 +296,13 @@ class Devices(Collection):
     @property
     def data(self) -> Self:
         """The values as ``tensor.data`` gives them: sharing memory, unknown to autograd."""
-        return self._same({key: value.data for key, value in self._store.items()})
+        return self._plain()
+
+    def _plain(self) -> Self:
+        # not through the property: non-tensor data has another one of this name
+        return self._same(
+            {key: value.data if isinstance(value, Tensor) else value._plain() for key, value in self._store.items()}
+        )
 
     @data.setter
     def data(self, value: Collection) -> None:

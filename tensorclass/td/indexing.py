@@ -200,8 +200,8 @@ class Indexing(Collection):
             for leaf in self._leaves():
                 leaf[prepared] = value
 
-    def _write(self, index: tuple[Any, ...], rows: Collection) -> None:
-        """Writes ``rows`` at a prepared index, after checking that all of them fit."""
+    def _write(self, index: tuple[Any, ...], rows: Collection) -> Any:
+        """Writes ``rows`` at a prepared index, after checking that all of them fit. See :meth:`_write_checked`."""
         target = shapes.indexed(self._batch_size, index)
         if rows._batch_size != target:
             raise RuntimeError(
@@ -209,7 +209,7 @@ class Indexing(Collection):
                 f"{list(rows._batch_size)}; give the rows that batch size, for instance with .expand()"
             )
         self._check_rows(rows, len(self._batch_size), len(target), ())
-        self._write_checked(index, rows)
+        return self._write_checked(index, rows)
 
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
         store = self._store
@@ -238,7 +238,8 @@ class Indexing(Collection):
     def _check_new_key(self, key: str) -> None:
         """Whether a key that is not there can be; a record knows."""
 
-    def _write_checked(self, index: tuple[Any, ...], rows: Collection) -> None:
+    def _write_checked(self, index: tuple[Any, ...], rows: Collection) -> Collection:
+        """Writes rows that fit, and gives what stands for this collection afterwards: itself, but for non-tensor data."""
         store = self._store
         row_ndim = len(rows._batch_size)
         for key, row in rows._store.items():
@@ -246,15 +247,18 @@ class Indexing(Collection):
             if value is None:
                 value = store[key] = self._allocate(row, row_ndim)
             if isinstance(value, Indexing):
-                value._write_checked(index, row)  # type: ignore[arg-type]
+                written = value._write_checked(index, row)  # type: ignore[arg-type]
+                if written is not value:
+                    store[key] = written  # type: ignore[assignment]
             else:
                 value[index] = row
+        return self
 
     def _allocate(self, row: Value, row_ndim: int) -> Value:
         """Zeros for a key whose first row comes, with this batch size."""
         if isinstance(row, Indexing):
             return row._allocated(self._batch_size + row._batch_size[row_ndim:])  # type: ignore[return-value]
-        return row.new_zeros(self._batch_size + row.shape[row_ndim:])
+        return row.new_zeros(self._batch_size + row.shape[row_ndim:], device=self._device or row.device)
 
     def _allocated(self, batch_size: Size) -> Self:
         """An empty collection of this class, to be filled row by row."""

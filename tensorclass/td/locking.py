@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from types import TracebackType
 
 from typing_extensions import Self
@@ -40,7 +39,7 @@ class Locking(Collection):
         """
         if self._lock is None:
             self._lock_under(())
-            self._undoes(self._unlock)
+            self._undoes("_unlock")
         else:
             self._undoes(None)
         return self
@@ -55,7 +54,7 @@ class Locking(Collection):
             self._undoes(None)
         else:
             self._unlock()
-            self._undoes(self.lock_)
+            self._undoes("lock_")
         return self
 
     def _lock_under(self, parents: tuple[weakref.ref[Collection], ...]) -> None:
@@ -83,10 +82,10 @@ class Locking(Collection):
                 if not value._lock:
                     value._unlock_below()
 
-    # A `with` statement undoes the operation whose result it was given. The operation says how (_undoes); __enter__
+    # A `with` statement undoes the operation whose result it was given. The operation names the method for it (_undoes); __enter__
     # takes that over, so that `with` statements on one object nest.
 
-    def _undoes(self, undo: Callable[[], object] | None) -> None:
+    def _undoes(self, undo: str | None) -> None:
         self._context = (undo, getattr(self, "_context", (None, ()))[1])
 
     def __enter__(self) -> Self:
@@ -101,5 +100,5 @@ class Locking(Collection):
         self._context = (None, self._context[1][:-1])
         if undo is not None:
             pending = self._context
-            undo()
+            getattr(self, undo)()
             self._context = pending

@@ -139,10 +139,10 @@ class NonTensorDataBase(TensorCollection):
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def _copy(self, source: Any, non_blocking: bool = False) -> None:
+    def _copy(self, source: Any, non_blocking: bool = False) -> Any:
         if not isinstance(source, NonTensorDataBase):
             raise TypeError(f"cannot write a {type(source).__name__} into non-tensor data")
-        self._become(source._resized(self._batch_size))
+        return source._resized(self._batch_size)
 
     def _become(self, source: NonTensorDataBase) -> None:
         """Takes over the content of other non-tensor data of this batch size, in place."""
@@ -156,7 +156,7 @@ class NonTensorDataBase(TensorCollection):
         if not isinstance(source, NonTensorDataBase):
             source = NonTensorData(source, batch_size=self._batch_size, device=self._device)
         self._check_unlocked()
-        self._copy(source)
+        self._become(self._copy(source))
         return self
 
     def update_(self, input_dict_or_td: Any = None, *args: Any, **kwargs: Any) -> Self:
@@ -170,13 +170,18 @@ class NonTensorDataBase(TensorCollection):
     def _merges(self, source: object) -> bool:
         return False
 
-    def _write_checked(self, index: tuple[Any, ...], rows: Collection) -> None:
+    def _write_checked(self, index: tuple[Any, ...], rows: Collection) -> Collection:
         if not isinstance(rows, NonTensorDataBase):
             raise TypeError(f"cannot write a {type(rows).__name__} into non-tensor data")
-        objects = list(self._objects)
-        codes = self._codes().clone()
-        codes[index] = rows._codes() + len(objects)
-        self._become(_coded([*objects, *rows._objects], codes, self._device, self._names))
+        if _one_object([self, rows]) is not None:
+            return self
+
+        def write(codes: list[Tensor]) -> Tensor:
+            target = codes[0].clone()
+            target[index] = codes[1]
+            return target
+
+        return _coded(*_joined([self, rows], write), self._device, self._names)
 
     def _allocated(self, batch_size: Size) -> Self:
         return NonTensorData(None, batch_size=batch_size, device=self._device)  # type: ignore[return-value]
@@ -187,7 +192,7 @@ class NonTensorDataBase(TensorCollection):
         prepared = prepare(index, self._batch_size)
         if not isinstance(value, NonTensorDataBase):
             value = NonTensorData(value, batch_size=shapes.indexed(self._batch_size, prepared))
-        self._write(prepared, value)
+        self._become(self._write(prepared, value))
 
     # -- combining ----------------------------------------------------------------------------------------------------
 
@@ -498,7 +503,7 @@ def _unchanged(self: NonTensorDataBase, *args: Any, **kwargs: Any) -> NonTensorD
 
 
 # Operations on numbers leave non-tensor data as it is: all of the point-wise family, and these of the other families.
-_NUMERIC = ("apply", "apply_", "named_apply", "cumsum", "cumprod", "softmax", "type", "_each")
+_NUMERIC = ("_plain", "apply", "apply_", "named_apply", "cumsum", "cumprod", "softmax", "type", "_each")
 for _name, _member in vars(Pointwise).items():
     if callable(_member) and _name not in vars(NonTensorDataBase) and (_name[0] != "_" or _name.endswith("__")):
         setattr(NonTensorDataBase, _name, _unchanged)

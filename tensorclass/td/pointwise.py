@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from .collection import Collection
@@ -57,8 +58,8 @@ class BinaryInPlace(Protocol):
     def __get__(self, instance: C, owner: Any) -> BoundBinaryInPlace[C]: ...
 
 
-#: name of a method -> the torch function that it applies to each tensor
-TABLE: dict[str, Callable[..., Any]] = {}
+#: the names of the methods in the table; torch has functions, or tensors have methods, of the same names
+NAMES: list[str] = []
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -116,36 +117,37 @@ def _check_same_keys(left: Collection, right: Collection) -> None:
         )
 
 
-def _apply(kernel: Callable[..., Any], values: list[Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    try:
-        return kernel(values, *args, **kwargs)
-    except (RuntimeError, NotImplementedError) as error:
-        if not _undispatched(error):
-            raise
-    function = SINGLE[kernel]
+def _apply(kernel: Callable[..., Any], values: list[Any], args: Any = (), kwargs: Any = {}) -> Any:  # noqa: B006
+    """The kernel on the values; where it cannot run on them, its method of each value."""
+    if not is_dynamo_compiling():
+        try:
+            return kernel(values, *args, **kwargs)
+        except (RuntimeError, NotImplementedError) as error:
+            if not _undispatched(error):
+                raise
+    name = SINGLE[kernel]
     return [
-        function(value, *[arg[i] if isinstance(arg, list) else arg for arg in args], **kwargs)
+        getattr(value, name)(*[arg[i] if isinstance(arg, list) else arg for arg in args], **kwargs)
         for i, value in enumerate(values)
     ]
 
 
-#: a foreach kernel -> the function that it applies to each tensor
-SINGLE: dict[Callable[..., Any], Callable[..., Any]] = {}
+#: a foreach kernel -> the method of a tensor that does the same
+SINGLE: dict[Callable[..., Any], str] = {}
 
 
 def _kernel(name: str) -> Callable[..., Any]:
     kernel: Callable[..., Any] = getattr(torch, f"_foreach_{name}")
     # a tensor has no maximum_ and minimum_: clamp_min_ and clamp_max_ are the same
-    alias = {"maximum_": "clamp_min_", "minimum_": "clamp_max_"}.get(name, name)
-    SINGLE[kernel] = getattr(torch, alias, None) or getattr(Tensor, alias)
+    SINGLE[kernel] = {"maximum_": "clamp_min_", "minimum_": "clamp_max_"}.get(name, name)
     return kernel
 
 
-def _document(method: Any, name: str, function: Callable[..., Any], what: str) -> Any:
+def _document(method: Any, name: str, what: str) -> Any:
     method.__name__ = name
     method.__qualname__ = f"Pointwise.{name}"
     method.__doc__ = what
-    TABLE[name] = function
+    NAMES.append(name)
     return method
 
 
@@ -157,14 +159,9 @@ def unary(name: str) -> Unary:
         store = self._store
         if not store:
             return self._same({})
-        values = [*store.values()]
-        try:
-            results = kernel(values)
-        except (RuntimeError, NotImplementedError):
-            results = _apply(kernel, values, (), {})
-        return self._same(dict(zip(store, results)))  # noqa: B905
+        return self._same(dict(zip(store, _apply(kernel, [*store.values()]))))  # noqa: B905
 
-    result: Unary = _document(method, name, SINGLE[kernel], f"``torch.{name}`` of each tensor.")
+    result: Unary = _document(method, name, f"``torch.{name}`` of each tensor.")
     return result
 
 
@@ -174,10 +171,10 @@ def unary_(name: str) -> Unary:
 
     def method(self: Pointwise) -> Pointwise:
         if self._store:
-            _apply(kernel, [*self._store.values()], (), {})
+            _apply(kernel, [*self._store.values()])
         return self
 
-    result: Unary = _document(method, name, SINGLE[kernel], f"``torch.Tensor.{name}`` of each tensor, in place.")
+    result: Unary = _document(method, name, f"``torch.Tensor.{name}`` of each tensor, in place.")
     return result
 
 
@@ -188,7 +185,7 @@ def single(name: str) -> Unary:
     def method(self: Pointwise) -> Pointwise:
         return self._same({key: function(value) for key, value in self._store.items()})
 
-    result: Unary = _document(method, name, function, f"``torch.{name}`` of each tensor.")
+    result: Unary = _document(method, name, f"``torch.{name}`` of each tensor.")
     return result
 
 
@@ -199,7 +196,7 @@ def binary(name: str) -> Binary:
     def method(self: Pointwise, other: Any, *, default: Any = None) -> Pointwise:
         return self._binary(kernel, other, default)
 
-    result: Binary = _document(method, name, SINGLE[kernel], f"``torch.{name}`` of each tensor and ``other``.")
+    result: Binary = _document(method, name, f"``torch.{name}`` of each tensor and ``other``.")
     return result
 
 
@@ -211,7 +208,7 @@ def binary_(name: str) -> BinaryInPlace:
         return self._binary_(kernel, other)
 
     what = f"``torch.Tensor.{name}`` of each tensor and ``other``, in place."
-    result: BinaryInPlace = _document(method, name, SINGLE[kernel], what)
+    result: BinaryInPlace = _document(method, name, what)
     return result
 
 
@@ -222,7 +219,7 @@ def pairwise(name: str) -> Binary:
     def method(self: Pointwise, other: Any, *, default: Any = None) -> Pointwise:
         return self._pairwise(function, other, default)
 
-    result: Binary = _document(method, name, function, f"``torch.{name}`` of each tensor and ``other``.")
+    result: Binary = _document(method, name, f"``torch.{name}`` of each tensor and ``other``.")
     return result
 
 
@@ -342,22 +339,17 @@ class Pointwise(Collection):
 
     def _binary(self, kernel: Callable[..., Any], other: Any, default: Any = None) -> Self:
         if default is not None and isinstance(other, Collection):
-            return self._with_default(SINGLE[kernel], other, default)
+            return self._with_default(getattr(torch, SINGLE[kernel]), other, default)
         store = self._store
         operands = self._operands(other)
         if not store:
             return self._same({})
-        values = [*store.values()]
-        try:
-            results = kernel(values, operands)
-        except (RuntimeError, NotImplementedError):
-            results = _apply(kernel, values, (operands,), {})
-        return self._same(dict(zip(store, results)))  # noqa: B905
+        return self._same(dict(zip(store, _apply(kernel, [*store.values()], (operands,)))))  # noqa: B905
 
     def _binary_(self, kernel: Callable[..., Any], other: Any) -> Self:
         operands = self._operands(other)
         if self._store:
-            _apply(kernel, [*self._store.values()], (operands,), {})
+            _apply(kernel, [*self._store.values()], (operands,))
         return self
 
     def _pairwise(self, function: Callable[..., Any], other: Any, default: Any = None) -> Self:
@@ -431,13 +423,13 @@ class Pointwise(Collection):
         weights = self._operands(weight)
         if not self._store:
             return self._same({})
-        results = _apply(_LERP, [*self._store.values()], (ends, weights), {})
+        results = _apply(_LERP, [*self._store.values()], (ends, weights))
         return self._same(dict(zip(self._store, results, strict=True)))
 
     def lerp_(self, end: Collection | Tensor, weight: Collection | Tensor | float) -> Self:
         """``torch.Tensor.lerp_``, in place."""
         if self._store:
-            _apply(_LERP_, [*self._store.values()], (self._operands(end), self._operands(weight)), {})
+            _apply(_LERP_, [*self._store.values()], (self._operands(end), self._operands(weight)))
         return self
 
     def addcmul(
@@ -627,8 +619,7 @@ _LERP, _LERP_ = _kernel("lerp"), _kernel("lerp_")
 _ADDCMUL, _ADDCMUL_ = _kernel("addcmul"), _kernel("addcmul_")
 _ADDCDIV, _ADDCDIV_ = _kernel("addcdiv"), _kernel("addcdiv_")
 _CLAMP_MIN, _CLAMP_MAX = _kernel("clamp_min"), _kernel("clamp_max")
-for _name in ("add", "add_", "sub", "sub_", "lerp", "lerp_", "addcmul", "addcmul_", "addcdiv", "addcdiv_"):
-    TABLE[_name] = SINGLE[getattr(torch, f"_foreach_{_name}")]
+NAMES += ["add", "add_", "sub", "sub_", "lerp", "lerp_", "addcmul", "addcmul_", "addcdiv", "addcdiv_"]
 
 
 def _times(other: Any, alpha: complex) -> Any:

@@ -246,8 +246,8 @@ def split_sizes(total: int, split_size: int | Sequence[int]) -> list[int]:
             raise RuntimeError(f"split: split_size must be positive, got {split_size}")
         if total == 0:
             return [0]
-        full, rest = divmod(total, split_size)
-        return [split_size] * full + ([rest] if rest else [])
+        full, rest = total // split_size, total % split_size
+        return [split_size] * int(full) + ([rest] if rest else [])
     sizes = list(split_size)
     if sum(sizes) != total or any(size < 0 for size in sizes):
         raise RuntimeError(f"split: the sizes {sizes} must be non-negative and sum to {total}")
@@ -288,6 +288,24 @@ def reduced(batch_size: Size, dims: tuple[int, ...], keepdim: bool) -> Size:
 # neither an ellipsis nor a mask, that consumes at most the batch dimensions
 
 
+def slice_length(item: slice, size: int) -> int:
+    """How many items a slice takes from a dimension.
+
+    Written with comparisons only, so that torch.compile keeps the size dynamic.
+
+    >>> slice_length(slice(-3, None, 2), 10)
+    2
+    """
+    step = 1 if item.step is None else item.step
+    if step < 1:
+        raise ValueError("a slice of a tensor needs a positive step; use .flip() to reverse a dimension")
+    start = 0 if item.start is None else item.start
+    stop = size if item.stop is None else item.stop
+    start = max(start + size, 0) if start < 0 else start
+    stop = stop + size if stop < 0 else min(stop, size)
+    return (stop - start + step - 1) // step if stop > start else 0
+
+
 def indexed(batch_size: Size, index: tuple[Any, ...]) -> Size:
     """The batch size after indexing with a prepared index.
 
@@ -314,7 +332,7 @@ def indexed(batch_size: Size, index: tuple[Any, ...]) -> Size:
                 adjacent = False
             last_advanced = position
         elif isinstance(item, slice):
-            out.append(len(range(*item.indices(batch_size[dim]))))
+            out.append(slice_length(item, batch_size[dim]))
             dim += 1
         elif isinstance(item, Tensor):
             if not advanced and not bools:

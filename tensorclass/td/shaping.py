@@ -315,14 +315,13 @@ class Shaping(Collection):
         store = self._store
         columns = [value.split(sizes, dim) for value in store.values()]
         rows = zip(*columns, strict=True) if columns else [()] * len(sizes)
-        # equal sizes come in runs, so that most parts share one batch size
-        known: dict[int, Size] = {size: shapes.with_size(batch_size, dim, size) for size in set(sizes)}
-        return tuple(
-            [
-                self._like(dict(zip(store, row, strict=True)), known[size], self._names)
-                for size, row in zip(sizes, rows, strict=True)
-            ]
-        )
+        parts: list[Self] = []
+        size = batch_size
+        for count, row in zip(sizes, rows, strict=True):
+            if size[dim] != count:
+                size = shapes.with_size(batch_size, dim, count)
+            parts.append(self._like(dict(zip(store, row, strict=True)), size, self._names))
+        return tuple(parts)
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
         """At most ``chunks`` parts along a batch dimension, of one size but for the last."""
@@ -345,7 +344,7 @@ class Shaping(Collection):
         if isinstance(indices_or_sections, int):
             if indices_or_sections < 1:
                 raise RuntimeError(f"tensor_split: expected at least one section, got {indices_or_sections}")
-            each, more = divmod(size, indices_or_sections)
+            each, more = size // indices_or_sections, size % indices_or_sections
             return self._split([each + (i < more) for i in range(indices_or_sections)], dim)
         bounds = [slice(start, stop).indices(size)[:2] for start, stop in _pairs(indices_or_sections)]
         prefix = (slice(None),) * dim

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from . import combining
 from .collection import Collection
-from .pointwise import SINGLE, TABLE, foreach_over_trees
+from .pointwise import NAMES, SINGLE, foreach_over_trees
 
 #: torch function -> what is called with its arguments
 HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
@@ -41,7 +41,7 @@ _METHODS = """
     transpose unbind unflatten unsqueeze var is_floating_point
 """.split()
 
-for _name in (*_METHODS, *TABLE):
+for _name in (*_METHODS, *NAMES):
     for _owner in (torch, Tensor):
         _function = getattr(_owner, _name, None)
         if _function is not None:
@@ -52,6 +52,7 @@ HANDLERS[torch.nn.functional.softmax] = lambda input, dim, _stacklevel=3, dtype=
 _REFLECTED = {
     "add": "__radd__",
     "sub": "__rsub__",
+    "rsub": "sub",
     "mul": "__rmul__",
     "div": "__rtruediv__",
     "true_divide": "__rtruediv__",

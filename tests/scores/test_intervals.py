@@ -104,7 +104,9 @@ def test_a_bootstrap_of_one_prompt_has_no_interval() -> None:
 def test_the_seed_fixes_the_interval() -> None:
     above, below = np.arange(6.0) % 3, np.full(6, 3.0)
     assert interval_of_ratio(above, below, seed=1) == interval_of_ratio(above, below, seed=1)
-    assert interval_of_ratio(above, below, seed=1, resamples=99) != interval_of_ratio(above, below, seed=2, resamples=99)
+    assert interval_of_ratio(above, below, seed=1, resamples=99) != interval_of_ratio(
+        above, below, seed=2, resamples=99
+    )
     with pytest.raises(ValueError, match="seed"):
         interval_of_ratio(above, below, seed=-1)
 

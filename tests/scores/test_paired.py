@@ -38,9 +38,7 @@ def test_negative_counts_are_an_error() -> None:
         mcnemar_p_value(-1, 2)
 
 
-runs = st.lists(
-    st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 3)), min_size=2, max_size=30
-).map(
+runs = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 3)), min_size=2, max_size=30).map(
     lambda rows: (
         np.array([float(min(a, n)) for a, _, n in rows]),
         np.array([float(min(b, n)) for _, b, n in rows]),

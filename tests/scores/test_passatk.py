@@ -27,7 +27,7 @@ def test_it_is_exact_for_many_samples(problem: tuple[int, int, int]) -> None:
 
 
 def test_it_broadcasts_and_keeps_the_shape() -> None:
-    assert pass_at_k([[5], [4]], [0, 1, 2], 1).tolist() == [[0.0, 0.2, 0.4], [0.0, 0.25, 0.5]]
+    assert pass_at_k([[8], [4]], [0, 1, 2], 1).tolist() == [[0.0, 0.125, 0.25], [0.0, 0.25, 0.5]]
 
 
 def test_too_few_samples_and_missing_counts_are_nan() -> None:
@@ -35,7 +35,7 @@ def test_too_few_samples_and_missing_counts_are_nan() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "c", "k", "message"),
+    "n, c, k, message",
     [
         (5, 6, 1, "num_correct: expected no more"),
         (5, -1, 1, "num_correct: expected whole"),

@@ -138,7 +138,7 @@ class _Files:
         if self._filter is not None:
             raise ScoreFileError(str(path), 1, f"filter: expected none for this format, got {self._filter!r}")
         if self._family not in (None, IFEvalScoreData):
-            raise TypeError(f"family: expected IFEvalScoreData for {path}, got {self._family.__name__}")  # type: ignore[union-attr]
+            raise TypeError(f"family: expected IFEvalScoreData for {path}, got {self._family.__name__}")
         level = level_of(path)
         if level is None or other is None:
             raise ScoreFileError(

@@ -42,11 +42,10 @@ class NumberColumn:
             return
         self._bool = False
         if value is None:
-            self._values.append(_NAN)
-        elif isinstance(value, (int, float)) and -_LARGEST <= value <= _LARGEST or value != value:
-            self._values.append(value)  # type: ignore[arg-type]  # a number, or the float that isn't itself
-        else:
+            value = _NAN
+        if not isinstance(value, (int, float)) or abs(value) > _LARGEST:
             raise TypeError(f"a finite number or true or false, got {_shown(value)}")
+        self._values.append(value)
 
     def tensor(self, width: int) -> Tensor:
         values = torch.from_numpy(np.array(self._values, dtype=np.float64))

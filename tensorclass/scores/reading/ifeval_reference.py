@@ -33,7 +33,7 @@ def is_reference(row: Row) -> bool:
 
 
 def level_of(path: str | Path) -> str | None:
-    """``"strict"`` or ``"loose"``, as the file's name says (the last of the two words counts); None where it doesn't."""
+    """``"strict"`` or ``"loose"``, as the file's name says (the last of the words counts); None where it doesn't."""
     name = Path(path).name.lower()
     found = max(LEVELS, key=name.rfind)
     return found if found in name else None

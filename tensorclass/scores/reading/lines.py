@@ -8,8 +8,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import IO, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from tensorclass.scores.errors import ScoreFileError, require
 
@@ -71,10 +72,10 @@ def json_rows(path: str | Path, on_progress: OnProgress | None = None) -> Iterat
 
 
 @contextmanager
-def _opened(path: str | Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+def _opened(path: str | Path) -> Iterator[tuple[BufferedReader | gzip.GzipFile, BufferedReader]]:
     """The file's (decompressed) bytes, and the file itself for its position."""
     try:
-        raw = open(path, "rb", buffering=_BUFFER)  # noqa: SIM115  # closed below
+        raw = BufferedReader(FileIO(path), _BUFFER)
     except OSError as error:
         problem = {
             FileNotFoundError: "no such file",
@@ -84,7 +85,7 @@ def _opened(path: str | Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     with raw:
         if raw.peek(2)[:2] == b"\x1f\x8b":
             with gzip.GzipFile(fileobj=raw) as stream:
-                yield cast("IO[bytes]", stream), raw
+                yield stream, raw
         else:
             yield raw, raw
 

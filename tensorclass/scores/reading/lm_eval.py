@@ -36,7 +36,7 @@ FAMILIES: tuple[type[ScoreData], ...] = (IFEvalScoreData, MultipleChoiceScoreDat
 """The families a log is recognised as; the one that holds most of its metrics is taken, the first of equals."""
 
 _BOOKKEEPING = frozenset(
-    "doc_id doc target arguments resps filtered_resps filter metrics doc_hash prompt_hash target_hash".split()
+    "doc_id doc target arguments resps filtered_resps filter metrics doc_hash prompt_hash target_hash".split(" ")
 )
 
 
@@ -113,7 +113,7 @@ class _Plan:
     def __init__(self, first: Row, path: str, number: int, family: type[ScoreData] | None) -> None:
         logged = _logged_metrics(first)
         self.family = _recognised(logged, path, number) if family is None else family
-        self.fields = {one.name: one for one in dataclasses.fields(self.family)}  # type: ignore[arg-type]
+        self.fields = {one.name: one for one in dataclasses.fields(self.family)}
         names = [name for name, one in self.fields.items() if name in first and _is_mean(one)]
         if not names:
             raise ScoreFileError(
@@ -139,30 +139,31 @@ class _Plan:
                 self._labels.append((name, declared.logged, column, declared.names))
         self._ragged = [
             (name, column)
-            for name, column in [*self._metrics, *((name, column) for name, _, column, _ in self._labels)]
+            for name, column in [*self._metrics, *((name, labels) for name, _, labels, _ in self._labels)]
             if isinstance(column, (RaggedColumn, RaggedLabelColumn))
         ]
         self._prompts = PromptColumn()
 
     def add(self, row: Row, path: str, number: int) -> None:
-        name = "prompt_id"
+        key = ""  # what is being read, for errors
         try:
-            for name, column in self._metrics:
-                column.add(row[name])
+            for key, column in self._metrics:
+                column.add(row[key])
             for name, keys, labels, _ in self._labels:
+                key = name
                 labels.add(_reach(row, keys))
-            name = "doc"
+            key = "doc"
             self._prompts.add(_prompt_text(row))
         except KeyError:
             raise ScoreFileError(
-                path, number, f"{name}: expected in every row, as in the first one, but this row lacks it"
+                path, number, f"{key}: expected in every row, as in the first one, but this row lacks it"
             ) from None
         except TypeError as error:
-            raise ScoreFileError(path, number, f"{name}: expected {error}") from None
+            raise ScoreFileError(path, number, f"{key}: expected {error}") from None
         if len(self._ragged) > 1:
             lengths = {column.lengths[-1] for _, column in self._ragged}
             if len(lengths) > 1:
-                counts = ", ".join(f"{column.lengths[-1]} in {name}" for name, column in self._ragged)
+                counts = ", ".join(f"{column.lengths[-1]} in {field}" for field, column in self._ragged)
                 raise ScoreFileError(path, number, f"expected as many verdicts as instructions, got {counts}")
 
     def scores(self, rows: int) -> ScoreData:
@@ -184,7 +185,7 @@ def _logged_metrics(row: Row) -> list[str]:
 
 
 def _recognised(logged: Sequence[str], path: str, number: int) -> type[ScoreData]:
-    held = [sum(one.name in logged for one in dataclasses.fields(family)) for family in FAMILIES]  # type: ignore[arg-type]
+    held = [sum(one.name in logged for one in dataclasses.fields(family)) for family in FAMILIES]
     if not any(held):
         raise ScoreFileError(
             path,

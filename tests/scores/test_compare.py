@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensorclass.scores import ExactMatchScoreData, IFEvalScoreData, MultipleChoiceScoreData, compare, ragged
+from tensorclass.scores.comparison import pair
+
+
+def exact(values: list[float], ids: list[int] | None = None) -> ExactMatchScoreData:
+    return ExactMatchScoreData(
+        torch.tensor(values), prompt_id=None if ids is None else torch.tensor(ids), batch_size=[len(values)]
+    )
+
+
+def test_the_difference_is_how_far_the_second_run_is_ahead() -> None:
+    found = compare(exact([1.0, 0.0, 0.0, 0.0]), exact([1.0, 1.0, 1.0, 0.0]))
+    one = found["exact_match"]
+    assert (one.a.item(), one.b.item(), one.value.item()) == (0.25, 0.75, 0.5)
+    assert (one.only_a.item(), one.only_b.item(), one.mcnemar_p.item()) == (0, 2, 0.5)
+    assert found.prompts == 4
+
+
+def test_prompts_are_paired_by_id_whatever_their_order() -> None:
+    a = exact([1.0, 0.0, 1.0, 0.0], [4, 3, 2, 1])
+    b = exact([0.0, 0.0, 1.0], [3, 4, 9])
+    found = compare(a, b)
+    assert (found.prompts, found.only_a, found.only_b) == (2, 2, 1)
+    one = found["exact_match"]
+    assert (one.a.item(), one.b.item()) == (0.5, 0.0)
+
+
+@given(st.lists(st.integers(-3, 3), max_size=12), st.lists(st.integers(-3, 3), max_size=12))
+def test_pairs_hold_the_same_prompt_and_none_is_used_twice(ids_a: list[int], ids_b: list[int]) -> None:
+    a, b = exact([0.0] * len(ids_a), ids_a), exact([0.0] * len(ids_b), ids_b)
+    shared = sum(min(ids_a.count(one), ids_b.count(one)) for one in set(ids_a))
+    if not shared:
+        with pytest.raises(ValueError, match="expected prompts that both runs hold"):
+            pair(a, b)
+        return
+    place_a, place_b = pair(a, b)
+    assert [ids_a[place] for place in place_a] == [ids_b[place] for place in place_b]
+    assert len(set(place_a)) == len(set(place_b)) == len(place_a) == shared
+
+
+def test_a_prompt_that_occurs_twice_is_paired_in_order() -> None:
+    place_a, place_b = pair(exact([0.0] * 3, [5, 6, 5]), exact([0.0] * 3, [5, 5, 7]))
+    assert sorted(zip(place_a.tolist(), place_b.tolist(), strict=True)) == [(0, 0), (2, 1)]
+
+
+def test_a_shuffled_run_compares_as_before() -> None:
+    ids = list(range(30))
+    generator = torch.Generator().manual_seed(0)
+    a, b = (
+        ExactMatchScoreData(torch.rand(30, generator=generator).round(), prompt_id=torch.tensor(ids), batch_size=[30])
+        for _ in range(2)
+    )
+    order = torch.randperm(30, generator=generator)
+    first, second = compare(a, b)["exact_match"], compare(a[order], b.flip(0))["exact_match"]
+    for name in ("a", "b", "value", "low", "high", "p_value", "mcnemar_p"):
+        assert getattr(first, name) == getattr(second, name)
+
+
+def test_mcnemars_test_is_for_one_verdict_of_each_prompt() -> None:
+    scores = IFEvalScoreData(torch.tensor([True, False]), ragged([[1, 1], [0]]), None, None, batch_size=[2])
+    found = compare(scores, scores)
+    assert found["prompt_level_strict_acc"].mcnemar_p.item() == 1.0
+    assert found["inst_level_strict_acc"].mcnemar_p is None
+    assert compare(exact([0.5, 1.0]), exact([1.0, 1.0]))["exact_match"].mcnemar_p is None
+
+
+def test_types_that_both_runs_hold_are_compared() -> None:
+    def record(rows: list[list[int]], names: tuple[str, ...]) -> IFEvalScoreData:
+        return IFEvalScoreData(
+            None, ragged(rows), None, None,
+            instruction_id=torch.tensor([[0, 1], [1, -1]]), instruction_types=names, batch_size=[2],
+        )  # fmt: skip
+
+    groups = compare(record([[1, 0], [1]], ("a", "b")), record([[1, 1], [1]], ("a", "b"))).groups
+    assert {name: one.value.item() for name, one in groups["inst_level_strict_acc"].items()} == {"a": 0.0, "b": 0.5}
+    other = compare(record([[1, 0], [1]], ("a", "b")), record([[1, 1], [1]], ("c", "b"))).groups
+    assert list(other["inst_level_strict_acc"]) == ["b"]
+
+
+def test_a_metric_of_one_run_only_is_left_out() -> None:
+    a = MultipleChoiceScoreData(torch.ones(2), torch.ones(2), batch_size=[2])
+    b = MultipleChoiceScoreData(torch.ones(2), batch_size=[2])
+    assert list(compare(a, b)) == ["acc"]
+
+
+def test_runs_that_cannot_be_compared_are_errors() -> None:
+    with pytest.raises(TypeError, match="ExactMatchScoreData and MultipleChoiceScoreData"):
+        compare(exact([1.0]), MultipleChoiceScoreData(torch.ones(1), batch_size=[1]))
+    with pytest.raises(ValueError, match="got 1 and 2"):
+        compare(exact([1.0]), exact([1.0, 0.0]))
+    with pytest.raises(ValueError, match="prompt_id: expected in both runs or in none"):
+        compare(exact([1.0], [1]), exact([1.0]))
+    with pytest.raises(ValueError, match=r"a: expected one batch dimension.*got \[2, 1\]"):
+        compare(torch.stack([exact([1.0])] * 2), exact([1.0]))
+
+
+def test_a_comparison_prints_and_serialises() -> None:
+    found = compare(exact([1.0, 0.0, 0.0]), exact([1.0, 1.0, 0.0]))
+    assert "33.33 -> 66.67 %  +33.33" in str(found)
+    assert "McNemar p = 1" in str(found)
+    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert plain["metrics"][0]["mcnemar"] == {"only_a": 0, "only_b": 1, "p_value": 1.0}
+    assert plain["metrics"][0]["difference"] == pytest.approx(1 / 3)
