@@ -24,7 +24,7 @@ LABEL = "SYNTHETIC DATA: two invented runs, made by examples/make_samples.py; th
 def main() -> None:
     picture = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("demo-out", "scores.png")
     console = Console(width=None if sys.stdout.isatty() else 100)
-    console.print(LABEL, "", style="bold", highlight=False)
+    console.print(f"{LABEL}\n", style="bold", highlight=False, soft_wrap=True)
 
     runs = read_runs(FILES)
     for run in runs:

@@ -17,6 +17,7 @@ from .td import pytree, shapes
 from .td.base import TensorCollection
 from .td.collection import Collection, DeviceLike, as_device
 from .td.nontensor import NonTensorData
+from .td.printing import described
 from .td.tensordict import TensorDict
 from .td.values import batch_mismatch
 
@@ -204,7 +205,7 @@ class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
         return new
 
     def __replace__(self, /, **changes: Any) -> Self:
-        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+        return dataclasses.replace(self, **changes)
 
     # -- other keys: what does not have the declared fields is a TensorDict ---------------------------------------------
 
@@ -231,14 +232,14 @@ class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
 
     @classmethod
     def from_tensordict(
-        cls, tensordict: Collection, non_tensordict: Mapping[str, Any] | None = None, safe: bool = True
+        cls, tensordict: Collection | Mapping[str, Any], non_tensordict: Mapping[str, Any] | None = None, safe: bool = True
     ) -> Self:
         """A record on the values of a collection whose keys are its fields.
 
         Args:
             tensordict: the collection; its values are shared, not copied.
             non_tensordict: more fields, by name.
-            safe: refuse what is no collection; otherwise a mapping is taken too.
+            safe: refuse a mapping; otherwise one is taken too.
 
         Raises:
             ValueError: a key is no field, or a field without default is missing; all of them are listed.
@@ -287,7 +288,7 @@ class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
     def __repr__(self) -> str:
         store = self._store
         shown = [f.name for f in dataclasses.fields(self) if f.repr and (f.name in store or self._specs[f.name].optional)]
-        parts = [f"{name}={_described(store.get(name))}" for name in shown]
+        parts = [f"{name}={_shown(store.get(name))}" for name in shown]
         parts += [f"batch_size={self._batch_size}", f"device={self._device}"]
         if self._names is not None:
             parts.append(f"names={self.names}")
@@ -295,13 +296,8 @@ class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
         return f"{type(self).__name__}(\n    " + ",\n    ".join(part.replace("\n", "\n    ") for part in parts) + ")"
 
 
-def _described(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return (
-            f"{type(value).__name__}(shape={value.shape}, device={value.device}, dtype={value.dtype}, "
-            f"is_shared={value.is_shared()})"
-        )
-    return repr(value._unwrapped() if isinstance(value, NonTensorData) else value)
+def _shown(value: Any) -> str:
+    return described(value._unwrapped() if isinstance(value, NonTensorData) else value)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

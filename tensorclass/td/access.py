@@ -453,8 +453,8 @@ class Access(Collection):
                 below = wanted[key]
             if isinstance(value, (Collection, Mapping)):
                 current = store.get(key)
-                nested = current._store if isinstance(current, Collection) else None
-                if nested is not None and current._merges(value) and not (is_leaf is not None and is_leaf(type(value))):
+                whole = is_leaf is not None and is_leaf(type(value))
+                if isinstance(current, Access) and current._merges(value) and not whole:
                     current._merge(value, below, clone, inplace, non_blocking, is_leaf)
                     continue
                 if below is not None:
@@ -670,7 +670,7 @@ class Access(Collection):
             else:
                 part = value._selected(below, strict)
                 if part or strict:
-                    store[key] = value._same(part)  # type: ignore[assignment]
+                    store[key] = value._same(part)
         return store
 
     def exclude(self, *keys: NestedKey, inplace: bool = False) -> Self:
@@ -694,7 +694,7 @@ class Access(Collection):
             if below is _MISSING or (below is not None and not isinstance(value, Access)):
                 store[key] = value
             elif below is not None and isinstance(value, Access):
-                store[key] = value._same(value._excluded(below))  # type: ignore[assignment]
+                store[key] = value._same(value._excluded(below))
         return store
 
     def _replace_store(self, store: Store) -> None:

@@ -81,7 +81,7 @@ class TensorCollection(
     def numpy(self) -> dict[str, Any]:
         """A plain dict of numpy arrays, which share memory with tensors on the CPU."""
         return {
-            key: value.numpy() if isinstance(value, Collection) else value.detach().cpu().numpy()  # type: ignore[attr-defined]
+            key: value.numpy() if isinstance(value, Collection) else value.detach().cpu().numpy()
             for key, value in self._store.items()
         }
 

@@ -36,9 +36,8 @@ def as_device(device: DeviceLike | None) -> torch.device | None:
     if device is None:
         return None
     device = torch.device(device)
-    if device.index is None and device.type not in ("cpu", "meta"):
-        return torch.empty((), device=device).device
-    return device
+    needs_index = device.type not in ("cpu", "meta") and ":" not in str(device)
+    return torch.empty((), device=device).device if needs_index else device
 
 
 class Collection:
@@ -223,7 +222,7 @@ class Collection:
                     )
                 )
 
-    def refine_names(self, *names: str | ellipsis | None) -> Self:  # type: ignore[name-defined]  # noqa: F821
+    def refine_names(self, *names: str | ellipsis | None) -> Self:  # noqa: F821
         """Gives names to dimensions that have none; ``...`` stands for those that stay as they are.
 
         >>> from tensorclass import TensorDict
@@ -233,7 +232,7 @@ class Collection:
         Raises:
             RuntimeError: a dimension has another name already.
         """
-        given = list(names)
+        given: list[Any] = list(names)
         if given.count(...) > 1:
             raise RuntimeError("refine_names: ... can appear once")
         if ... in given:

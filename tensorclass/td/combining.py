@@ -93,11 +93,7 @@ def where(
         out: a collection to write the result into.
         pad: what stands for a key that only one of the two has; without it such a key is a ``KeyError``.
     """
-    result = input._where(condition, other, pad)
-    if out is not None:
-        out.update(result)
-        return out
-    return result
+    return input.where(condition, other, out=out, pad=pad)
 
 
 class Combining(Collection):
@@ -191,21 +187,19 @@ class Combining(Collection):
         pad: float | None = None,
     ) -> Self:
         """The items of this collection where ``condition`` is true, of ``other`` elsewhere. See :func:`where`."""
-        return where(condition, self, other, out=out, pad=pad)  # type: ignore[type-var]
+        result = self._where(condition, other, pad)
+        if out is not None:
+            out.update(result)  # type: ignore[attr-defined]
+            return out
+        return result
 
     def _where(self, condition: Tensor, other: Any, pad: float | None) -> Self:
-        ndim = condition.ndim
+        choose: Any = torch.where  # the values can be collections, of which its stubs do not know
         if not isinstance(other, Collection):
-            if isinstance(other, Tensor) and other.ndim:
-                return self._same(
-                    {
-                        key: torch.where(_right(condition, value.ndim), value, _right(other, value.ndim))
-                        for key, value in self._store.items()
-                    }
-                )
+            spread = other.ndim if isinstance(other, Tensor) else 0
             return self._same(
                 {
-                    key: torch.where(condition.reshape(condition.shape + (1,) * (value.ndim - ndim)), value, other)
+                    key: choose(_right(condition, value.ndim), value, _right(other, value.ndim) if spread else other)
                     for key, value in self._store.items()
                 }
             )
@@ -213,16 +207,16 @@ class Combining(Collection):
         store: Store = {}
         for key, value in self._store.items():
             if key in theirs:
-                store[key] = torch.where(_right(condition, value.ndim), value, theirs[key])  # type: ignore[arg-type]
+                store[key] = choose(_right(condition, value.ndim), value, theirs[key])
             elif pad is None:
                 raise KeyError(f"where: {key!r} is missing in the other collection; give pad= a value to stand for it")
             else:
-                store[key] = torch.where(_right(condition, value.ndim), value, pad)  # type: ignore[arg-type]
+                store[key] = choose(_right(condition, value.ndim), value, pad)
         for key, value in theirs.items():
             if key not in self._store:
                 if pad is None:
                     raise KeyError(f"where: {key!r} is missing in the first collection; give pad= a value to stand for it")
-                store[key] = torch.where(_right(~condition, value.ndim), value, pad)  # type: ignore[arg-type]
+                store[key] = choose(_right(~condition, value.ndim), value, pad)
         return self._same(store)
 
 

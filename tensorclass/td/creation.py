@@ -112,11 +112,11 @@ class Creation(Collection):
         """A copy of ``data``: of a collection, value by value with each one's dtype and device here."""
         if not isinstance(data, Collection):
             tensor = torch.as_tensor(np.asarray(data) if not isinstance(data, Tensor) else data)
-            return self._same({key: value.new_tensor(tensor) for key, value in self._store.items()})  # type: ignore[arg-type]
+            return self._same({key: value.new_tensor(tensor) for key, value in self._store.items()})
         store = {}
         for key, value in data._store.items():
             like = self._store.get(key, value)
-            store[key] = value.to(dtype=dtype or like.dtype, device=device or like.device, copy=True)  # type: ignore[arg-type, union-attr]
+            store[key] = value.to(dtype=dtype or like.dtype, device=device or like.device, copy=True)
             if requires_grad:
                 store[key].requires_grad_()
         return self._like(store, data._batch_size, data._names)

@@ -175,7 +175,7 @@ class Devices(Collection):
         store: Store = {}
         for key, value in self._store.items():
             if isinstance(value, Devices):
-                store[key] = value.type(dst_type, cast_filter=cast_filter)  # type: ignore[assignment]
+                store[key] = value.type(dst_type, cast_filter=cast_filter)
             else:
                 store[key] = value.to(dst_type) if cast_filter(key, value) else value
         return self._same(store)
@@ -298,16 +298,16 @@ class Devices(Collection):
         """The values as ``tensor.data`` gives them: sharing memory, unknown to autograd."""
         return self._plain()
 
+    @data.setter
+    def data(self, value: Collection) -> None:
+        for leaf, new in _pairs(self, value, "data"):
+            leaf.data = new
+
     def _plain(self) -> Self:
         # not through the property: non-tensor data has another one of this name
         return self._same(
             {key: value.data if isinstance(value, Tensor) else value._plain() for key, value in self._store.items()}
         )
-
-    @data.setter
-    def data(self, value: Collection) -> None:
-        for leaf, new in _pairs(self, value, "data"):
-            leaf.data = new
 
     @property
     def grad(self) -> Self | None:
@@ -316,9 +316,9 @@ class Devices(Collection):
         found = False
         for key, value in self._store.items():
             if isinstance(value, Devices) and not value._is_tree():
-                store[key] = value  # type: ignore[assignment]
+                store[key] = value
             elif (gradient := value.grad) is not None:
-                store[key] = gradient  # type: ignore[assignment]
+                store[key] = gradient
                 found = True
         return self._same(store) if found else None
 

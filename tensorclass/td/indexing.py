@@ -121,7 +121,9 @@ class Indexing(Collection):
 
         def get(self, key: NestedKey, default: Any = ...) -> Any: ...
         def _get_key(self, key: Any) -> Any: ...
-        def set(self, key: NestedKey, item: Any) -> Self: ...
+        def set(
+            self, key: NestedKey, item: Any, inplace: bool = ..., *, non_blocking: bool = ..., **kwargs: Any
+        ) -> Self: ...
 
     @overload
     def __getitem__(self, index: str) -> Any: ...
@@ -226,7 +228,7 @@ class Indexing(Collection):
                 value._check_rows(row, ndim, row_ndim, (*path, key))  # type: ignore[arg-type]
             elif row.shape[row_ndim:] != value.shape[ndim:]:
                 try:
-                    fits = torch.broadcast_shapes(row.shape[row_ndim:], value.shape[ndim:]) == value.shape[ndim:]
+                    fits = shapes.broadcast(row.shape[row_ndim:], value.shape[ndim:]) == value.shape[ndim:]
                 except RuntimeError:
                     fits = False
                 if not fits:
@@ -251,13 +253,13 @@ class Indexing(Collection):
                 if written is not value:
                     store[key] = written  # type: ignore[assignment]
             else:
-                value[index] = row
+                value[index] = row  # type: ignore[assignment]  # neither is a collection here
         return self
 
     def _allocate(self, row: Value, row_ndim: int) -> Value:
         """Zeros for a key whose first row comes, with this batch size."""
         if isinstance(row, Indexing):
-            return row._allocated(self._batch_size + row._batch_size[row_ndim:])  # type: ignore[return-value]
+            return row._allocated(self._batch_size + row._batch_size[row_ndim:])
         return row.new_zeros(self._batch_size + row.shape[row_ndim:], device=self._device or row.device)
 
     def _allocated(self, batch_size: Size) -> Self:

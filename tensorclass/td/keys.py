@@ -27,7 +27,7 @@ def unravel_key_to_tuple(key: NestedKey) -> tuple[str, ...]:
     """
     if isinstance(key, str):
         return (key,)
-    if not isinstance(key, tuple) or not key:
+    if not key or type(key) is not tuple:
         raise _key_error(key)
     flat: tuple[str, ...] = ()
     for part in key:
@@ -91,13 +91,12 @@ def tree_of(keys: Iterable[NestedKey]) -> dict[str, object]:
     tree: dict[str, object] = {}
     for key in keys:
         *path, last = unravel_key_to_tuple(key)
-        node: dict[str, object] | None = tree
+        node = tree
         for part in path:
             child = node.setdefault(part, {})
             if not isinstance(child, dict):
-                node = None
                 break
             node = child
-        if node is not None:
+        else:
             node[last] = None
     return tree

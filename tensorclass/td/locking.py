@@ -59,7 +59,7 @@ class Locking(Collection):
 
     def _lock_under(self, parents: tuple[weakref.ref[Collection], ...]) -> None:
         self._lock = (self._lock or ()) + parents
-        me = (weakref.ref(self),)
+        me: tuple[weakref.ref[Collection], ...] = (weakref.ref(self),)
         for value in self._store.values():
             if isinstance(value, Locking):
                 value._lock_under(me)

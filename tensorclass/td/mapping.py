@@ -127,7 +127,7 @@ class Applying(Collection):
             call = not isinstance(value, Collection) or call_on_nested or (is_leaf is not None and is_leaf(type(value)))
             if isinstance(value, Applying) and not value._is_tree() and (is_leaf is None or not is_leaf(type(value))):
                 # non-tensor data: kept as it is, in the batch size of the result
-                store[key] = value if batch_size is None else value._resized(size)  # type: ignore[assignment]
+                store[key] = value if batch_size is None else value._resized(size)
                 continue
             if call:
                 result = fn(join_key(path, key), value, *operands)
@@ -143,7 +143,7 @@ class Applying(Collection):
                 propagate_lock, call_on_nested, is_leaf, below,
             )  # fmt: skip
             if filter_empty is False or (part._store and not part.is_empty()) or (filter_empty is None and not value._store):
-                store[key] = part  # type: ignore[assignment]
+                store[key] = part
         if inplace or out is not None:
             target: Any = self if inplace else out
             for key, result in store.items():
@@ -175,12 +175,13 @@ class Applying(Collection):
 def _other(other: Any, key: str, default: Any) -> Any:
     if not isinstance(other, (Collection, dict)):
         return other  # the default, which stands for a whole nested collection here
-    value = other._store.get(key, _UNSET) if isinstance(other, Collection) else other.get(key, _UNSET)
+    entries = other._store if isinstance(other, Collection) else other
+    value = entries.get(key, _UNSET)
     if value is not _UNSET:
         return value
     if default is _UNSET:
         raise KeyError(
-            f"apply: {key!r} is missing in another collection, whose keys are {list(other.keys())}; give default= a value"
+            f"apply: {key!r} is missing in another collection, whose keys are {list(entries)}; give default= a value"
         )
     return default
 

@@ -219,7 +219,7 @@ class NonTensorDataBase(TensorCollection):
             return one._like({}, self._batch_size, self._names)
         extra = (1,) * (self.ndim - condition.ndim)
         chosen = condition.reshape(condition.shape + extra)
-        return _coded(*_joined([self, other], lambda codes: torch.where(chosen, *codes)), self._device, self._names)
+        return _coded(*_joined([self, other], lambda codes: torch.where(chosen, codes[0], codes[1])), self._device, self._names)
 
     def gather(self, dim: int, index: Tensor, out: Any = None, *, inplace: bool = False) -> Any:
         """For each position of ``index`` the object at that index along ``dim``."""
@@ -346,7 +346,7 @@ class NonTensorStack(NonTensorDataBase):
         """
         return cls(*[cls.from_list(item) if isinstance(item, list) else item for item in non_tensors])
 
-    @property
+    @property  # type: ignore[misc]  # read only here: there is no one object to set
     def data(self) -> Any:
         """The objects as nested lists."""
         return self.tolist()
@@ -509,5 +509,5 @@ for _name, _member in vars(Pointwise).items():
         setattr(NonTensorDataBase, _name, _unchanged)
 for _name in _NUMERIC:
     setattr(NonTensorDataBase, _name, _unchanged)
-NonTensorDataBase.eq = NonTensorDataBase.__eq__  # type: ignore[assignment]
-NonTensorDataBase.ne = NonTensorDataBase.__ne__  # type: ignore[assignment]
+NonTensorDataBase.eq = NonTensorDataBase.__eq__
+NonTensorDataBase.ne = NonTensorDataBase.__ne__

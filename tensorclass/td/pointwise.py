@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
+from . import shapes
 from .collection import Collection
 from .combining import _right
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .collection import Store
 
 C = TypeVar("C", bound="Pointwise")
+R = TypeVar("R", covariant=True)
 
 # ---------------------------------------------------------------------------------------------------------------------
 # the three shapes of an operation's method, for type checkers
@@ -38,8 +40,8 @@ class Unary(Protocol):
     def __get__(self, instance: C, owner: Any) -> Callable[[], C]: ...
 
 
-class BoundBinary(Protocol[C]):
-    def __call__(self, other: Collection | Tensor | complex, *, default: Any = None) -> C: ...
+class BoundBinary(Protocol[R]):
+    def __call__(self, other: Collection | Tensor | complex, *, default: Any = None) -> R: ...
 
 
 class Binary(Protocol):
@@ -48,8 +50,8 @@ class Binary(Protocol):
     def __get__(self, instance: C, owner: Any) -> BoundBinary[C]: ...
 
 
-class BoundBinaryInPlace(Protocol[C]):
-    def __call__(self, other: Collection | Tensor | complex) -> C: ...
+class BoundBinaryInPlace(Protocol[R]):
+    def __call__(self, other: Collection | Tensor | complex) -> R: ...
 
 
 class BinaryInPlace(Protocol):
@@ -324,7 +326,7 @@ class Pointwise(Collection):
         if other.ndim == 0:
             return [other] * len(self._store)
         try:
-            fits = torch.broadcast_shapes(other.shape, self._batch_size) == self._batch_size
+            fits = shapes.broadcast(other.shape, self._batch_size) == self._batch_size
         except RuntimeError:
             fits = False
         if not fits:
@@ -372,11 +374,11 @@ class Pointwise(Collection):
             if key in theirs:
                 operand = theirs[key]
                 if isinstance(value, Pointwise) and isinstance(operand, Collection):
-                    store[key] = value._with_default(function, operand, default)  # type: ignore[assignment]
+                    store[key] = value._with_default(function, operand, default)
                 else:
                     store[key] = function(value, operand)
-            elif isinstance(value, Collection) and not value._is_tree():  # type: ignore[attr-defined]
-                store[key] = value  # type: ignore[assignment]
+            elif isinstance(value, Collection) and not value._is_tree():
+                store[key] = value
             elif not common:
                 store[key] = function(value, default)
         if not common:
@@ -599,7 +601,7 @@ class Pointwise(Collection):
     def __ge__(self, other: Collection | Tensor | float) -> Self:
         return self._pairwise(torch.ge, other) if isinstance(other, OPERANDS) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     if TYPE_CHECKING:
 
@@ -607,8 +609,8 @@ class Pointwise(Collection):
 
 
 #: what the operators take as their other side
-OPERANDS = (Collection, Tensor, int, float, complex, torch.SymInt, torch.SymFloat)
-COMPARANDS = (*OPERANDS, Mapping)
+OPERANDS: tuple[Any, ...] = (Collection, Tensor, int, float, complex, torch.SymInt, torch.SymFloat)
+COMPARANDS: tuple[Any, ...] = (*OPERANDS, Mapping)
 
 _ADD, _ADD_ = _kernel("add"), _kernel("add_")
 _SUB, _SUB_ = _kernel("sub"), _kernel("sub_")

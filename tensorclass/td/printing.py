@@ -15,7 +15,7 @@ class Printing(Collection):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        fields = [f"{key}: {_described(value)}" for key, value in self._items_for_repr()]
+        fields = [f"{key}: {described(value)}" for key, value in self._items_for_repr()]
         body = ",".join("\n        " + field.replace("\n", "\n        ") for field in fields)
         head = f"\n    fields={{{body}}}"
         names = f",\n    names={self.names}" if self._names is not None else ""
@@ -30,14 +30,20 @@ class Printing(Collection):
     def is_shared(self) -> bool:
         """Whether all tensors are in shared memory (CUDA tensors always are)."""
         leaves = list(self._leaves())
-        return bool(leaves) and all(leaf.is_shared() for leaf in leaves)
+        return bool(leaves) and all(_is_shared(leaf) for leaf in leaves)
 
 
-def _described(value: Any) -> str:
+def _is_shared(tensor: Tensor) -> bool:
+    shared: bool = tensor.is_shared()  # type: ignore[no-untyped-call]
+    return shared
+
+
+def described(value: Any) -> str:
+    """One value in a ``repr``: a tensor by its form, everything else by its own ``repr``."""
     if isinstance(value, Tensor):
         return (
             f"{type(value).__name__}(shape={value.shape}, device={value.device}, dtype={value.dtype}, "
-            f"is_shared={value.is_shared()})"
+            f"is_shared={_is_shared(value)})"
         )
     return repr(value)
 

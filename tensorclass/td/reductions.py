@@ -54,7 +54,7 @@ class Reductions(Collection):
         store: Store = {}
         for key, value in self._store.items():
             if isinstance(value, Reductions):
-                store[key] = value._reduce(function, dim if dims is None or dim is None else dims, keepdim, kwargs)  # type: ignore[assignment]
+                store[key] = value._reduce(function, dim if dims is None or dim is None else dims, keepdim, kwargs)
             elif dim is None:
                 store[key] = function(value, tuple(range(value.ndim)), keepdim, **kwargs)
             elif dims is None:
@@ -237,13 +237,14 @@ class Reductions(Collection):
         store = {
             key: value._under(shape) if isinstance(value, Reductions) else value for key, value in self._store.items()
         }
-        return self._like(store, shape + self._batch_size, shapes.names_padded(self._names, len(shape)))  # type: ignore[arg-type]
+        return self._like(store, shape + self._batch_size, shapes.names_padded(self._names, len(shape)))
 
     def norm(self, *, out: Self | None = None, dtype: torch.dtype | None = None) -> Self:
         """The Euclidean norm of each value, over all its dimensions."""
 
         def function(value: Tensor, dims: tuple[int, ...], keep: bool) -> Tensor:
-            return torch.linalg.vector_norm(value, dtype=dtype)
+            norm: Tensor = torch.linalg.vector_norm(value, dtype=dtype)
+            return norm
 
         result = self._reduce(function, None, False, {})
         if out is None:
@@ -282,7 +283,7 @@ def _prod(value: Tensor, dims: tuple[int, ...], keepdim: bool, dtype: torch.dtyp
     return result
 
 
-def _quantile(value: Tensor, q: Any, dims: tuple[int, ...], keepdim: bool, interpolation: str) -> Tensor:
+def _quantile(value: Tensor, q: float | Tensor, dims: tuple[int, ...], keepdim: bool, interpolation: str) -> Tensor:
     dims = tuple(dim % value.ndim for dim in dims) if value.ndim else ()
     rest = [dim for dim in range(value.ndim) if dim not in dims]
     flat = value.permute(*rest, *dims).reshape([value.shape[dim] for dim in rest] + [-1])

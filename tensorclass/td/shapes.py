@@ -29,7 +29,7 @@ def as_size(batch_size: object) -> Size:
     if batch_size is None:
         return Size(())
     if isinstance(batch_size, (int, torch.SymInt)):
-        return Size((batch_size,))
+        return Size([batch_size])  # type: ignore[list-item]  # torch's stubs do not know of symbolic sizes
     if isinstance(batch_size, (str, bytes)) or not isinstance(batch_size, Iterable):
         raise TypeError(f"batch_size: expected an int or a sequence of ints, got {batch_size!r}")
     return Size(tuple(batch_size))
@@ -166,6 +166,16 @@ def movement(ndim: int, source: int | Sequence[int], destination: int | Sequence
         order[d] = s
     rest = iter(d for d in range(ndim) if d not in src)
     return tuple(next(rest) if d < 0 else d for d in order)
+
+
+def broadcast(*sizes: Sequence[int]) -> Size:
+    """The shape to which shapes broadcast.
+
+    >>> broadcast((3, 1), (4,))
+    torch.Size([3, 4])
+    """
+    shape: Size = torch.broadcast_shapes(*sizes)  # type: ignore[no-untyped-call]
+    return shape
 
 
 def permuted(batch_size: Size, order: tuple[int, ...]) -> Size:
@@ -353,7 +363,7 @@ def indexed(batch_size: Size, index: tuple[Any, ...]) -> Size:
             dim += 1
     out.extend(batch_size[dim:])
     if advanced or bools:
-        shape = torch.broadcast_shapes(*advanced, *((int(b),) for b in bools)) if bools else torch.broadcast_shapes(*advanced)
+        shape = broadcast(*advanced, *((int(b),) for b in bools))
         at = where if adjacent else 0
         out[at:at] = shape
     return Size(out)
@@ -398,7 +408,7 @@ def names_indexed(names: Names, index: tuple[Any, ...]) -> Names:
     out.extend(names[dim:])
     if tensors:
         shapes = [item.shape if isinstance(item, Tensor) else Size((1,)) for item in tensors]
-        ndim = len(torch.broadcast_shapes(*shapes))
+        ndim = len(broadcast(*shapes))
         new = [pending] if len(tensors) == 1 and ndim == 1 and isinstance(tensors[0], Tensor) else [None] * ndim
         at = (where or 0) if adjacent else 0
         out[at:at] = new

@@ -10,7 +10,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from .collection import Collection
-from .keys import unravel_key_to_tuple
+from .keys import NestedKey, unravel_key_to_tuple
 from .shapes import Names
 
 if TYPE_CHECKING:
@@ -144,14 +144,16 @@ class State(Collection):
     def share_memory_(self) -> Self:
         """Moves the tensors to shared memory, in place, and locks the collection."""
         for leaf in self._leaves():
-            leaf.share_memory_()
+            leaf.share_memory_()  # type: ignore[no-untyped-call]
         return self.lock_()
 
     if TYPE_CHECKING:
 
         def _is_tree(self) -> bool: ...
         def lock_(self) -> Self: ...
-        def set(self, key: Any, item: Any) -> Self: ...
+        def set(
+            self, key: NestedKey, item: Any, inplace: bool = ..., *, non_blocking: bool = ..., **kwargs: Any
+        ) -> Self: ...
 
 
 def _collect(
@@ -162,7 +164,7 @@ def _collect(
         if isinstance(value, Mapping):
             _collect(value, (*path, *names), split, known, into)
         elif isinstance(value, Tensor):
-            into[(*path, *names)] = value
+            into[path + names] = value
 
 
 def rebuild(

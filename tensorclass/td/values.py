@@ -48,7 +48,7 @@ def fit(owner: Collection, key: str, value: Any, non_blocking: bool = False) -> 
         if value.shape[: len(batch_size)] != batch_size:
             raise batch_mismatch(key, batch_size, value.shape)
         if device is not None and value.device != device:
-            value = value.to(device, non_blocking=non_blocking)
+            return value.to(device, non_blocking=non_blocking)
         return value
     if isinstance(value, Collection):
         return fit_collection(owner, key, value, non_blocking)
@@ -85,7 +85,7 @@ def fit_collection(owner: Collection, key: str, value: Collection, non_blocking:
         result = result.to(device, non_blocking=non_blocking)  # type: ignore[attr-defined]
     if owner._names is not None and shapes.names_fitted(result._names, ndim) != owner._names:
         result = result._shallow() if result is value else result
-        rest: Names = result._names[ndim:] if result._names else (None,) * (result.ndim - ndim)
+        rest = result._names[ndim:] if result._names else (None,) * (result.ndim - ndim)
         result._set_names(owner._names + rest)
     return result  # type: ignore[return-value]
 

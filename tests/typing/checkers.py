@@ -81,8 +81,8 @@ def main() -> int:
     outcomes = [run(checker) for checker in CHECKERS]
     print(table(outcomes))
     failed = [outcome for outcome in outcomes if outcome.checker.must_pass and not outcome.passed]
-    for outcome in outcomes if verbose else failed:
-        for line in [*outcome.errors, *filter(None, [outcome.failure])]:
+    for outcome in outcomes:
+        for line in [*(outcome.errors if verbose else ()), *filter(None, [outcome.failure])]:
             print(f"{outcome.checker.name}: {line}")
     return 1 if failed else 0
 

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from io import BufferedReader, FileIO
+from io import BufferedIOBase, BufferedReader, FileIO
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -72,7 +72,7 @@ def json_rows(path: str | Path, on_progress: OnProgress | None = None) -> Iterat
 
 
 @contextmanager
-def _opened(path: str | Path) -> Iterator[tuple[BufferedReader | gzip.GzipFile, BufferedReader]]:
+def _opened(path: str | Path) -> Iterator[tuple[BufferedIOBase, BufferedIOBase]]:
     """The file's (decompressed) bytes, and the file itself for its position."""
     try:
         raw = BufferedReader(FileIO(path), _BUFFER)

@@ -36,7 +36,19 @@ FAMILIES: tuple[type[ScoreData], ...] = (IFEvalScoreData, MultipleChoiceScoreDat
 """The families a log is recognised as; the one that holds most of its metrics is taken, the first of equals."""
 
 _BOOKKEEPING = frozenset(
-    "doc_id doc target arguments resps filtered_resps filter metrics doc_hash prompt_hash target_hash".split(" ")
+    (
+        "doc_id",
+        "doc",
+        "target",
+        "arguments",
+        "resps",
+        "filtered_resps",
+        "filter",
+        "metrics",
+        "doc_hash",
+        "prompt_hash",
+        "target_hash",
+    )
 )
 
 
