@@ -20,8 +20,8 @@ test: lint typecheck ## lint, check the package's types, run the tests (ARGS="-k
 	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 lint: $(READY) ## ruff: rules and formatting
-	@$(BIN)/ruff check
-	@$(BIN)/ruff format --check
+	@$(BIN)/ruff check --output-format concise
+	@$(BIN)/ruff format --check --output-format concise
 
 format: $(READY) ## rewrite the files as lint wants them
 	@$(BIN)/ruff check --fix

@@ -513,7 +513,7 @@ def _generate_init(cls: Any, specs: Mapping[str, FieldSpec], options: Mapping[st
     signature = ", ".join(["self", *positional, "*", *keyword, "batch_size=None", "device=None", "names=None"])
     lines = [
         f"def __init__({signature}):",
-        "    size = as_size(batch_size)",
+        "    size = batch_size if type(batch_size) is Size else as_size(batch_size)",
         "    ndim = len(size)",
         "    if device is not None:",
         "        device = as_device(device)",

@@ -34,8 +34,8 @@ def _list(d: dict[str, Any], n: Batch) -> Any:
 
 
 def _range(d: dict[str, Any], n: Batch) -> Any:
-    rows = slice(_RANGE.start, _RANGE.stop, _RANGE.step)
-    return {k: v[rows] for k, v in d.items()}, (len(_RANGE), *n[1:])
+    index = torch.arange(_RANGE.start, _RANGE.stop, _RANGE.step)  # a slice would be a view, not a copy
+    return {k: v[index] for k, v in d.items()}, (len(_RANGE), *n[1:])
 
 
 def _numpy(d: dict[str, Any], n: Batch) -> Any:

@@ -77,7 +77,7 @@ def _common_names(scores: tuple[_Score, ...], values: list[Tensor], field: str) 
     ]
     names = merge(own for _, own in each)
     place = {name: code for code, name in enumerate(names)}
-    translated = []
+    translated: list[Tensor] = []
     for (codes, own), value in zip(each, values, strict=True):
         table = np.array([*(place[name] for name in own), -1], dtype=np.int64)
         translated.append(torch.from_numpy(table[codes]).to(value))
@@ -98,7 +98,7 @@ def _same_shape(name: str, scores: tuple[_Score, ...], values: list[Tensor], fil
     widest = [max(sizes) for sizes in zip(*trailing, strict=True)]
     if fill != fill and not dtype.is_floating_point:
         dtype = torch.float32  # only these have NaN
-    padded = []
+    padded: list[Tensor] = []
     for value, shape in zip(values, trailing, strict=True):
         room = [size for wide, own in zip(reversed(widest), reversed(shape), strict=True) for size in (0, wide - own)]
         padded.append(torch.nn.functional.pad(value.to(dtype), room, value=fill))

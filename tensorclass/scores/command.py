@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from typing import NoReturn, cast
 
 from tensorclass.scores.comparison import compare
 from tensorclass.scores.document import ComparedRuns, ScoredRun, document, to_json
@@ -71,6 +71,7 @@ def _run(arguments: Namespace) -> None:
         sys.stdout.write(text)
     else:
         console = require("rich.console", "printing a table").Console(width=_width())
+        console.on_broken_pipe = _raised_again  # rich would exit with 1
         for table in tables(scored, compared):
             console.print(table, "")
     sys.stdout.flush()
@@ -95,13 +96,17 @@ def _file_names(runs: Sequence[Run]) -> list[str]:
     return names
 
 
+def _raised_again() -> NoReturn:
+    raise  # the BrokenPipeError that rich is handling
+
+
 def _width() -> int | None:
     """The terminal's own width; where the output is no terminal and nobody says, wide enough for every table."""
     return None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDE
 
 
 @contextmanager
-def _progress() -> Iterator[Progress | None]:
+def _progress() -> Generator[Progress | None, None, None]:
     """A bar for each long file, on stderr if that is a terminal."""
     if not sys.stderr.isatty():
         yield None

@@ -6,11 +6,10 @@ import dataclasses
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from pickle import UnpicklingError
-from typing import IO
+from typing import IO, Any
 
 import torch
 from torch import Tensor
@@ -26,7 +25,7 @@ _FORMAT = "tensorclass.scores.record/1"
 
 
 @contextmanager
-def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
+def whole_file(path: str | Path) -> Generator[IO[bytes], None, None]:
     """A file to write to that takes its name only when all is written and on disk.
 
     It is written beside its place under another name. Where the block raises, that is removed, and what stood at
@@ -54,7 +53,7 @@ def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def whole_folder(path: str | Path) -> Iterator[Path]:
+def whole_folder(path: str | Path) -> Generator[Path, None, None]:
     """A folder to write to that takes its place only when all is written.
 
     It is filled beside its place under another name and then renamed. Where ``path`` is a folder already, the files
@@ -133,8 +132,10 @@ def load_scores(path: str | Path, family: type[ScoreData] | None = None) -> Scor
         ValueError: another kind of file, or a class that isn't of this package and wasn't given.
     """
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (UnpicklingError, EOFError, RuntimeError) as error:
+        content: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:  # what the unpickler makes of other files can be any error
         raise ValueError(f"{path}: expected a file written by save_scores, got something else ({error})") from error
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise ValueError(f"{path}: expected a file written by save_scores ({_FORMAT}), got something else")

@@ -124,7 +124,7 @@ class Mean(Metric):
         counted = ~np.isnan(values) & (group >= 0)
         # Sorted by group, values of a prompt lie together; each run of equal (group, prompt) is one prompt's part.
         order = np.argsort(group[counted], kind="stable")
-        flat, by_group, by_prompt = (part[counted][order] for part in (values, group, prompt))
+        flat, by_group, by_prompt = values[counted][order], group[counted][order], prompt[counted][order]
         if not len(flat):
             return {self.name or field: {}}
         starts = np.flatnonzero(np.diff(by_group, prepend=-1) | np.diff(by_prompt, prepend=-1))
@@ -205,7 +205,7 @@ class PassAtK(Metric):
             return []
         if total is None:
             raise ValueError(f"{self.total}: expected the number of samples of each problem, got None")
-        tallies = []
+        tallies: list[Tally] = []
         for k in self.ks:
             estimate = pass_at_k(total, correct, k)
             counted = ~np.isnan(estimate)

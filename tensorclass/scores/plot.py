@@ -94,7 +94,7 @@ def plot(
 
 
 def _scores(axes: Axes, runs: Sequence[ScoredRun], names: Sequence[str]) -> list[Line2D]:
-    handles = []
+    handles: list[Line2D] = []
     for place, one in enumerate(runs):
         colour = _COLOURS[place % len(_COLOURS)]
         for row, name in enumerate(names):
@@ -170,7 +170,7 @@ def _annotate(axes: Axes, text: str, at: tuple[float, float], by: tuple[float, f
 def _group_rows(runs: Sequence[ScoredRun], name: str) -> list[tuple[str, list[float], str]]:
     """Name of each group, the runs' percentages, how many were counted; the largest rise to the last run on top."""
     found = [one.report.groups.get(name, {}) for one in runs]
-    rows = []
+    rows: list[tuple[str, list[float], str]] = []
     for group in sorted({group for groups in found for group in groups}):
         held = [groups.get(group) for groups in found]
         counts = [f"{float(one.count):g}" for one in held if one is not None]

@@ -32,7 +32,8 @@ class ScoreData(TensorClass):
         prompt_id: int64 ``[prompts]``, the same number for the same prompt in every run; what runs are paired by.
 
     Example:
-        >>> from tensorclass.scores import Mean, metric
+        >>> import torch
+    >>> from tensorclass.scores import Mean, metric
         >>> class ToxicityScoreData(ScoreData):
         ...     toxicity: Tensor | None
         ...     length: Tensor | None = field(default=None, metadata=metric(Mean(unit="tokens")))
@@ -86,6 +87,7 @@ class ScoreData(TensorClass):
             ValueError: the record has no batch dimension, ``dim`` names none of them, or a field can't be aggregated.
 
         Example:
+            >>> import torch
             >>> from tensorclass.scores import IFEvalScoreData, ragged
             >>> scores = IFEvalScoreData(
             ...     torch.tensor([True, False]), ragged([[1], [1, 0, 1]]), None, None, batch_size=[2]

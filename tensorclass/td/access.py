@@ -10,7 +10,7 @@ from typing_extensions import Self
 
 from . import shapes
 from .collection import Collection, DeviceLike, as_device
-from .keys import FlatKey, NestedKey, join_key, tree_of, unravel_key, unravel_key_to_tuple
+from .keys import FlatKey, NestedKey, tree_of, unravel_key, unravel_key_to_tuple
 from .values import fit
 
 if TYPE_CHECKING:
@@ -67,6 +67,10 @@ class KeyView(KeysView[Any]):
         return f"{type(self).__name__}({list(self)})"
 
 
+def _first(item: tuple[str, Any]) -> str:
+    return item[0]
+
+
 def _is_leaf(value: Value, is_leaf: IsLeaf | None) -> bool:
     return not isinstance(value, Collection) if is_leaf is None else is_leaf(type(value))
 
@@ -82,14 +86,16 @@ class Access(Collection):
         """``data[key]``: non-tensor data comes out as the object that it holds."""
         try:
             if type(key) is str:
-                value = self._store[key]
+                value: Any = self._store[key]
             else:
-                value = self._find(unravel_key_to_tuple(key))
-                if value is _MISSING:
-                    raise KeyError(key)
-        except KeyError:
-            raise self._key_error(key) from None
-        return value if isinstance(value, Tensor) else value._unwrapped()
+                value = self
+                for name in key if type(key[0]) is str else unravel_key_to_tuple(key):
+                    value = value._store[name]
+        except (KeyError, AttributeError, TypeError):
+            value = self._find(unravel_key_to_tuple(key))
+            if value is _MISSING:
+                raise self._key_error(key) from None
+        return value if type(value) is Tensor or isinstance(value, Tensor) else value._unwrapped()
 
     def _find(self, path: tuple[str, ...]) -> Any:
         """The value at a nested key, or ``_MISSING``."""
@@ -169,15 +175,30 @@ class Access(Collection):
         is_leaf: IsLeaf | None = None,
         sort: bool = False,
         path: tuple[str, ...] = (),
-    ) -> Iterator[tuple[FlatKey, Value]]:
+    ) -> list[tuple[FlatKey, Value]]:
         """The entries, a nested collection before what it holds; non-tensor data is neither a leaf nor nested."""
+        entries: list[tuple[FlatKey, Value]] = []
+        self._walk_into(entries, include_nested, leaves_only, is_leaf, sort, path)
+        return entries
+
+    def _walk_into(
+        self,
+        entries: list[tuple[FlatKey, Value]],
+        include_nested: bool,
+        leaves_only: bool,
+        is_leaf: IsLeaf | None,
+        sort: bool,
+        path: tuple[str, ...],
+    ) -> None:
         store = self._store
-        for key in sorted(store) if sort else store:
-            value = store[key]
+        for key, value in sorted(store.items(), key=_first) if sort else store.items():
+            if type(value) is Tensor and is_leaf is None:
+                entries.append(((*path, key) if path else key, value))
+                continue
             if not leaves_only or _is_leaf(value, is_leaf):
-                yield join_key(path, key), value
+                entries.append(((*path, key) if path else key, value))
             if include_nested and isinstance(value, Access) and (is_leaf is None or not is_leaf(type(value))):
-                yield from value._walk(True, leaves_only, is_leaf, sort, (*path, key))
+                value._walk_into(entries, True, leaves_only, is_leaf, sort, (*path, key))
 
     def keys(
         self,
@@ -226,7 +247,7 @@ class Access(Collection):
         """The keys with their values; see :meth:`keys` for the arguments."""
         if not (include_nested or leaves_only or sort):
             return iter(self._store.items())
-        return self._walk(include_nested, leaves_only, is_leaf, sort)
+        return iter(self._walk(include_nested, leaves_only, is_leaf, sort))
 
     @property
     def sorted_keys(self) -> list[str]:
@@ -261,7 +282,14 @@ class Access(Collection):
             return
         if self._lock is not None:
             self._check_unlocked()
-        self._store[key] = self._fit(key, value, non_blocking)
+        if (
+            self._device is None
+            and type(value) is Tensor
+            and value.shape[: len(self._batch_size)] == self._batch_size
+        ):  # what most writes are, and needs no more
+            self._store[key] = value
+        else:
+            self._store[key] = self._fit(key, value, non_blocking)
 
     def _set_(self, key: str, value: Any, non_blocking: bool = False) -> None:
         """Writes into the value of a key of this level."""
@@ -317,6 +345,8 @@ class Access(Collection):
             raise TypeError(f"set: unknown arguments {sorted(kwargs)}")
         if type(key) is str:
             self._set(key, item, inplace, non_blocking)
+        elif len(key) == 2 and type(key[0]) is str and type(key[1]) is str and key[0] in self._store:
+            self._parent_of(key[:1])._set(key[1], item, inplace, non_blocking)
         else:
             *path, last = unravel_key_to_tuple(key)
             self._parent_of(path, create=True)._set(last, item, inplace, non_blocking)

@@ -143,7 +143,7 @@ class TensorCollection(
             if isinstance(value, TensorCollection) and value._is_tree() and not keep_compliant_size:
                 value.auto_batch_size_(batch_dims)
         sizes = [value.shape for value in self._store.values() if not isinstance(value, NonTensorDataBase)]
-        sizes += [v.shape for v in self._store.values() if isinstance(v, NonTensorDataBase) and "codes" in v._store]
+        sizes += [v.shape for v in self._store.values() if isinstance(v, NonTensorDataBase) and v._store]
         common: list[int] = []
         for entries in zip(*sizes, strict=False):
             if len(set(entries)) != 1 or (batch_dims is not None and len(common) == batch_dims):

@@ -104,14 +104,13 @@ class Combining(Collection):
     def _stack(self, items: list[Any], dim: int) -> Self:
         batch_size = self._batch_size
         count = len(self._store)
-        stores: list[Store] = []
-        for item in items:
-            if not isinstance(item, Combining) or item._batch_size != batch_size or len(item._store) != count:
-                self._cannot_combine("stack", items, None)
-            stores.append(item._store)
         try:
-            store = {key: torch.stack([s[key] for s in stores], dim) for key in self._store}  # type: ignore[misc]
-        except (KeyError, RuntimeError, TypeError) as error:
+            stores = [item._store for item in items]
+            for item in items:
+                if item._batch_size != batch_size or len(item._store) != count:
+                    self._cannot_combine("stack", items, None)
+            store = {key: torch.stack([s[key] for s in stores], dim) for key in self._store}
+        except (AttributeError, KeyError, RuntimeError, TypeError) as error:
             self._cannot_combine("stack", items, None, error)
         return self._like(
             store,  # type: ignore[arg-type]
@@ -123,19 +122,18 @@ class Combining(Collection):
         batch_size = self._batch_size
         before, after = batch_size[:dim], batch_size[dim + 1 :]
         count = len(self._store)
-        stores: list[Store] = []
         total = 0
-        for item in items:
-            if not isinstance(item, Combining) or len(item._store) != count:
-                self._cannot_combine("cat", items, dim)
-            size = item._batch_size
-            if size[:dim] != before or size[dim + 1 :] != after:
-                self._cannot_combine("cat", items, dim)
-            total += size[dim]
-            stores.append(item._store)
         try:
-            store = {key: torch.cat([s[key] for s in stores], dim) for key in self._store}  # type: ignore[misc]
-        except (KeyError, RuntimeError, TypeError, IndexError) as error:
+            stores = [item._store for item in items]
+            for item in items:
+                size = item._batch_size
+                if size != batch_size and (size[:dim] != before or size[dim + 1 :] != after):
+                    self._cannot_combine("cat", items, dim)
+                if len(item._store) != count:
+                    self._cannot_combine("cat", items, dim)
+                total += size[dim]
+            store = {key: torch.cat([s[key] for s in stores], dim) for key in self._store}
+        except (AttributeError, KeyError, RuntimeError, TypeError, IndexError) as error:
             self._cannot_combine("cat", items, dim, error)
         return self._like(store, Size((*before, total, *after)), self._names)  # type: ignore[arg-type]
 

@@ -89,6 +89,17 @@ class Devices(Collection):
             device = device or other._device
             batch_size = other._batch_size if batch_size is None and other._batch_size != self._batch_size else batch_size
         target = as_device(device)
+        if target is not None and dtype is None and memory_format is None and not copy and batch_size is None:
+            if target == self._device:
+                return self
+            # tensors that are there already need no call
+            return self._on(
+                {
+                    key: value if value.device == target else value.to(target, non_blocking=non_blocking)
+                    for key, value in self._store.items()
+                },
+                target,
+            )
         if dtype is None and memory_format is None and not copy and (target is None or target == self._device):
             result = self
         else:
@@ -106,6 +117,8 @@ class Devices(Collection):
         copy: builtins.bool,
         memory_format: torch.memory_format | None,
     ) -> Self:
+        if device is None and not copy and memory_format is None:
+            return self._same({key: value.to(dtype) for key, value in self._store.items()})
         kwargs: dict[str, Any] = {"non_blocking": non_blocking, "copy": copy}
         if device is not None:
             kwargs["device"] = device

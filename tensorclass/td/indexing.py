@@ -36,12 +36,15 @@ def prepare(index: Any, batch_size: Size) -> tuple[Any, ...]:
     Raises:
         IndexError: more dimensions than the batch has, or a mask of another shape.
     """
-    items = index if type(index) is tuple else (index,)
+    if type(index) is not tuple:
+        if index is Ellipsis:
+            return ()
+        index = (index,)
     out: list[Any] = []
     consumed = 0
     ellipsis = -1
     masks = False
-    for item in items:
+    for item in index:
         kind = type(item)
         if kind is int or kind is slice:
             consumed += 1
@@ -53,14 +56,16 @@ def prepare(index: Any, batch_size: Size) -> tuple[Any, ...]:
             ellipsis = len(out)
             continue
         else:
-            item = _as_index(item)
+            item = item if kind is Tensor else _as_index(item)
             if not isinstance(item, Tensor):
                 consumed += 0 if isinstance(item, bool) else 1
-            elif item.dtype in (torch.bool, torch.uint8):
+            elif item.dtype in _POSITIONS:
+                consumed += 1
+            elif item.dtype in _MASKS:
                 masks = True
                 consumed += item.ndim
             else:
-                consumed += 1
+                raise IndexError(f"tensors used as indices must be of an integer or bool dtype, got {item.dtype}")
         out.append(item)
     if consumed > len(batch_size):
         raise IndexError(f"too many indices: {consumed} of them for the batch size {list(batch_size)}")
@@ -69,17 +74,19 @@ def prepare(index: Any, batch_size: Size) -> tuple[Any, ...]:
     return tuple(_without_masks(out, batch_size)) if masks else tuple(out)
 
 
+_POSITIONS = frozenset((torch.int64, torch.int32, torch.int16, torch.int8))
+_MASKS = frozenset((torch.bool, torch.uint8))
+
+
 def _as_index(item: Any) -> Any:
     if isinstance(item, Tensor):
-        if item.dtype.is_floating_point or item.dtype.is_complex:
-            raise IndexError(f"tensors used as indices must be of an integer or bool dtype, got {item.dtype}")
         return item
     if isinstance(item, np.ndarray):
-        return _as_index(torch.as_tensor(item))
+        return torch.as_tensor(item)
     if isinstance(item, range):
         return torch.arange(item.start, item.stop, item.step)
     if isinstance(item, (list, tuple)):
-        return _as_index(torch.as_tensor(item) if len(item) else torch.empty(0, dtype=torch.long))
+        return torch.as_tensor(item) if len(item) else torch.empty(0, dtype=torch.long)
     if isinstance(item, np.bool_):
         return bool(item)
     if isinstance(item, torch.SymInt):
@@ -131,29 +138,33 @@ class Indexing(Collection):
     def __getitem__(self, index: Index) -> Self: ...
     def __getitem__(self, index: Any) -> Any:
         """The value of a key, or the collection of all values indexed along the batch dimensions."""
+        # the cheap kinds first; everything else is prepared
         kind = type(index)
-        source = self._store
         batch_size = self._batch_size
         if kind is int:
-            if batch_size and source:
-                store = {key: value[index] for key, value in source.items()}
+            if batch_size:
+                store = {key: value[index] for key, value in self._store.items()}
+                if not store and not -batch_size[0] <= index < batch_size[0]:
+                    raise IndexError(f"index {index} is out of bounds for dimension 0 with size {batch_size[0]}")
                 return self._like(store, batch_size[1:], None if self._names is None else self._names[1:])
         elif kind is slice:
-            if batch_size and source:
-                store = {key: value[index] for key, value in source.items()}
-                key = next(iter(store))
-                result = store[key]
-                size = result.shape[: result.ndim - source[key].ndim + len(batch_size)]
-                return self._like(store, size, self._names)
-        elif kind is str or (kind is tuple and is_nested_key(index)):
+            if batch_size:
+                return self._index((index,))
+        elif kind is str or (kind is tuple and index and (type(index[0]) is str or is_nested_key(index))):
             return self._get_key(index)
+        elif index is None:
+            store = {key: value[None] for key, value in self._store.items()}
+            return self._like(store, shapes.inserted(batch_size, 0, 1), shapes.names_padded(self._names, 1))
+        elif index is Ellipsis:
+            return self
         return self._index(prepare(index, batch_size))
 
     def _index(self, index: tuple[Any, ...]) -> Self:
         """Indexing with a prepared index."""
         source = self._store
         batch_size = self._batch_size
-        store: Store = {key: value[index] for key, value in source.items()}
+        item = index[0] if len(index) == 1 else index
+        store: Store = {key: value[item] for key, value in source.items()}
         if store:
             # a value knows what the index makes of it; this also spares torch.compile a computation on sizes
             key = next(iter(store))
@@ -188,7 +199,7 @@ class Indexing(Collection):
         allocated first, filled with zeros (non-tensor data: ``None``).
         """
         kind = type(index)
-        if kind is str or (kind is tuple and is_nested_key(index)):
+        if kind is str or (kind is tuple and index and (type(index[0]) is str or is_nested_key(index))):  # type: ignore[index]
             self.set(index, value)  # type: ignore[arg-type]
             return
         prepared = prepare(index, self._batch_size)
@@ -199,8 +210,9 @@ class Indexing(Collection):
 
             self._write(prepared, TensorDict(value, shapes.indexed(self._batch_size, prepared)))
         else:
+            item = prepared[0] if len(prepared) == 1 else prepared
             for leaf in self._leaves():
-                leaf[prepared] = value
+                leaf[item] = value
 
     def _write(self, index: tuple[Any, ...], rows: Collection) -> Any:
         """Writes ``rows`` at a prepared index, after checking that all of them fit. See :meth:`_write_checked`."""
@@ -217,7 +229,10 @@ class Indexing(Collection):
         store = self._store
         for key, row in rows._store.items():
             value = store.get(key)
-            if value is None:
+            if type(value) is Tensor and type(row) is Tensor:
+                if value.shape[ndim:] != row.shape[row_ndim:]:
+                    _check_broadcast((*path, key), value.shape[ndim:], row.shape[row_ndim:])
+            elif value is None:
                 self._check_unlocked()
                 self._check_new_key(key)
             elif isinstance(row, Collection) != isinstance(value, Collection):
@@ -226,16 +241,8 @@ class Indexing(Collection):
                 )
             elif isinstance(value, Indexing):
                 value._check_rows(row, ndim, row_ndim, (*path, key))  # type: ignore[arg-type]
-            elif row.shape[row_ndim:] != value.shape[ndim:]:
-                try:
-                    fits = shapes.broadcast(row.shape[row_ndim:], value.shape[ndim:]) == value.shape[ndim:]
-                except RuntimeError:
-                    fits = False
-                if not fits:
-                    raise RuntimeError(
-                        f"{'.'.join((*path, key))}: expected rows of shape {list(value.shape[ndim:])} behind the batch "
-                        f"dimensions, got {list(row.shape[row_ndim:])}; nothing was written"
-                    )
+            else:
+                _check_broadcast((*path, key), value.shape[ndim:], row.shape[row_ndim:])
 
     def _check_new_key(self, key: str) -> None:
         """Whether a key that is not there can be; a record knows."""
@@ -244,16 +251,17 @@ class Indexing(Collection):
         """Writes rows that fit, and gives what stands for this collection afterwards: itself, but for non-tensor data."""
         store = self._store
         row_ndim = len(rows._batch_size)
+        item = index[0] if len(index) == 1 else index
         for key, row in rows._store.items():
-            value = store.get(key)
+            value: Any = store.get(key)
             if value is None:
                 value = store[key] = self._allocate(row, row_ndim)
             if isinstance(value, Indexing):
-                written = value._write_checked(index, row)  # type: ignore[arg-type]
+                written: Any = value._write_checked(index, row)  # type: ignore[arg-type]
                 if written is not value:
-                    store[key] = written  # type: ignore[assignment]
+                    store[key] = written
             else:
-                value[index] = row  # type: ignore[assignment]  # neither is a collection here
+                value[item] = row
         return self
 
     def _allocate(self, row: Value, row_ndim: int) -> Value:
@@ -274,3 +282,15 @@ class Indexing(Collection):
                 raise KeyError(f"key {key!r} not found, the keys are {list(self._store)}")
             return default
         return value[index]
+
+
+def _check_broadcast(path: tuple[str, ...], expected: Size, got: Size) -> None:
+    try:
+        fits = shapes.broadcast(got, expected) == expected
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise RuntimeError(
+            f"{'.'.join(path)}: expected rows of shape {list(expected)} behind the batch dimensions, got {list(got)}; "
+            "nothing was written"
+        )

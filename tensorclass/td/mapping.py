@@ -65,6 +65,11 @@ class Applying(Collection):
         """
         if constructor_kwargs:
             raise TypeError(f"apply: unknown arguments {sorted(constructor_kwargs)}")
+        if (
+            not others and batch_size is None and device is _UNSET and names is _UNSET and not inplace
+            and filter_empty is None and not propagate_lock and not call_on_nested and is_leaf is None and out is None
+        ):  # fmt: skip
+            return self._plain_apply(fn)
         return self._apply(
             lambda _, *values: fn(*values), others, (), batch_size, device, names, inplace, default, filter_empty,
             propagate_lock, call_on_nested, is_leaf, out,
@@ -103,6 +108,24 @@ class Applying(Collection):
     def apply_(self, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> Self:
         """:meth:`apply` in place; nothing is removed where ``fn`` gives ``None``."""
         return self.apply(fn, *others, inplace=True, **kwargs)
+
+    def _plain_apply(self, fn: Callable[..., Any]) -> Self:
+        """:meth:`apply` where all arguments but the function have their defaults."""
+        store: Store = {}
+        size = self._batch_size
+        ndim = len(size)
+        for key, value in self._store.items():
+            if isinstance(value, Applying):
+                part = value if not value._is_tree() else value._plain_apply(fn)
+                if part._store or not value._store:
+                    store[key] = part
+            else:
+                result = fn(value)
+                if isinstance(result, Tensor) and result.shape[:ndim] == size:
+                    store[key] = result
+                elif result is not None:
+                    store[key] = _fit(key, result, size)
+        return self._same(store)
 
     def _apply(
         self,

@@ -24,7 +24,7 @@ from .shapes import Names
 if TYPE_CHECKING:
     from .collection import Store
 
-_CODES = "codes"
+_CODES = "<codes>"  # no key that a user would write
 
 
 class NonTensorDataBase(TensorCollection):
@@ -36,7 +36,12 @@ class NonTensorDataBase(TensorCollection):
     _objects: tuple[Any, ...]
 
     def _like(self, store: Store, batch_size: Size, names: Names = None) -> Self:
-        new = super()._like(store, batch_size, names)
+        new = object.__new__(self.__class__)
+        new._store = store
+        new._batch_size = batch_size
+        new._device = self._device
+        new._names = names
+        new._lock = None
         new._objects = self._objects
         return new
 
@@ -53,8 +58,8 @@ class NonTensorDataBase(TensorCollection):
     def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
         return self
 
-    def _walk(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        return iter(())
+    def _walk_into(self, *args: Any, **kwargs: Any) -> None:
+        pass
 
     def _is_tree(self) -> bool:
         return False
@@ -197,6 +202,8 @@ class NonTensorDataBase(TensorCollection):
     # -- combining ----------------------------------------------------------------------------------------------------
 
     def _stack(self, items: list[Any], dim: int) -> Any:
+        if not self._batch_size and all([type(item) is NonTensorData for item in items]):
+            return _stacked_objects([item._objects[0] for item in items], self._device)
         if not all(isinstance(item, NonTensorDataBase) and item._batch_size == self._batch_size for item in items):
             self._cannot_combine("stack", items, None)
         if (one := _one_object(items)) is not None:
@@ -430,6 +437,7 @@ def _joined(items: Sequence[Any], join: Callable[[list[Tensor]], Tensor]) -> tup
     objects: list[Any] = []
     known: dict[Any, int] = {}
     codes: list[Tensor] = []
+    made: dict[int, Tensor] = {}
     for item in items:
         targets = []
         for value in item._objects:
@@ -444,10 +452,29 @@ def _joined(items: Sequence[Any], join: Callable[[list[Tensor]], Tensor]) -> tup
                 if code == len(objects):
                     objects.append(value)
             targets.append(code)
-        own = item._codes()
-        plain = targets == list(range(len(targets)))
-        codes.append(own if plain else torch.tensor(targets, dtype=torch.long)[own])
+        if len(targets) == 1:  # one object at all positions: items that share it share the codes
+            code = targets[0]
+            shared = made.get(code)
+            if shared is None or shared.shape != item._batch_size:
+                shared = made[code] = torch.full(item._batch_size, code, dtype=torch.long)
+            codes.append(shared)
+        else:
+            own = item._codes()
+            codes.append(own if targets == list(range(len(targets))) else torch.tensor(targets, dtype=torch.long)[own])
     return objects, join(codes)
+
+
+def _stacked_objects(objects: list[Any], device: torch.device | None) -> NonTensorDataBase:
+    """One object a row: a stack, or one holder when all are equal."""
+    first = objects[0]
+    if all([_same_object(value, first) for value in objects]):
+        return NonTensorData(first, batch_size=Size((len(objects),)), device=device)
+    try:
+        known: dict[Any, int] = {}
+        codes = [known.setdefault((type(value), value), len(known)) for value in objects]
+    except TypeError:  # not hashable: each its own
+        return _coded(*_joined([NonTensorData(value) for value in objects], torch.stack), device, None)
+    return _coded([value for _, value in known], torch.tensor(codes), device, None)
 
 
 def _coded(objects: Sequence[Any], codes: Tensor, device: torch.device | None, names: Names) -> NonTensorDataBase:

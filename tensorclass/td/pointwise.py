@@ -299,7 +299,12 @@ class Pointwise(Collection):
     # -- how two operands meet ----------------------------------------------------------------------------------------
 
     def _operands(self, other: Any) -> Any:
-        """``other`` as a foreach kernel takes it: a list with one operand for each value, or a number."""
+        """``other`` as a foreach kernel takes it: a list with one operand for each value, or a number.
+
+        ``NotImplemented`` for what is no operand, which operators pass on.
+        """
+        if type(other) in _NUMBERS:
+            return other
         if isinstance(other, Collection):
             theirs = other._store
             store = self._store
@@ -318,7 +323,14 @@ class Pointwise(Collection):
             from .tensordict import TensorDict
 
             return self._operands(TensorDict(other, self._batch_size))
-        raise TypeError(f"expected a collection, a tensor or a number, got {other!r} ({type(other).__name__})")
+        return NotImplemented
+
+    def _required(self, other: Any) -> Any:
+        """:meth:`_operands`, where no other side could answer."""
+        operands = self._operands(other)
+        if operands is NotImplemented:
+            raise TypeError(f"expected a collection, a tensor or a number, got {other!r} ({type(other).__name__})")
+        return operands
 
     def _spread(self, other: Tensor) -> list[Any]:
         """A tensor over the batch, with dimensions behind so that it broadcasts against each value."""
@@ -342,14 +354,19 @@ class Pointwise(Collection):
     def _binary(self, kernel: Callable[..., Any], other: Any, default: Any = None) -> Self:
         if default is not None and isinstance(other, Collection):
             return self._with_default(getattr(torch, SINGLE[kernel]), other, default)
+        operands = self._required(other)
+        return self._combined(kernel, operands)
+
+    def _combined(self, kernel: Callable[..., Any], operands: Any) -> Self:
         store = self._store
-        operands = self._operands(other)
+        if operands is NotImplemented:
+            return NotImplemented  # type: ignore[no-any-return]  # for Python to try the other side
         if not store:
             return self._same({})
         return self._same(dict(zip(store, _apply(kernel, [*store.values()], (operands,)))))  # noqa: B905
 
     def _binary_(self, kernel: Callable[..., Any], other: Any) -> Self:
-        operands = self._operands(other)
+        operands = self._required(other)
         if self._store:
             _apply(kernel, [*self._store.values()], (operands,))
         return self
@@ -357,8 +374,15 @@ class Pointwise(Collection):
     def _pairwise(self, function: Callable[..., Any], other: Any, default: Any = None) -> Self:
         if default is not None and isinstance(other, Collection):
             return self._with_default(function, other, default)
-        operands = self._operands(other)
         store = self._store
+        if isinstance(other, Collection) and len(other._store) == len(store):
+            theirs = other._store
+            try:
+                return self._same({key: function(value, theirs[key]) for key, value in store.items()})
+            except KeyError:
+                _check_same_keys(self, other)
+                raise
+        operands = self._required(other)
         if type(operands) is list:
             return self._same({key: function(value, operand) for (key, value), operand in zip(store.items(), operands)})  # noqa: B905
         return self._same({key: function(value, operands) for key, value in store.items()})
@@ -421,8 +445,7 @@ class Pointwise(Collection):
 
     def lerp(self, end: Collection | Tensor, weight: Collection | Tensor | float) -> Self:
         """``torch.lerp``: ``self + weight * (end - self)``."""
-        ends = self._operands(end)
-        weights = self._operands(weight)
+        ends, weights = self._required(end), self._required(weight)
         if not self._store:
             return self._same({})
         results = _apply(_LERP, [*self._store.values()], (ends, weights))
@@ -431,7 +454,7 @@ class Pointwise(Collection):
     def lerp_(self, end: Collection | Tensor, weight: Collection | Tensor | float) -> Self:
         """``torch.Tensor.lerp_``, in place."""
         if self._store:
-            _apply(_LERP_, [*self._store.values()], (self._operands(end), self._operands(weight)))
+            _apply(_LERP_, [*self._store.values()], (self._required(end), self._required(weight)))
         return self
 
     def addcmul(
@@ -449,7 +472,7 @@ class Pointwise(Collection):
     def _three(self, kernel: Callable[..., Any], other1: Any, other2: Any, value: float | None) -> Self:
         if not self._store:
             return self._same({})
-        args = (self._operands(other1), self._operands(other2))
+        args = (self._required(other1), self._required(other2))
         results = _apply(kernel, [*self._store.values()], args, {"value": 1 if value is None else value})
         return self._same(dict(zip(self._store, results, strict=True)))
 
@@ -463,7 +486,7 @@ class Pointwise(Collection):
 
     def _three_(self, kernel: Callable[..., Any], other1: Any, other2: Any, value: float | None) -> Self:
         if self._store:
-            args = (self._operands(other1), self._operands(other2))
+            args = (self._required(other1), self._required(other2))
             _apply(kernel, [*self._store.values()], args, {"value": 1 if value is None else value})
         return self
 
@@ -502,31 +525,31 @@ class Pointwise(Collection):
     # -- operators ----------------------------------------------------------------------------------------------------
 
     def __add__(self, other: Collection | Tensor | complex) -> Self:
-        return self._binary(_ADD, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._combined(_ADD, self._operands(other))
 
     def __radd__(self, other: Tensor | complex) -> Self:
-        return self._binary(_ADD, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._combined(_ADD, self._operands(other))
 
     def __sub__(self, other: Collection | Tensor | complex) -> Self:
-        return self._binary(_SUB, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._combined(_SUB, self._operands(other))
 
     def __rsub__(self, other: Tensor | complex) -> Self:
         return self._pairwise(torch.rsub, other) if isinstance(other, OPERANDS) else NotImplemented
 
     def __mul__(self, other: Collection | Tensor | complex) -> Self:
-        return self._binary(_MUL, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._combined(_MUL, self._operands(other))
 
     def __rmul__(self, other: Tensor | complex) -> Self:
-        return self._binary(_MUL, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._combined(_MUL, self._operands(other))
 
     def __truediv__(self, other: Collection | Tensor | complex) -> Self:
-        return self._binary(_DIV, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._combined(_DIV, self._operands(other))
 
     def __rtruediv__(self, other: Tensor | complex) -> Self:
         return self._pairwise(_rdiv, other) if isinstance(other, OPERANDS) else NotImplemented
 
     def __pow__(self, other: Collection | Tensor | complex) -> Self:
-        return self._binary(_POW, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._combined(_POW, self._operands(other))
 
     def __rpow__(self, other: Tensor | complex) -> Self:
         return self._pairwise(_rpow, other) if isinstance(other, OPERANDS) else NotImplemented
@@ -609,8 +632,11 @@ class Pointwise(Collection):
 
 
 #: what the operators take as their other side
-OPERANDS: tuple[Any, ...] = (Collection, Tensor, int, float, complex, torch.SymInt, torch.SymFloat)
+OPERANDS: tuple[Any, ...] = (int, float, Collection, Tensor, complex, torch.SymInt, torch.SymFloat)
 COMPARANDS: tuple[Any, ...] = (*OPERANDS, Mapping)
+
+_NUMBERS = frozenset((int, float, complex, bool))
+
 
 _ADD, _ADD_ = _kernel("add"), _kernel("add_")
 _SUB, _SUB_ = _kernel("sub"), _kernel("sub_")

@@ -36,33 +36,45 @@ class Reductions(Collection):
     # -- the mechanism ------------------------------------------------------------------------------------------------
 
     def _reduce(self, function: Callable[..., Any], dim: Dim, keepdim: bool, kwargs: dict[str, Any]) -> Self:
-        """``function(tensor, dim=dims, keepdim=keepdim, **kwargs)`` for each tensor."""
+        """``function(tensor, dims, **kwargs)`` for each tensor, ``kwargs`` with ``keepdim`` where it is true."""
         ndim = len(self._batch_size)
+        if keepdim and "keepdim" not in kwargs:
+            kwargs = {**kwargs, "keepdim": True}
+        if dim is None:
+            size = Size((1,) * ndim) if keepdim else Size(())
+            return self._like(
+                {
+                    key: value._reduce(function, None, keepdim, kwargs)
+                    if isinstance(value, Reductions)
+                    else function(value, tuple(range(value.ndim)), **kwargs)
+                    for key, value in self._store.items()
+                },
+                size,
+                self._names if keepdim else None,
+            )
         if isinstance(dim, str):
             if dim != "feature":
                 raise ValueError(f"dim: expected ints, 'feature' or None, got {dim!r}")
-            size, names = self._batch_size, self._names
-            dims: tuple[int, ...] | None = None
-        elif dim is None:
-            dims = tuple(range(ndim))
-            size = Size((1,) * ndim) if keepdim else Size(())
-            names = self._names if keepdim else None
-        else:
-            dims = shapes.wrap_dims(dim, ndim)
-            size = shapes.reduced(self._batch_size, dims, keepdim)
-            names = shapes.names_reduced(self._names, dims, keepdim)
-        store: Store = {}
-        for key, value in self._store.items():
-            if isinstance(value, Reductions):
-                store[key] = value._reduce(function, dim if dims is None or dim is None else dims, keepdim, kwargs)
-            elif dim is None:
-                store[key] = function(value, tuple(range(value.ndim)), keepdim, **kwargs)
-            elif dims is None:
-                rest = tuple(range(ndim, value.ndim))
-                store[key] = function(value, rest, keepdim, **kwargs)
-            else:
-                store[key] = function(value, dims, keepdim, **kwargs)
-        return self._like(store, size, names)
+            return self._same(
+                {
+                    key: value._reduce(function, dim, keepdim, kwargs)
+                    if isinstance(value, Reductions)
+                    else function(value, tuple(range(ndim, value.ndim)), **kwargs)
+                    for key, value in self._store.items()
+                }
+            )
+        dims = shapes.wrap_dims(dim, ndim)
+        which: int | tuple[int, ...] = dims[0] if len(dims) == 1 else dims
+        return self._like(
+            {
+                key: value._reduce(function, dims, keepdim, kwargs)
+                if isinstance(value, Reductions)
+                else function(value, which, **kwargs)
+                for key, value in self._store.items()
+            },
+            shapes.reduced(self._batch_size, dims, keepdim),
+            self._names and shapes.names_reduced(self._names, dims, keepdim),
+        )
 
     def _joined(self, dim: Dim) -> tuple[Tensor, Any]:
         """All values in one tensor, and the dimension in which they are joined and to be reduced."""
@@ -84,10 +96,11 @@ class Reductions(Collection):
             ) from None
 
     def _run(self, function: Callable[..., Any], dim: Dim, keepdim: bool, reduce: bool | None, **kwargs: Any) -> Any:
+        kwargs = {name: value for name, value in kwargs.items() if value is not None}
         if not reduce:
             return self._reduce(function, dim, keepdim, kwargs)
         joined, dims = self._joined(dim)
-        return function(joined, (dims,) if isinstance(dims, int) else dims, keepdim, **kwargs)
+        return function(joined, dims, keepdim=keepdim, **kwargs)
 
     # -- the operations -----------------------------------------------------------------------------------------------
 
@@ -101,25 +114,25 @@ class Reductions(Collection):
         >>> data.sum()["a"], data.sum(0)["a"].shape, data.sum(dim="feature")["a"].shape, data.sum(reduce=True)
         (tensor(12.), torch.Size([4]), torch.Size([3]), tensor(15.))
         """
-        return self._run(_over(torch.sum), dim, keepdim, reduce, dtype=dtype)
+        return self._run(_SUM, dim, keepdim, reduce, dtype=dtype)
 
     def nansum(
         self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
     ) -> Any:
         """The sum, NaN counting as zero."""
-        return self._run(_over(torch.nansum), dim, keepdim, reduce, dtype=dtype)
+        return self._run(_NANSUM, dim, keepdim, reduce, dtype=dtype)
 
     def mean(
         self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
     ) -> Any:
         """The mean."""
-        return self._run(_over(torch.mean), dim, keepdim, reduce, dtype=dtype)
+        return self._run(_MEAN, dim, keepdim, reduce, dtype=dtype)
 
     def nanmean(
         self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
     ) -> Any:
         """The mean of what is not NaN."""
-        return self._run(_over(torch.nanmean), dim, keepdim, reduce, dtype=dtype)
+        return self._run(_NANMEAN, dim, keepdim, reduce, dtype=dtype)
 
     def prod(
         self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
@@ -129,24 +142,24 @@ class Reductions(Collection):
 
     def std(self, dim: Dim = None, keepdim: bool = False, *, correction: int = 1, reduce: bool | None = None) -> Any:
         """The standard deviation; ``correction`` is subtracted from the number of items in its denominator."""
-        return self._run(_over(torch.std), dim, keepdim, reduce, correction=correction)
+        return self._run(_STD, dim, keepdim, reduce, correction=correction)
 
     def var(self, dim: Dim = None, keepdim: bool = False, *, correction: int = 1, reduce: bool | None = None) -> Any:
         """The variance; ``correction`` is subtracted from the number of items in its denominator."""
-        return self._run(_over(torch.var), dim, keepdim, reduce, correction=correction)
+        return self._run(_VAR, dim, keepdim, reduce, correction=correction)
 
     def amax(self, dim: Dim = None, keepdim: bool = False, *, reduce: bool | None = None) -> Any:
         """The largest items."""
-        return self._run(_over(torch.amax), dim, keepdim, reduce)
+        return self._run(_AMAX, dim, keepdim, reduce)
 
     def amin(self, dim: Dim = None, keepdim: bool = False, *, reduce: bool | None = None) -> Any:
         """The smallest items."""
-        return self._run(_over(torch.amin), dim, keepdim, reduce)
+        return self._run(_AMIN, dim, keepdim, reduce)
 
     def logsumexp(self, dim: Dim = None, keepdim: bool = False, *, out: Self | None = None) -> Any:
         """``log(sum(exp(x)))``; without ``dim`` over all batch dimensions."""
         dims: Dim = tuple(range(len(self._batch_size))) if dim is None else dim
-        result = self._reduce(_over(torch.logsumexp), dims, keepdim, {})
+        result = self._reduce(_LOGSUMEXP, dims, keepdim, {})
         if out is None:
             return result
         out._copy(result)  # type: ignore[attr-defined]
@@ -165,9 +178,9 @@ class Reductions(Collection):
         return self._extreme("min", dim, keepdim, reduce, return_indices)
 
     def _extreme(self, name: str, dim: Dim, keepdim: bool, reduce: bool | None, return_indices: bool) -> Any:
-        plain = torch.amax if name == "max" else torch.amin
+        plain = _AMAX if name == "max" else _AMIN
         if dim is None or isinstance(dim, str) or reduce or not return_indices:
-            return self._run(_over(plain), dim, keepdim, reduce)
+            return self._run(plain, dim, keepdim, reduce)
         wrapped = shapes.wrap_dims(dim, len(self._batch_size))
         if len(wrapped) != 1:
             raise TypeError(f"{name}: indices exist along one dimension only, got dim={dim}; return_indices=False lifts that")
@@ -224,8 +237,8 @@ class Reductions(Collection):
     ) -> Any:
         """The quantiles ``q`` (between 0 and 1); several of them make a new first batch dimension."""
 
-        def function(value: Tensor, dims: tuple[int, ...], keep: bool) -> Tensor:
-            return _quantile(value, q, dims, keep, interpolation)
+        def function(value: Tensor, dims: int | tuple[int, ...], keepdim: bool = False) -> Tensor:
+            return _quantile(value, q, (dims,) if isinstance(dims, int) else dims, keepdim, interpolation)
 
         result = self._run(function, dim, keepdim, reduce)
         if isinstance(q, Tensor) and q.ndim and not reduce:
@@ -242,7 +255,7 @@ class Reductions(Collection):
     def norm(self, *, out: Self | None = None, dtype: torch.dtype | None = None) -> Self:
         """The Euclidean norm of each value, over all its dimensions."""
 
-        def function(value: Tensor, dims: tuple[int, ...], keep: bool) -> Tensor:
+        def function(value: Tensor, dims: int | tuple[int, ...]) -> Tensor:
             norm: Tensor = torch.linalg.vector_norm(value, dtype=dtype)
             return norm
 
@@ -256,27 +269,37 @@ class Reductions(Collection):
         """Whether all items are true: one bool for everything, or along batch dimensions."""
         if dim is None:
             return builtins.all([bool(leaf.all()) for leaf in self._leaves()])
-        return self._reduce(_over(torch.all), dim, keepdim, {})
+        return self._reduce(_ALL, dim, keepdim, {})
 
     def any(self, dim: Dim = None, keepdim: bool = False) -> Any:
         """Whether any item is true: one bool for everything, or along batch dimensions."""
         if dim is None:
             return builtins.any([bool(leaf.any()) for leaf in self._leaves()])
-        return self._reduce(_over(torch.any), dim, keepdim, {})
+        return self._reduce(_ANY, dim, keepdim, {})
 
 
-def _over(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` over a tuple of dims, where none means that there is nothing to reduce: each item by itself."""
+def _safe(name: str) -> Callable[..., Any]:
+    """A torch function over dims, where none means that there is nothing to reduce: each item by itself."""
+    function: Callable[..., Any] = getattr(torch, name)
 
-    def reduce(value: Tensor, dims: tuple[int, ...], keepdim: bool, **kwargs: Any) -> Any:
-        if dims:
-            return function(value, dims, keepdim=keepdim, **kwargs)
-        return function(value.unsqueeze(-1), (-1,), keepdim=False, **kwargs)
+    def reduce(value: Tensor, dims: int | tuple[int, ...], **kwargs: Any) -> Any:
+        if dims == ():
+            return function(value.unsqueeze(-1), -1, **{**kwargs, "keepdim": False})
+        return function(value, dims, **kwargs)
 
     return reduce
 
 
-def _prod(value: Tensor, dims: tuple[int, ...], keepdim: bool, dtype: torch.dtype | None) -> Tensor:
+_SUM, _NANSUM, _MEAN, _NANMEAN = _safe("sum"), _safe("nansum"), _safe("mean"), _safe("nanmean")
+_STD, _VAR, _AMAX, _AMIN = _safe("std"), _safe("var"), _safe("amax"), _safe("amin")
+_LOGSUMEXP, _ALL, _ANY = _safe("logsumexp"), _safe("all"), _safe("any")
+
+
+def _prod(
+    value: Tensor, dims: int | tuple[int, ...], keepdim: bool = False, dtype: torch.dtype | None = None
+) -> Tensor:
+    if isinstance(dims, int):
+        return torch.prod(value, dims, keepdim=keepdim, dtype=dtype)
     result = torch.prod(value.unsqueeze(-1), -1, dtype=dtype)
     for dim in sorted(dims, reverse=True):
         result = torch.prod(result, dim, keepdim=keepdim, dtype=dtype)

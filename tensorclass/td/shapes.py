@@ -37,7 +37,7 @@ def as_size(batch_size: object) -> Size:
 
 def as_sequence(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The ints of ``f(2, 3)``, ``f((2, 3))``, ``f([2, 3])`` and ``f(torch.Size([2, 3]))`` alike."""
-    if len(args) == 1 and not isinstance(args[0], (int, torch.SymInt)):
+    if len(args) == 1 and type(args[0]) is not int and not isinstance(args[0], (int, torch.SymInt)):
         return tuple(args[0])
     return args
 
@@ -72,6 +72,13 @@ def reshaped(batch_size: Size, shape: tuple[int, ...]) -> Size:
     count = 1
     for size in batch_size:
         count *= size
+    if -1 not in shape:
+        known = 1
+        for size in shape:
+            known *= size
+        if known != count or min(shape, default=0) < 0:
+            raise RuntimeError(f"shape {list(shape)} is invalid for the batch size {list(batch_size)}")
+        return Size(shape)
     known = 1
     free = -1
     for dim, size in enumerate(shape):
@@ -83,10 +90,6 @@ def reshaped(batch_size: Size, shape: tuple[int, ...]) -> Size:
             raise RuntimeError(f"invalid shape {list(shape)}: a size is negative")
         else:
             known *= size
-    if free < 0:
-        if known != count:
-            raise RuntimeError(f"shape {list(shape)} is invalid for the batch size {list(batch_size)}")
-        return Size(shape)
     if known == 0 or count % known != 0:
         raise RuntimeError(f"shape {list(shape)} is invalid for the batch size {list(batch_size)}")
     return Size((*shape[:free], count // known, *shape[free + 1 :]))
@@ -324,6 +327,12 @@ def indexed(batch_size: Size, index: tuple[Any, ...]) -> Size:
     >>> indexed(Size([5, 4, 3]), (torch.tensor([[0, 1]]), slice(None), torch.tensor([2])))
     torch.Size([1, 2, 4])
     """
+    if len(index) == 1:  # what most indices are
+        item = index[0]
+        if type(item) is Tensor:
+            return item.shape + batch_size[1:]
+        if type(item) is int and -batch_size[0] <= item < batch_size[0]:
+            return batch_size[1:]
     out: list[int] = []
     advanced: list[Size] = []
     where = 0
@@ -344,7 +353,7 @@ def indexed(batch_size: Size, index: tuple[Any, ...]) -> Size:
         elif isinstance(item, slice):
             out.append(slice_length(item, batch_size[dim]))
             dim += 1
-        elif isinstance(item, Tensor):
+        elif isinstance(item, Tensor) and item.ndim:
             if not advanced and not bools:
                 where = len(out)
             elif position != last_advanced + 1:
@@ -353,6 +362,7 @@ def indexed(batch_size: Size, index: tuple[Any, ...]) -> Size:
             advanced.append(item.shape)
             dim += 1
         else:
+            # an int, or a tensor that holds one
             wrap = int(item)
             size = batch_size[dim]
             if not -size <= wrap < size:
@@ -380,7 +390,7 @@ def names_indexed(names: Names, index: tuple[Any, ...]) -> Names:
     if names is None:
         return None
     out: list[str | None] = []
-    tensors = [item for item in index if isinstance(item, (Tensor, bool))]
+    tensors = [item for item in index if isinstance(item, bool) or (isinstance(item, Tensor) and item.ndim)]
     dim = 0
     pending: str | None = None
     where: int | None = None
@@ -389,7 +399,7 @@ def names_indexed(names: Names, index: tuple[Any, ...]) -> Names:
     for position, item in enumerate(index):
         if item is None:
             out.append(None)
-        elif isinstance(item, (bool, Tensor)):
+        elif isinstance(item, bool) or (isinstance(item, Tensor) and item.ndim):
             if where is None:
                 where = len(out)
             elif position != last + 1:

@@ -38,7 +38,7 @@ class Shaping(Collection):
         new = shapes.reshaped(old, shapes.as_sequence(shape))
         ndim = len(old)
         return self._like(
-            {key: value.reshape(new + value.shape[ndim:]) for key, value in self._store.items()},
+            {key: value.reshape(*new, *value.shape[ndim:]) for key, value in self._store.items()},
             new,
             self._names and shapes.names_reshaped(self._names, old, new),
         )
@@ -59,7 +59,7 @@ class Shaping(Collection):
         new = shapes.reshaped(old, shapes.as_sequence(shape))
         ndim = len(old)
         return self._like(
-            {key: value.view(new + value.shape[ndim:]) for key, value in self._store.items()},
+            {key: value.view(*new, *value.shape[ndim:]) for key, value in self._store.items()},
             new,
             self._names and shapes.names_reshaped(self._names, old, new),
         )
@@ -104,8 +104,9 @@ class Shaping(Collection):
     def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
         """Without the batch dimensions of size 1 (those among ``dim``)."""
         dims = shapes.squeezed_dims(self._batch_size, dim)
+        which = dims[0] if len(dims) == 1 else dims
         return self._like(
-            {key: value.squeeze(dims) for key, value in self._store.items()},
+            {key: value.squeeze(which) for key, value in self._store.items()},
             Size(shapes.without(self._batch_size, dims)),
             self._names and shapes.names_without(self._names, dims),
         )
@@ -145,7 +146,7 @@ class Shaping(Collection):
         new = shapes.expanded(self._batch_size, shapes.as_sequence(shape))
         ndim = len(self._batch_size)
         return self._like(
-            {key: value.expand(new + value.shape[ndim:]) for key, value in self._store.items()},
+            {key: value.expand(*new, *value.shape[ndim:]) for key, value in self._store.items()},
             new,
             self._names and shapes.names_padded(self._names, len(new) - ndim),
         )
@@ -168,7 +169,7 @@ class Shaping(Collection):
         ndim = len(counts)
         return self._done(
             self._like(
-                {key: value.repeat(counts + (1,) * (value.ndim - ndim)) for key, value in self._store.items()},
+                {key: value.repeat(*counts, *(1,) * (value.ndim - ndim)) for key, value in self._store.items()},
                 shapes.repeated(self._batch_size, counts),
                 self._names,
             ),
@@ -218,7 +219,7 @@ class Shaping(Collection):
         """The batch dimensions in a checked order."""
         ndim = len(order)
         return self._like(
-            {key: value.permute(order + tuple(range(ndim, value.ndim))) for key, value in self._store.items()},
+            {key: value.permute(*order, *range(ndim, value.ndim)) for key, value in self._store.items()},
             shapes.permuted(self._batch_size, order),
             self._names and shapes.names_permuted(self._names, order),
         )

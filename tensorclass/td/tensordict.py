@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
 from typing_extensions import Self
 
 from . import shapes
@@ -68,12 +69,17 @@ class TensorDict(TensorCollection):
         self._device = as_device(device)
         self._names = None if names is None else shapes.as_names(names, len(size))
         self._lock = None
-        self._store = store = {}
-        fit = self._fit
+        store: Store = {}
+        self._store = store
+        ndim = len(size)
         blocking = bool(non_blocking)
+        anywhere = self._device is None
         for key, value in items.items():
             if type(key) is str:
-                store[key] = fit(key, value, blocking)
+                if anywhere and isinstance(value, Tensor) and value.shape[:ndim] == size:
+                    store[key] = value
+                else:
+                    store[key] = self._fit(key, value, blocking)
             else:
                 *path, last = unravel_key_to_tuple(key)
                 self._parent_of(path, create=True)._set(last, value, False, blocking)

@@ -44,7 +44,7 @@ class Outcome:
 
 CHECKERS = (
     Checker("mypy", ("mypy",), r"^\S+: error: ", must_pass=True),
-    Checker("pyright", ("pyright",), r"^\s+\S+ - error: ", must_pass=True),
+    Checker("pyright", ("pyright", "--project", "pyproject.toml"), r"^\s+\S+ - error: ", must_pass=True),
     Checker("pyrefly", ("pyrefly", "check", "--output-format=min-text"), r"^ERROR ", must_pass=False),
     Checker("ty", ("ty", "check", "--output-format=concise", "--color=never"), r"^\S+: error\[", must_pass=False),
 )

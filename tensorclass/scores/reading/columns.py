@@ -27,6 +27,7 @@ class Column(Protocol):
 
     def tensor(self, width: int) -> Tensor:
         """The values of all rows, ragged ones padded to at least ``width``."""
+        ...
 
 
 class NumberColumn:

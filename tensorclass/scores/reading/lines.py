@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from io import BufferedIOBase, BufferedReader, FileIO
@@ -72,16 +72,12 @@ def json_rows(path: str | Path, on_progress: OnProgress | None = None) -> Iterat
 
 
 @contextmanager
-def _opened(path: str | Path) -> Iterator[tuple[BufferedIOBase, BufferedIOBase]]:
+def _opened(path: str | Path) -> Generator[tuple[BufferedIOBase, BufferedIOBase], None, None]:
     """The file's (decompressed) bytes, and the file itself for its position."""
     try:
         raw = BufferedReader(FileIO(path), _BUFFER)
     except OSError as error:
-        problem = {
-            FileNotFoundError: "no such file",
-            IsADirectoryError: "is a folder; give the .jsonl files in it",
-        }.get(type(error), f"can't be opened: {error.strerror or error}")
-        raise ScoreFileError(str(path), None, problem) from None
+        raise ScoreFileError(str(path), None, _problem(error)) from None
     with raw:
         if raw.peek(2)[:2] == b"\x1f\x8b":
             with gzip.GzipFile(fileobj=raw) as stream:
@@ -95,7 +91,7 @@ def _leniently(name: str, number: int, line: bytes) -> object:
     if number == 1 and line.startswith(b"\xef\xbb\xbf"):
         line = line[3:]
     try:
-        return json.loads(line)
+        return json.loads(line.decode())
     except RecursionError:
         raise ScoreFileError(name, number, "not a score: nested too deeply") from None
     except UnicodeDecodeError as error:
@@ -112,6 +108,14 @@ def _leniently(name: str, number: int, line: bytes) -> object:
         raise ScoreFileError(name, number, f"not JSON at column {error.colno}: {error.msg}") from None
 
 
+def _problem(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "no such file"
+    if isinstance(error, IsADirectoryError):
+        return "is a folder; give the .jsonl files in it"
+    return f"can't be opened: {error.strerror or error}"
+
+
 def _kind(value: object) -> str:
-    names = {list: "an array", str: "a string", int: "a number", float: "a number", bool: "true or false"}
+    names: dict[type, str] = {list: "an array", str: "a string", int: "a number", float: "a number", bool: "a verdict"}
     return names.get(type(value), "null")

@@ -102,7 +102,7 @@ def read_lm_eval(
         raise ScoreFileError(
             path, number, f"filter: expected rows of {filter!r}, got only rows of {', '.join(map(repr, filters))}"
         )
-    notes = []
+    notes: list[str] = []
     named = {str(own): count for own, count in filters.items() if own is not None}
     if len(filters) > 1:
         others = ", ".join(repr(own) for own in filters if own != wanted)

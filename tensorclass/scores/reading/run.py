@@ -29,6 +29,6 @@ class Run:
     files: tuple[str, ...]
     format: str
     filter: str | None = None
-    filters: dict[str, int] = field(default_factory=dict)
+    filters: dict[str, int] = field(default_factory=dict[str, int])
     ignored: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

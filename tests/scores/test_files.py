@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from tensorclass.scores import ExactMatchScoreData, IFEvalScoreData, ScoreData, load_scores, ragged, save_scores
+from tensorclass.scores.files import whole_file, whole_folder
+
+
+def ifeval(name: str) -> IFEvalScoreData:
+    return IFEvalScoreData(
+        torch.tensor([True, False]),
+        ragged([[1], [1, 0]]),
+        None,
+        None,
+        prompt_id=torch.tensor([1, 2]),
+        instruction_id=torch.tensor([[0, -1], [1, 0]]),
+        instruction_types=("a", name),
+        batch_size=[2],
+    )
+
+
+def test_saved_scores_come_back(tmp_path: Path) -> None:
+    save_scores(ifeval("b"), tmp_path / "scores.pt")
+    assert os.listdir(tmp_path) == ["scores.pt"]
+    back = load_scores(tmp_path / "scores.pt")
+    assert type(back) is IFEvalScoreData
+    assert back.prompt_level_strict_acc.tolist() == [True, False]
+    assert back.instruction_types == ("a", "b")
+    assert back.inst_level_loose_acc is None
+    assert back.aggregate().to_dict() == ifeval("b").aggregate().to_dict()
+
+
+def test_scores_with_several_vocabularies_are_saved_with_one(tmp_path: Path) -> None:
+    both = torch.stack([ifeval("b"), ifeval("c")])
+    save_scores(both, tmp_path / "scores.pt")
+    back = load_scores(tmp_path / "scores.pt")
+    assert back.batch_size == (2, 2)
+    assert back.instruction_types == ("a", "b", "c")
+    assert back.aggregate().to_dict() == both.aggregate().to_dict()
+
+
+class NotedScoreData(ScoreData):
+    acc: Tensor | None
+    note: object = None
+
+
+def test_a_family_of_ones_own_is_loaded_by_its_class(tmp_path: Path) -> None:
+    path = tmp_path / "scores.pt"
+    save_scores(NotedScoreData(torch.ones(2), note="x", batch_size=[2]), path)
+    assert load_scores(path, NotedScoreData).note == "x"
+    with pytest.raises(
+        ValueError, match=r"holds NotedScoreData, which is not of this package.*load_scores\(path, NotedScoreData\)"
+    ):
+        load_scores(path)
+    with pytest.raises(ValueError, match="expected ExactMatchScoreData, got NotedScoreData"):
+        load_scores(path, ExactMatchScoreData)
+
+
+def test_what_a_file_cannot_hold_safely_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"note: expected a tensor, None, text, a number.*got set"):
+        save_scores(NotedScoreData(torch.ones(2), note={1}, batch_size=[2]), tmp_path / "scores.pt")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04"])
+def test_another_kind_of_file_is_an_error(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "scores.pt").write_bytes(content)
+    with pytest.raises(ValueError, match="expected a file written by save_scores"):
+        load_scores(tmp_path / "scores.pt")
+    torch.save({"a": 1}, tmp_path / "other.pt")
+    with pytest.raises(ValueError, match="expected a file written by save_scores"):
+        load_scores(tmp_path / "other.pt")
+
+
+def test_a_file_that_is_not_finished_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_text("old")
+
+    def interrupted() -> None:
+        with whole_file(path) as file:
+            file.write(b"ne")
+            assert path.read_text() == "old"
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["result.json"]
+
+
+def test_a_folder_that_is_not_finished_leaves_nothing(tmp_path: Path) -> None:
+    def interrupted() -> None:
+        with whole_folder(tmp_path / "results") as folder:
+            (folder / "a").write_text("a")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_takes_the_place_of_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    with whole_folder(tmp_path / "results") as folder:
+        (folder / "a").write_text("a")
+    assert os.listdir(tmp_path / "results") == ["a"]
+
+
+def test_files_are_as_readable_as_the_user_has_them(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("")
+    with whole_file(tmp_path / "whole") as file:
+        file.write(b"")
+    with whole_folder(tmp_path / "folder"):
+        pass
+    assert (tmp_path / "whole").stat().st_mode == (tmp_path / "plain").stat().st_mode
+    (tmp_path / "plain folder").mkdir()
+    assert (tmp_path / "folder").stat().st_mode == (tmp_path / "plain folder").stat().st_mode
