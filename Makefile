@@ -14,7 +14,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY) ## score two bundled sample runs: table, comparison, plot
-	@$(BIN)/python -m tensorclass.scores.demo $(ARGS)
+	@$(BIN)/python examples/demo.py $(ARGS)
 
 test: lint typecheck ## lint, check the package's types, run the tests (ARGS="-k name" selects)
 	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,17 +22,13 @@ def positions(batch_size: Sequence[int]) -> Tensor:
     return torch.arange(math.prod(batch_size)).reshape(tuple(batch_size))
 
 
-def objects(value: NonTensorData | NonTensorStack) -> np.ndarray[Any, Any]:
-    """The objects of non-tensor data as an array of the shape of its batch."""
-    array = np.empty(tuple(value.batch_size), dtype=object)
-    nested = value.tolist()
-    for where in np.ndindex(array.shape):
-        item = nested
-        for i in where:
-            item = item[i]
-        array[where] = [item]  # numpy would take a sequence apart
-        array[where] = item
-    return array
+def objects(value: NonTensorData | NonTensorStack) -> list[Any]:
+    """The objects of non-tensor data, one for each position of its batch, in order."""
+
+    def flat(item: Any, depth: int) -> list[Any]:
+        return [obj for below in item for obj in flat(below, depth - 1)] if depth else [item]
+
+    return flat(value.tolist(), value.ndim)
 
 
 def assert_consistent(collection: TensorCollection) -> None:
@@ -72,7 +67,8 @@ def _assert_taken(result: TensorCollection, source: TensorCollection, where: Ten
             assert torch.equal(got, value.reshape((count, *rest))[where]), key
         elif is_non_tensor(value):
             assert is_non_tensor(got), key
-            assert objects(got).tolist() == objects(value).reshape((count, *rest))[where.numpy()].tolist(), key
+            own, each = objects(value), math.prod(rest)
+            assert objects(got) == [own[i * each + j] for i in where.flatten().tolist() for j in range(each)], key
         else:
             _assert_taken(got, value, where, ndim)
 

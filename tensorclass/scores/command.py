@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from argparse import Namespace
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import NoReturn, cast
 
 from tensorclass.scores.comparison import compare
@@ -37,9 +40,12 @@ def run(arguments: Namespace) -> int:
         The exit code: 0, or 2 after one line on stderr.
     """
     try:
-        _run(arguments)
+        with _ended_by_signals():
+            _run(arguments)
     except (ScoreFileError, MissingExtraError) as error:
         return _failed(str(error))
+    except KeyboardInterrupt:
+        return _failed("interrupted") + 128  # 130, as shells have it
     except BrokenPipeError:
         # The reader of our output has gone (| head). Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -75,6 +81,23 @@ def _run(arguments: Namespace) -> None:
         for table in tables(scored, compared):
             console.print(table, "")
     sys.stdout.flush()
+
+
+@contextmanager
+def _ended_by_signals() -> Generator[None, None, None]:
+    """Let a request to end unwind the command, so that drafts of what it was saving are removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)  # none: it was not set from Python
 
 
 def _compared(a: Run, b: Run, seed: int) -> ComparedRuns:

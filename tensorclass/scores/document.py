@@ -74,5 +74,5 @@ def document(runs: Sequence[ScoredRun], comparisons: Sequence[ComparedRuns] = ()
 
 
 def to_json(value: dict[str, Any]) -> str:
-    """Indented JSON (RFC 8259: no NaN), ending in a newline."""
-    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """Indented JSON (RFC 8259: no NaN) in ASCII, which every output can take, ending in a newline."""
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"

@@ -27,25 +27,23 @@ class KeyView(KeysView[Any]):
 
     __slots__ = ("_collection", "_options")
 
-    def __init__(
-        self,
-        collection: Access,
-        include_nested: bool,
-        leaves_only: bool,
-        is_leaf: IsLeaf | None,
-        sort: bool,
-    ) -> None:
+    def __init__(self, collection: Access, *options: Any) -> None:
         self._collection = collection
-        self._options = (include_nested, leaves_only, is_leaf, sort)
+        # include_nested, leaves_only, is_leaf, sort
+        self._options: tuple[bool, bool, IsLeaf | None, bool] = options or _PLAIN
 
     def __iter__(self) -> Iterator[Any]:
-        include_nested, leaves_only, is_leaf, sort = self._options
-        if not include_nested and not leaves_only and not sort:
+        if self._options is _PLAIN:
             return iter(self._collection._store)
+        include_nested, leaves_only, is_leaf, sort = self._options
+        if include_nested and is_leaf is None and not sort:
+            keys: list[FlatKey] = []
+            self._collection._keys_into(keys, leaves_only, ())
+            return iter(keys)
         return iter([key for key, _ in self._collection._walk(include_nested, leaves_only, is_leaf, sort)])
 
     def __len__(self) -> int:
-        if not self._options[0] and not self._options[1]:
+        if self._options is _PLAIN:
             return len(self._collection._store)
         return sum(1 for _ in self)
 
@@ -65,6 +63,30 @@ class KeyView(KeysView[Any]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({list(self)})"
+
+
+def _place(tree: dict[str, Any], path: Sequence[str], value: Value, key: str) -> None:
+    """Puts a value into a tree of dicts; a collection that is on the way is opened."""
+    *above, last = path
+    for name in above:
+        below = tree.get(name)
+        if below is None:
+            below = tree[name] = {}
+        elif isinstance(below, Access) and below._is_tree():
+            below = tree[name] = dict(below._store)
+        elif type(below) is not dict:
+            raise KeyError(f"unflatten_keys: {key!r} would lie below the leaf {name!r}")
+        tree = below
+    current = tree.get(last)
+    if type(current) is not dict:
+        tree[last] = value
+    elif isinstance(value, Access) and value._is_tree():
+        current.update(value._store)
+    else:
+        raise KeyError(f"unflatten_keys: {key!r} is a leaf, and other keys lie below it")
+
+
+_PLAIN = (False, False, None, False)
 
 
 def _first(item: tuple[str, Any]) -> str:
@@ -95,7 +117,11 @@ class Access(Collection):
             value = self._find(unravel_key_to_tuple(key))
             if value is _MISSING:
                 raise self._key_error(key) from None
-        return value if type(value) is Tensor or isinstance(value, Tensor) else value._unwrapped()
+        return value if type(value) is Tensor else self._out(value)
+
+    def _out(self, value: Any) -> Any:
+        """What the outside sees of a value."""
+        return value._unwrapped() if isinstance(value, Access) else value
 
     def _find(self, path: tuple[str, ...]) -> Any:
         """The value at a nested key, or ``_MISSING``."""
@@ -181,6 +207,17 @@ class Access(Collection):
         self._walk_into(entries, include_nested, leaves_only, is_leaf, sort, path)
         return entries
 
+    def _keys_into(self, keys: list[FlatKey], leaves_only: bool, path: tuple[str, ...]) -> None:
+        """The keys of :meth:`_walk` over all levels, without the values."""
+        for key, value in self._store.items():
+            if type(value) is Tensor:
+                keys.append((*path, key) if path else key)
+            else:
+                if not leaves_only or not isinstance(value, Collection):
+                    keys.append((*path, key) if path else key)
+                if isinstance(value, Access) and value._is_tree():
+                    value._keys_into(keys, leaves_only, (*path, key))
+
     def _walk_into(
         self,
         entries: list[tuple[FlatKey, Value]],
@@ -221,6 +258,8 @@ class Access(Collection):
         >>> list(data.keys()), list(data.keys(include_nested=True, leaves_only=True))
         (['a', 'b'], ['a', ('b', 'c')])
         """
+        if not (include_nested or leaves_only or sort):
+            return KeyView(self)
         return KeyView(self, include_nested, leaves_only, is_leaf, sort)
 
     def values(
@@ -301,9 +340,20 @@ class Access(Collection):
         if isinstance(destination, Tensor):
             if not isinstance(value, Tensor):
                 raise TypeError(f"{key}: cannot write a {type(value).__name__} into a tensor in place")
-            destination.copy_(value, non_blocking=non_blocking)
+            try:
+                destination.copy_(value, non_blocking=non_blocking)
+            except RuntimeError as error:
+                if value.shape == destination.shape:
+                    raise
+                raise RuntimeError(
+                    f"{key}: cannot write in place: expected shape {list(destination.shape)} (or one that broadcasts to "
+                    f"it), got {list(value.shape)}"
+                ) from error
         else:
-            self._store[key] = destination._copy(value, non_blocking)
+            written = destination._copy(value, non_blocking)
+            if written is not destination:
+                written._lock = destination._lock
+                self._store[key] = written
 
     def _copy(self, source: Any, non_blocking: bool = False) -> Any:
         """Writes the values of a collection into those of this one. Keys that the source lacks stay as they are.
@@ -312,6 +362,9 @@ class Access(Collection):
         """
         if not isinstance(source, Collection):
             raise TypeError(f"expected a collection to copy from, got a {type(source).__name__}")
+        for key in source._store:
+            if key not in self._store:
+                raise self._key_error(key)
         for key, value in source._store.items():
             self._set_(key, value, non_blocking)
         return self
@@ -345,12 +398,21 @@ class Access(Collection):
             raise TypeError(f"set: unknown arguments {sorted(kwargs)}")
         if type(key) is str:
             self._set(key, item, inplace, non_blocking)
-        elif len(key) == 2 and type(key[0]) is str and type(key[1]) is str and key[0] in self._store:
-            self._parent_of(key[:1])._set(key[1], item, inplace, non_blocking)
         else:
-            *path, last = unravel_key_to_tuple(key)
-            self._parent_of(path, create=True)._set(last, item, inplace, non_blocking)
+            self._set_nested(unravel_key_to_tuple(key), item, inplace, non_blocking)
         return self
+
+    def _set_nested(self, path: tuple[str, ...], item: Any, inplace: bool = False, non_blocking: bool = False) -> None:
+        """Writes a value below this level. What is missing on the way is made whole before anything is stored."""
+        node: Access = self
+        for depth, name in enumerate(path[:-1], 1):
+            if name not in node._store:
+                for key in reversed(path[depth:]):
+                    item = {key: item}
+                node._set(name, item, False, non_blocking)
+                return
+            node = node._parent_of((name,))
+        node._set(path[-1], item, inplace, non_blocking)
 
     def set_(self, key: NestedKey, item: Any, *, non_blocking: bool = False) -> Self:
         """Writes into the value at ``key``, which must be there; works on locked collections."""
@@ -432,9 +494,11 @@ class Access(Collection):
             if not isinstance(input_dict_or_td, Collection):
                 raise TypeError("update: update_batch_size needs a collection as the source, a mapping has no batch size")
             self._store_cleared_for(input_dict_or_td)
-        lock, self._lock = self._lock, None if ignore_lock else self._lock
+        wanted = None if keys_to_update is None else tree_of(keys_to_update)
+        lock = self._lock
+        if ignore_lock:
+            self._lock = None
         try:
-            wanted = None if keys_to_update is None else tree_of(keys_to_update)
             self._merge(input_dict_or_td, wanted, clone, inplace, non_blocking, is_leaf)
             if kwargs:
                 self._merge(kwargs, wanted, clone, inplace, non_blocking, is_leaf)
@@ -481,6 +545,9 @@ class Access(Collection):
                 if key not in wanted:
                     continue
                 below = wanted[key]
+            if type(value) is Tensor:
+                self._set(key, value.clone() if clone else value, inplace, non_blocking)
+                continue
             if isinstance(value, (Collection, Mapping)):
                 current = store.get(key)
                 whole = is_leaf is not None and is_leaf(type(value))
@@ -554,6 +621,10 @@ class Access(Collection):
             raise KeyError(f"copy_: the source lacks the keys {missing}; its keys are {list(tensordict._store)}")
         return self.update_(tensordict, non_blocking=non_blocking)
 
+    if TYPE_CHECKING:
+
+        def _check_new_key(self, key: str) -> None: ...
+
     # -- removing -----------------------------------------------------------------------------------------------------
 
     def del_(self, key: NestedKey) -> Self:
@@ -593,6 +664,14 @@ class Access(Collection):
     def rename_key_(self, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> Self:
         """Renames a key; with ``safe``, a ``KeyError`` when the new one is there already."""
         self._check_unlocked()
+        if type(old_key) is str and type(new_key) is str:
+            if old_key not in self._store:
+                raise self._key_error(old_key)
+            if safe and new_key in self._store and new_key != old_key:
+                raise KeyError(f"rename_key_: {new_key!r} is there already; safe=False replaces it")
+            self._check_new_key(new_key)
+            self._store[new_key] = self._store.pop(old_key)
+            return self
         old, new = unravel_key_to_tuple(old_key), unravel_key_to_tuple(new_key)
         value = self._find(old)
         if value is _MISSING:
@@ -832,19 +911,26 @@ class Access(Collection):
         >>> TensorDict({"a.b": 1, "a.c": 2}).unflatten_keys()["a", "c"]
         tensor(2)
         """
-        target = self if inplace else self._untyped(dict(self._store))
         if inplace:
             self._check_unlocked()
-        for key in [key for key in target._store if separator in key]:
-            path = tuple(key.split(separator))
-            *above, _ = path
-            for depth in range(1, len(above) + 1):
-                node = target._find(tuple(above[:depth]))
-                if node is not _MISSING and not isinstance(node, Collection):
-                    raise KeyError(f"unflatten_keys: {key!r} would lie below the leaf {'.'.join(above[:depth])!r}")
-            value = target._store.pop(key)
-            target.set(path, value)
-        return target  # type: ignore[return-value]
+        store: dict[str, Any] = {}
+        for key, value in self._store.items():
+            if separator not in key:
+                _place(store, (key,), value, key)
+            else:
+                _place(store, key.split(separator), value, key)
+        nested = self._nested(store)
+        if not inplace:
+            return self._untyped(nested)  # type: ignore[return-value]
+        self._store.clear()
+        self._store.update(nested)
+        return self
+
+    def _nested(self, tree: dict[str, Any]) -> Store:
+        """A store from a tree of dicts: each dict becomes a collection with this one's batch size."""
+        return {
+            key: self._untyped(self._nested(value)) if type(value) is dict else value for key, value in tree.items()
+        }
 
     @classmethod
     def fromkeys(cls, keys: Iterable[NestedKey], value: Any = 0) -> Self:

@@ -20,7 +20,7 @@ from .printing import Printing
 from .reductions import Reductions
 from .shaping import Shaping
 from .state import State
-from .torch_functions import dispatch
+from .torch_functions import HANDLERS
 
 
 class TensorCollection(
@@ -37,7 +37,10 @@ class TensorCollection(
     def __torch_function__(
         cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        return dispatch(func, args, kwargs or {})
+        handler = HANDLERS.get(func)
+        if handler is None:
+            return NotImplemented  # torch then raises a TypeError that names the function
+        return handler(*args, **kwargs) if kwargs else handler(*args)
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
         """A :class:`TensorDict` with copies of the values, nested records becoming TensorDicts too.

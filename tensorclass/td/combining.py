@@ -109,11 +109,17 @@ class Combining(Collection):
             for item in items:
                 if item._batch_size != batch_size or len(item._store) != count:
                     self._cannot_combine("stack", items, None)
-            store = {key: torch.stack([s[key] for s in stores], dim) for key in self._store}
+            store: Store = {}
+            value: Any
+            for key, value in self._store.items():
+                column: list[Any] = [s[key] for s in stores]
+                # nested values directly: torch would only hand them back (see torch_functions)
+                nested = type(value) is not Tensor and isinstance(value, Combining)
+                store[key] = value._stack(column, dim) if nested else torch.stack(column, dim)
         except (AttributeError, KeyError, RuntimeError, TypeError) as error:
             self._cannot_combine("stack", items, None, error)
         return self._like(
-            store,  # type: ignore[arg-type]
+            store,
             Size((*batch_size[:dim], len(items), *batch_size[dim:])),
             self._names and shapes.names_inserted(self._names, dim),
         )
@@ -132,10 +138,15 @@ class Combining(Collection):
                 if len(item._store) != count:
                     self._cannot_combine("cat", items, dim)
                 total += size[dim]
-            store = {key: torch.cat([s[key] for s in stores], dim) for key in self._store}
+            store: Store = {}
+            value: Any
+            for key, value in self._store.items():
+                column: list[Any] = [s[key] for s in stores]
+                nested = type(value) is not Tensor and isinstance(value, Combining)
+                store[key] = value._cat(column, dim) if nested else torch.cat(column, dim)
         except (AttributeError, KeyError, RuntimeError, TypeError, IndexError) as error:
             self._cannot_combine("cat", items, dim, error)
-        return self._like(store, Size((*before, total, *after)), self._names)  # type: ignore[arg-type]
+        return self._like(store, Size((*before, total, *after)), self._names)
 
     def _cannot_combine(self, what: str, items: list[Any], dim: int | None, error: Exception | None = None) -> None:
         """Raises what is wrong with the collections: found only now, so that those that fit pay nothing for it."""

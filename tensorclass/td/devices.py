@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -15,7 +15,33 @@ from .collection import Collection, as_device
 if TYPE_CHECKING:
     from .collection import Store
 
+R = TypeVar("R", covariant=True)
 CastFilter: TypeAlias = "Callable[[str, Tensor], builtins.bool]"
+
+
+C = TypeVar("C", bound="Devices")
+
+
+class BoundCast(Protocol[R]):
+    def __call__(self, *, cast_filter: CastFilter | None = None) -> R: ...
+
+
+class Cast(Protocol):
+    """``data.float()`` and its kin."""
+
+    def __get__(self, instance: C, owner: Any) -> BoundCast[C]: ...
+
+
+def _cast(name: str, dtype: torch.dtype) -> Cast:
+    """The method that casts to one dtype."""
+
+    def method(self: Devices, *, cast_filter: CastFilter | None = None) -> Devices:
+        return self.type(dtype, cast_filter=cast_filter)
+
+    method.__name__ = name
+    method.__qualname__ = f"Devices.{name}"
+    method.__doc__ = f"The values as ``{dtype}``; only those for which ``cast_filter(key, tensor)`` is true, if given."
+    return cast("Cast", method)
 
 
 class Devices(Collection):
@@ -184,7 +210,7 @@ class Devices(Collection):
     def type(self, dst_type: torch.dtype, *, cast_filter: CastFilter | None = None) -> Self:
         """The values in another dtype; only those for which ``cast_filter(key, tensor)`` is true, if it is given."""
         if cast_filter is None:
-            return self._moved(None, dst_type, False, False, None)
+            return self._same({key: value.type(dst_type) for key, value in self._store.items()})
         store: Store = {}
         for key, value in self._store.items():
             if isinstance(value, Devices):
@@ -193,85 +219,26 @@ class Devices(Collection):
                 store[key] = value.to(dst_type) if cast_filter(key, value) else value
         return self._same(store)
 
-    def double(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``float64``."""
-        return self.type(torch.float64, cast_filter=cast_filter)
-
-    def float(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``float32``."""
-        return self.type(torch.float32, cast_filter=cast_filter)
-
-    def half(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``float16``."""
-        return self.type(torch.float16, cast_filter=cast_filter)
-
-    def int(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``int32``."""
-        return self.type(torch.int32, cast_filter=cast_filter)
-
-    def bool(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``bool``."""
-        return self.type(torch.bool, cast_filter=cast_filter)
-
-    def bfloat16(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``bfloat16``."""
-        return self.type(torch.bfloat16, cast_filter=cast_filter)
-
-    def float16(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``float16``."""
-        return self.type(torch.float16, cast_filter=cast_filter)
-
-    def float32(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``float32``."""
-        return self.type(torch.float32, cast_filter=cast_filter)
-
-    def float64(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``float64``."""
-        return self.type(torch.float64, cast_filter=cast_filter)
-
-    def int8(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``int8``."""
-        return self.type(torch.int8, cast_filter=cast_filter)
-
-    def int16(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``int16``."""
-        return self.type(torch.int16, cast_filter=cast_filter)
-
-    def int32(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``int32``."""
-        return self.type(torch.int32, cast_filter=cast_filter)
-
-    def int64(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``int64``."""
-        return self.type(torch.int64, cast_filter=cast_filter)
-
-    def uint8(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``uint8``."""
-        return self.type(torch.uint8, cast_filter=cast_filter)
-
-    def uint16(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``uint16``."""
-        return self.type(torch.uint16, cast_filter=cast_filter)
-
-    def uint32(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``uint32``."""
-        return self.type(torch.uint32, cast_filter=cast_filter)
-
-    def uint64(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``uint64``."""
-        return self.type(torch.uint64, cast_filter=cast_filter)
-
-    def complex32(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``complex32``."""
-        return self.type(torch.complex32, cast_filter=cast_filter)
-
-    def complex64(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``complex64``."""
-        return self.type(torch.complex64, cast_filter=cast_filter)
-
-    def complex128(self, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values as ``complex128``."""
-        return self.type(torch.complex128, cast_filter=cast_filter)
+    double = _cast("double", torch.float64)
+    float = _cast("float", torch.float32)
+    half = _cast("half", torch.float16)
+    int = _cast("int", torch.int32)
+    bool = _cast("bool", torch.bool)
+    bfloat16 = _cast("bfloat16", torch.bfloat16)
+    float16 = _cast("float16", torch.float16)
+    float32 = _cast("float32", torch.float32)
+    float64 = _cast("float64", torch.float64)
+    int8 = _cast("int8", torch.int8)
+    int16 = _cast("int16", torch.int16)
+    int32 = _cast("int32", torch.int32)
+    int64 = _cast("int64", torch.int64)
+    uint8 = _cast("uint8", torch.uint8)
+    uint16 = _cast("uint16", torch.uint16)
+    uint32 = _cast("uint32", torch.uint32)
+    uint64 = _cast("uint64", torch.uint64)
+    complex32 = _cast("complex32", torch.complex32)
+    complex64 = _cast("complex64", torch.complex64)
+    complex128 = _cast("complex128", torch.complex128)
 
     @property
     def dtype(self) -> torch.dtype | None:

@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     Index: TypeAlias = IndexItem | tuple[IndexItem, ...]
 
 
-def prepare(index: Any, batch_size: Size) -> tuple[Any, ...]:
+def prepare(index: Any, batch_size: Size, keep_masks: bool = False) -> tuple[Any, ...]:
     """An index in the form that every value takes, however many dimensions it has behind the batch dimensions.
 
     Sequences and arrays become tensors once, masks become the positions of their true entries once (each value would
-    look for them again), and an ellipsis is filled with the batch dimensions that it stands for.
+    look for them again) unless they are to be kept, and an ellipsis is filled with the batch dimensions that it stands
+    for.
 
     Raises:
         IndexError: more dimensions than the batch has, or a mask of another shape.
@@ -64,17 +65,19 @@ def prepare(index: Any, batch_size: Size) -> tuple[Any, ...]:
             elif item.dtype in _MASKS:
                 masks = True
                 consumed += item.ndim
-            else:
-                raise IndexError(f"tensors used as indices must be of an integer or bool dtype, got {item.dtype}")
+            elif item.ndim or item.dtype.is_floating_point or item.dtype.is_complex:
+                raise IndexError(f"tensors used as indices must be int64, int32 or bool, got {item.dtype}")
+            else:  # torch takes an int of any dtype
+                consumed += 1
         out.append(item)
     if consumed > len(batch_size):
         raise IndexError(f"too many indices: {consumed} of them for the batch size {list(batch_size)}")
     if ellipsis >= 0:
         out[ellipsis:ellipsis] = [slice(None)] * (len(batch_size) - consumed)
-    return tuple(_without_masks(out, batch_size)) if masks else tuple(out)
+    return tuple(_without_masks(out, batch_size, keep_masks)) if masks else tuple(out)
 
 
-_POSITIONS = frozenset((torch.int64, torch.int32, torch.int16, torch.int8))
+_POSITIONS = frozenset((torch.int64, torch.int32))
 _MASKS = frozenset((torch.bool, torch.uint8))
 
 
@@ -86,21 +89,29 @@ def _as_index(item: Any) -> Any:
     if isinstance(item, range):
         return torch.arange(item.start, item.stop, item.step)
     if isinstance(item, (list, tuple)):
-        return torch.as_tensor(item) if len(item) else torch.empty(0, dtype=torch.long)
+        try:
+            return torch.as_tensor(item) if len(item) else torch.empty(0, dtype=torch.long)
+        except (TypeError, ValueError, RuntimeError) as error:  # ragged, or of something else than numbers
+            raise _no_index(item, error) from None
     if isinstance(item, np.bool_):
         return bool(item)
     if isinstance(item, torch.SymInt):
         return item
     try:
         return operator.index(item)
-    except TypeError:
-        raise IndexError(
-            "a collection is indexed by keys, or by ints, slices, None, ..., bools, and sequences, arrays or tensors of "
-            f"ints or bools; got {item!r} ({type(item).__name__})"
-        ) from None
+    except TypeError as error:
+        raise _no_index(item, error) from None
 
 
-def _without_masks(items: list[Any], batch_size: Size) -> Iterator[Any]:
+def _no_index(item: Any, reason: Exception) -> IndexError:
+    return IndexError(
+        "a collection is indexed by keys, or by ints, slices, None, ..., bools, and sequences, arrays or tensors of "
+        f"ints or bools; got {item!r} ({type(item).__name__}): {reason}"
+    )
+
+
+def _without_masks(items: list[Any], batch_size: Size, keep: bool) -> Iterator[Any]:
+    """The items with masks, once their shapes are checked, replaced by the positions of their true entries."""
     dim = 0
     for item in items:
         if isinstance(item, Tensor) and item.dtype in (torch.bool, torch.uint8):
@@ -110,7 +121,9 @@ def _without_masks(items: list[Any], batch_size: Size) -> Iterator[Any]:
                     f"{list(batch_size[dim : dim + item.ndim])} that it indexes"
                 )
             dim += item.ndim
-            if item.ndim:
+            if keep:
+                yield item
+            elif item.ndim:
                 yield from item.nonzero(as_tuple=True)
             else:
                 yield bool(item)
@@ -128,6 +141,8 @@ class Indexing(Collection):
 
         def get(self, key: NestedKey, default: Any = ...) -> Any: ...
         def _get_key(self, key: Any) -> Any: ...
+        def _out(self, value: Any) -> Any: ...
+        def _key_error(self, key: NestedKey) -> KeyError: ...
         def set(
             self, key: NestedKey, item: Any, inplace: bool = ..., *, non_blocking: bool = ..., **kwargs: Any
         ) -> Self: ...
@@ -140,6 +155,12 @@ class Indexing(Collection):
         """The value of a key, or the collection of all values indexed along the batch dimensions."""
         # the cheap kinds first; everything else is prepared
         kind = type(index)
+        if kind is str:
+            try:
+                found = self._store[index]
+            except KeyError:
+                raise self._key_error(index) from None
+            return found if type(found) is Tensor else self._out(found)
         batch_size = self._batch_size
         if kind is int:
             if batch_size:
@@ -150,7 +171,7 @@ class Indexing(Collection):
         elif kind is slice:
             if batch_size:
                 return self._index((index,))
-        elif kind is str or (kind is tuple and index and (type(index[0]) is str or is_nested_key(index))):
+        elif kind is tuple and index and (type(index[0]) is str or is_nested_key(index)):
             return self._get_key(index)
         elif index is None:
             store = {key: value[None] for key, value in self._store.items()}
@@ -202,14 +223,16 @@ class Indexing(Collection):
         if kind is str or (kind is tuple and index and (type(index[0]) is str or is_nested_key(index))):  # type: ignore[index]
             self.set(index, value)  # type: ignore[arg-type]
             return
-        prepared = prepare(index, self._batch_size)
         if isinstance(value, Collection):
-            self._write(prepared, value)
+            self._write(prepare(index, self._batch_size), value)
         elif isinstance(value, Mapping):
             from .tensordict import TensorDict
 
+            prepared = prepare(index, self._batch_size)
             self._write(prepared, TensorDict(value, shapes.indexed(self._batch_size, prepared)))
         else:
+            # one value for all: a mask is best left one
+            prepared = prepare(index, self._batch_size, keep_masks=True)
             item = prepared[0] if len(prepared) == 1 else prepared
             for leaf in self._leaves():
                 leaf[item] = value
@@ -252,12 +275,16 @@ class Indexing(Collection):
         store = self._store
         row_ndim = len(rows._batch_size)
         item = index[0] if len(index) == 1 else index
+        row: Any
         for key, row in rows._store.items():
             value: Any = store.get(key)
+            if type(value) is Tensor:
+                value[item] = row
+                continue
             if value is None:
                 value = store[key] = self._allocate(row, row_ndim)
             if isinstance(value, Indexing):
-                written: Any = value._write_checked(index, row)  # type: ignore[arg-type]
+                written: Any = value._write_checked(index, row)
                 if written is not value:
                     store[key] = written
             else:

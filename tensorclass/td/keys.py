@@ -29,6 +29,11 @@ def unravel_key_to_tuple(key: NestedKey) -> tuple[str, ...]:
         return (key,)
     if not key or type(key) is not tuple:
         raise _key_error(key)
+    for part in key:
+        if type(part) is not str:
+            break
+    else:
+        return key  # type: ignore[return-value]  # flat already
     flat: tuple[str, ...] = ()
     for part in key:
         flat += (part,) if type(part) is str else unravel_key_to_tuple(part)

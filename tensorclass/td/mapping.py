@@ -99,6 +99,11 @@ class Applying(Collection):
         """
         if constructor_kwargs:
             raise TypeError(f"named_apply: unknown arguments {sorted(constructor_kwargs)}")
+        if (
+            not others and batch_size is None and device is _UNSET and names is _UNSET and not inplace
+            and filter_empty is None and not propagate_lock and not call_on_nested and is_leaf is None and out is None
+        ):  # fmt: skip
+            return self._plain_named_apply(fn, () if nested_keys else None)
         function = fn if nested_keys else lambda key, *values: fn(key if isinstance(key, str) else key[-1], *values)
         return self._apply(
             function, others, (), batch_size, device, names, inplace, default, filter_empty,
@@ -125,6 +130,26 @@ class Applying(Collection):
                     store[key] = result
                 elif result is not None:
                     store[key] = _fit(key, result, size)
+        return self._same(store)
+
+    def _plain_named_apply(self, fn: Callable[..., Any], path: tuple[str, ...] | None) -> Self:
+        """:meth:`_plain_apply` with the key, or with the whole nested key if a path is given."""
+        store: Store = {}
+        size = self._batch_size
+        ndim = len(size)
+        for key, value in self._store.items():
+            name = (*path, key) if path else key
+            if isinstance(value, Applying):
+                below = None if path is None else (*path, key)
+                part = value if not value._is_tree() else value._plain_named_apply(fn, below)
+                if part._store or not value._store:
+                    store[key] = part
+            else:
+                result = fn(name, value)
+                if isinstance(result, Tensor) and result.shape[:ndim] == size:
+                    store[key] = result
+                elif result is not None:
+                    store[key] = _fit(name, result, size)
         return self._same(store)
 
     def _apply(

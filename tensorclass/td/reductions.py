@@ -65,6 +65,8 @@ class Reductions(Collection):
             )
         dims = shapes.wrap_dims(dim, ndim)
         which: int | tuple[int, ...] = dims[0] if len(dims) == 1 else dims
+        if dims:
+            function = getattr(function, "plain", function)
         return self._like(
             {
                 key: value._reduce(function, dims, keepdim, kwargs)
@@ -96,7 +98,8 @@ class Reductions(Collection):
             ) from None
 
     def _run(self, function: Callable[..., Any], dim: Dim, keepdim: bool, reduce: bool | None, **kwargs: Any) -> Any:
-        kwargs = {name: value for name, value in kwargs.items() if value is not None}
+        if kwargs:
+            kwargs = {name: value for name, value in kwargs.items() if value is not None}
         if not reduce:
             return self._reduce(function, dim, keepdim, kwargs)
         joined, dims = self._joined(dim)
@@ -287,6 +290,7 @@ def _safe(name: str) -> Callable[..., Any]:
             return function(value.unsqueeze(-1), -1, **{**kwargs, "keepdim": False})
         return function(value, dims, **kwargs)
 
+    reduce.plain = function  # type: ignore[attr-defined]  # for dims that are known not to be empty
     return reduce
 
 

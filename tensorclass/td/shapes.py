@@ -48,8 +48,10 @@ def wrap_dim(dim: int, ndim: int) -> int:
     >>> wrap_dim(-1, 3)
     2
     """
-    if -ndim <= dim < ndim:
-        return dim % ndim
+    if 0 <= dim < ndim:
+        return dim
+    if -ndim <= dim < 0:
+        return dim + ndim
     if ndim == 0:
         raise IndexError(f"dimension {dim} is out of range: there are no batch dimensions")
     raise IndexError(f"batch dimension out of range: expected it in [{-ndim}, {ndim - 1}], got {dim}")
@@ -132,6 +134,8 @@ def permutation(ndim: int, dims: Sequence[int]) -> tuple[int, ...]:
     >>> permutation(3, (-1, 0, 1))
     (2, 0, 1)
     """
+    if sorted(dims) == list(range(ndim)):
+        return tuple(dims)
     if len(dims) != ndim:
         raise ValueError(f"permute: expected {ndim} dims, one for each batch dimension, got {tuple(dims)}")
     order = tuple(wrap_dim(d, ndim) for d in dims)
@@ -220,6 +224,8 @@ def expanded(batch_size: Size, shape: tuple[int, ...]) -> Size:
     torch.Size([2, 3, 4])
     """
     new = len(shape) - len(batch_size)
+    if shape[new:] == batch_size and new >= 0 and min(shape, default=0) >= 0:
+        return Size(shape)
     if new < 0:
         raise RuntimeError(f"expand: {list(shape)} has fewer dimensions than the batch size {list(batch_size)}")
     result = list(shape)
@@ -327,9 +333,11 @@ def indexed(batch_size: Size, index: tuple[Any, ...]) -> Size:
     >>> indexed(Size([5, 4, 3]), (torch.tensor([[0, 1]]), slice(None), torch.tensor([2])))
     torch.Size([1, 2, 4])
     """
+    if not index:
+        return batch_size
     if len(index) == 1:  # what most indices are
         item = index[0]
-        if type(item) is Tensor:
+        if type(item) is Tensor and item.ndim:
             return item.shape + batch_size[1:]
         if type(item) is int and -batch_size[0] <= item < batch_size[0]:
             return batch_size[1:]
@@ -373,7 +381,10 @@ def indexed(batch_size: Size, index: tuple[Any, ...]) -> Size:
             dim += 1
     out.extend(batch_size[dim:])
     if advanced or bools:
-        shape = broadcast(*advanced, *((int(b),) for b in bools))
+        try:
+            shape = broadcast(*advanced, *((int(b),) for b in bools))
+        except RuntimeError as error:
+            raise IndexError(f"the index tensors do not broadcast together: {error}") from None
         at = where if adjacent else 0
         out[at:at] = shape
     return Size(out)
@@ -417,8 +428,7 @@ def names_indexed(names: Names, index: tuple[Any, ...]) -> Names:
             dim += 1
     out.extend(names[dim:])
     if tensors:
-        shapes = [item.shape if isinstance(item, Tensor) else Size((1,)) for item in tensors]
-        ndim = len(broadcast(*shapes))
+        ndim = max(item.ndim if isinstance(item, Tensor) else 1 for item in tensors)
         new = [pending] if len(tensors) == 1 and ndim == 1 and isinstance(tensors[0], Tensor) else [None] * ndim
         at = (where or 0) if adjacent else 0
         out[at:at] = new

@@ -263,7 +263,7 @@ class Shaping(Collection):
     def flip(self, *dims: int | Sequence[int]) -> Self:
         """The items along some batch dimensions in reverse."""
         wrapped = shapes.wrap_dims(shapes.as_sequence(dims), len(self._batch_size))
-        return self._same({key: value.flip(wrapped) for key, value in self._store.items()})
+        return self._same({key: value.flip(*wrapped) for key, value in self._store.items()})
 
     def fliplr(self) -> Self:
         """:meth:`flip` of the second batch dimension."""
@@ -308,13 +308,14 @@ class Shaping(Collection):
         [2, 2, 1]
         """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
-        return self._split(shapes.split_sizes(self._batch_size[dim], split_size), dim)
+        sizes = shapes.split_sizes(self._batch_size[dim], split_size)
+        return self._split(sizes, dim, split_size if isinstance(split_size, int) and split_size else None)
 
-    def _split(self, sizes: list[int], dim: int) -> tuple[Self, ...]:
-        """Parts of checked sizes along a wrapped dimension."""
+    def _split(self, sizes: list[int], dim: int, each: int | None = None) -> tuple[Self, ...]:
+        """Parts of checked sizes along a wrapped dimension, ``each`` being the size of all but the last."""
         batch_size = self._batch_size
         store = self._store
-        columns = [value.split(sizes, dim) for value in store.values()]
+        columns = [value.split(sizes if each is None else each, dim) for value in store.values()]
         rows = zip(*columns, strict=True) if columns else [()] * len(sizes)
         parts: list[Self] = []
         size = batch_size
@@ -332,7 +333,8 @@ class Shaping(Collection):
         size = self._batch_size[dim]
         if size == 0:
             return self._split([0] * chunks, dim)
-        return self._split(shapes.split_sizes(size, -(-size // chunks)), dim)
+        each = -(-size // chunks)
+        return self._split(shapes.split_sizes(size, each), dim, each)
 
     def tensor_split(
         self, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0

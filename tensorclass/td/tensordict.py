@@ -53,11 +53,14 @@ class TensorDict(TensorCollection):
             source = kwargs
         elif kwargs:
             raise ValueError(f"give the values as one mapping or by keyword, not both; keywords: {sorted(kwargs)}")
-        if isinstance(source, Collection):
+        items: Any
+        if type(source) is dict:
+            items = source
+        elif isinstance(source, Collection):
             if batch_size is None:
                 batch_size = source._batch_size
                 names = source.names if names is None and source._names is not None else names
-            items: Any = source._store
+            items = source._store
         elif isinstance(source, Mapping):
             items = source
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from . import combining
 from .collection import Collection
 from .pointwise import NAMES, SINGLE, foreach_over_trees
 
-#: torch function -> what is called with its arguments
+#: torch function -> what ``TensorCollection.__torch_function__`` calls with its arguments
 HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.stack: combining.stack,
     torch.cat: combining.cat,
@@ -102,7 +102,9 @@ for _name, _symbol in _SYMBOLS.items():
 
 def _like(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
-        return input._each(function, *args, **kwargs)
+        if args or kwargs:
+            return input._each(function, *args, **kwargs)
+        return input._same({key: function(value) for key, value in input._store.items()})
 
     return call
 
@@ -120,9 +122,3 @@ def _foreach(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 for _kernel in SINGLE:
     HANDLERS[_kernel] = _foreach(_kernel)
-
-
-def dispatch(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """What ``__torch_function__`` answers: ``NotImplemented`` makes torch raise a ``TypeError`` that names the function."""
-    handler = HANDLERS.get(func)
-    return NotImplemented if handler is None else handler(*args, **kwargs)

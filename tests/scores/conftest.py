@@ -21,12 +21,9 @@ def repository() -> Path:
 
 
 @pytest.fixture(scope="session")
-def public() -> Path:
+def public(data_dir: Path) -> Path:
     """The folder with public results of IFEval; where it is absent, the test is skipped."""
-    folder = REPOSITORY.parent / "shared" / "data" / "ifeval"
-    if not folder.is_dir():
-        pytest.skip(f"{folder} is absent")
-    return folder
+    return data_dir / "ifeval"
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -201,6 +202,22 @@ def test_a_save_that_fails_leaves_nothing(
     assert run(logs[0], "--save", tmp_path / "results") == 2
     assert capsys.readouterr().err == "tensorclass scores: first.pt: No space left on device\n"
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_save_that_is_ended_leaves_nothing(
+    number: signal.Signals, logs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = sorted(tmp_path.iterdir())
+    handler = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(torch, "save", lambda *_: signal.raise_signal(number))
+    try:
+        code: object = run(logs[0], "--save", tmp_path / "results")
+    except SystemExit as ended:
+        code = ended.code
+    assert code == 128 + number
+    assert sorted(tmp_path.iterdir()) == before
+    assert signal.getsignal(signal.SIGTERM) == handler
 
 
 @pytest.mark.parametrize("package", ["orjson", "rich"])

@@ -162,7 +162,7 @@ def test_moved(data: st.DataObject) -> None:
         lambda: shapes.permuted(size, shapes.movement(len(size), source, destination)),
         # torch takes two ints or two sequences
         lambda: meta(size).movedim(_sequence(source), _sequence(destination)).shape,
-        errors=IndexError,  # where more than one thing is wrong
+        errors=(IndexError, RuntimeError),  # where more than one thing is wrong
     )
 
 
@@ -177,6 +177,7 @@ def test_squeezed(data: st.DataObject) -> None:
     assert_same_outcome(
         lambda: Size(shapes.without(size, shapes.squeezed_dims(size, dim))),
         lambda: (meta(size).squeeze() if dim is None else meta(size).squeeze(dim)).shape,
+        errors=(IndexError, RuntimeError),  # where more than one thing is wrong
     )
 
 
@@ -192,8 +193,13 @@ def test_unsqueezed(size: tuple[int, ...], dim: int) -> None:
 def test_expanded(data: st.DataObject) -> None:
     size = Size(data.draw(draw.shapes(max_size=2)))
     shape = [data.draw(st.sampled_from((-1, n, n, 3))) for n in size]
-    shape = data.draw(st.lists(st.integers(-1, 3), max_size=2)) + shape[data.draw(st.sampled_from((0, 0, 0, 1))) :]
+    shape = data.draw(st.lists(st.integers(0, 3), max_size=2)) + shape[data.draw(st.sampled_from((0, 0, 0, 1))) :]
     assert_same_outcome(lambda: shapes.expanded(size, tuple(shape)), lambda: meta(size).expand(shape).shape)
+
+
+def test_a_new_dimension_cannot_be_expanded_to_an_open_size() -> None:
+    with pytest.raises(RuntimeError, match="-1 stands for an existing dimension"):
+        shapes.expanded(Size((3,)), (-1, 3))
 
 
 @given(anything)
