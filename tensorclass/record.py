@@ -123,16 +123,6 @@ class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
         """The fields, as ``dataclasses.fields`` gives them."""
         return dataclasses.fields(cls)
 
-    def __getattr__(self, name: str) -> Any:
-        # only called when the attribute was not found
-        if name in self._specs:
-            raise AttributeError(f"{type(self).__name__}.{name} is not set: it was removed, or not selected")
-        if name.startswith("__"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        raise AttributeError(
-            f"{type(self).__name__} has no field or method {name!r}; its fields are {list(self._specs)}"
-        )
-
     def _fit(self, key: str, value: Any, non_blocking: bool = False) -> Value:
         return self._spec(key).fit(self, value, non_blocking)
 
@@ -408,14 +398,16 @@ def _is_frozen(bases: Sequence[type], name: str) -> bool:
 
 def _property(spec: FieldSpec, frozen: bool) -> property:
     """The property of a field. What the field holds is known here, so that reading it asks nothing."""
+    # (A __getattr__ could word the errors for unknown attributes, but its mere presence slows every attribute down.)
     name = spec.name
+    removed = f"{spec.owner}.{name} is not set: it was removed, or not selected"
     tensor = spec.kind in (Kind.TENSOR, Kind.COLLECTION)
 
     def get_value(self: TensorClass) -> Any:
         try:
             return self._store[name]
         except KeyError:
-            raise AttributeError(name) from None
+            raise AttributeError(removed) from None
 
     def get_optional(self: TensorClass) -> Any:
         return self._store.get(name)
@@ -424,7 +416,7 @@ def _property(spec: FieldSpec, frozen: bool) -> property:
         value = self._store.get(name)
         if value is None:
             if not spec.optional:
-                raise AttributeError(name)
+                raise AttributeError(removed)
             return None
         return value if isinstance(value, Tensor) else value._unwrapped()
 

@@ -139,10 +139,10 @@ def _groups(figure: Figure, axes: Axes, name: str, rows: Sequence[tuple[str, lis
         present = [value for value in values if value == value]
         axes.plot([min(present), max(present)], [row, row], color="#BBBBBB", linewidth=2.5, zorder=1)
         for place, value in enumerate(values):
-            # Runs with the same score stand side by side rather than on top of each other.
+            # Runs with the same score stand below each other rather than on top: across, they would seem to differ.
             same = [other for other, its in enumerate(values) if its == value]
-            points = 7.5 * (same.index(place) - (len(same) - 1) / 2) if value == value else 0.0
-            beside = axes.transData + transforms.ScaledTranslation(points / 72, 0, figure.dpi_scale_trans)
+            points = 6.5 * (same.index(place) - (len(same) - 1) / 2) if value == value else 0.0
+            beside = axes.transData + transforms.ScaledTranslation(0, -points / 72, figure.dpi_scale_trans)
             colour = _COLOURS[place % len(_COLOURS)]
             axes.plot([value], [row], "o", color=colour, markersize=7, zorder=2, transform=beside)
         axes.annotate(count, (1.02, row), xycoords=("axes fraction", "data"), va="center", fontsize=8, color="#777777")

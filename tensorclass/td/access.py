@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from torch import Size, Tensor
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from .collection import Store, Value
 
     IsLeaf = Callable[[type], bool]
+    #: a collection, and what was in it: its entries, batch size and names
+    Before = tuple["Access", dict[str, Value], Size, shapes.Names]
 
 _MISSING: Any = object()
 
@@ -78,12 +81,13 @@ def _place(tree: dict[str, Any], path: Sequence[str], value: Value, key: str) ->
             raise KeyError(f"unflatten_keys: {key!r} would lie below the leaf {name!r}")
         tree = below
     current = tree.get(last)
-    if type(current) is not dict:
+    if current is None:
         tree[last] = value
-    elif isinstance(value, Access) and value._is_tree():
-        current.update(value._store)
+    elif type(current) is dict and isinstance(value, Access) and value._is_tree():
+        for name, item in value._store.items():
+            _place(current, (name,), item, key)
     else:
-        raise KeyError(f"unflatten_keys: {key!r} is a leaf, and other keys lie below it")
+        raise KeyError(f"unflatten_keys: there are two values for {key!r}")
 
 
 _PLAIN = (False, False, None, False)
@@ -95,6 +99,33 @@ def _first(item: tuple[str, Any]) -> str:
 
 def _is_leaf(value: Value, is_leaf: IsLeaf | None) -> bool:
     return not isinstance(value, Collection) if is_leaf is None else is_leaf(type(value))
+
+
+def _leaf_above(path: Sequence[str]) -> KeyError:
+    return KeyError(f"{'.'.join(path)} is a leaf: it cannot hold other keys")
+
+
+def _chosen(source: Any, wanted: dict[str, Any]) -> Any:
+    """The wanted keys of a collection or a mapping."""
+    if isinstance(source, Access):
+        return source._same(source._selected(wanted, strict=False))
+    chosen: dict[Any, Any] = {}
+    for key, value in source.items():
+        below: Any = wanted
+        for name in unravel_key_to_tuple(key):
+            below = below.get(name, _MISSING) if isinstance(below, dict) else below
+        if below is None:
+            chosen[key] = value
+        elif below is not _MISSING and isinstance(value, (Collection, Mapping)):
+            chosen[key] = _chosen(value, below)
+    return chosen
+
+
+def _cloned(value: Any) -> Any:
+    """A value of which no tensor is shared; what is neither tensor, collection nor mapping stays."""
+    if isinstance(value, Mapping):
+        return {key: _cloned(item) for key, item in value.items()}
+    return value.clone() if isinstance(value, (Tensor, Access)) else value
 
 
 class Access(Collection):
@@ -346,14 +377,13 @@ class Access(Collection):
                 if value.shape == destination.shape:
                     raise
                 raise RuntimeError(
-                    f"{key}: cannot write in place: expected shape {list(destination.shape)} (or one that broadcasts to "
-                    f"it), got {list(value.shape)}"
+                    f"{key}: cannot write in place: expected shape {list(destination.shape)}, or one that broadcasts to "
+                    f"it, got {list(value.shape)}"
                 ) from error
         else:
-            written = destination._copy(value, non_blocking)
-            if written is not destination:
+            written = self._store[key] = destination._copy(value, non_blocking)
+            if written._lock is None:
                 written._lock = destination._lock
-                self._store[key] = written
 
     def _copy(self, source: Any, non_blocking: bool = False) -> Any:
         """Writes the values of a collection into those of this one. Keys that the source lacks stay as they are.
@@ -380,7 +410,7 @@ class Access(Collection):
                 node._set(name, {})
                 below = node._store[name]
             if not isinstance(below, Access) or not below._is_tree():
-                raise KeyError(f"{'.'.join(path[: depth + 1])} is a leaf: it cannot hold other keys")
+                raise _leaf_above(path[: depth + 1])
             node = below
         return node
 
@@ -403,16 +433,18 @@ class Access(Collection):
         return self
 
     def _set_nested(self, path: tuple[str, ...], item: Any, inplace: bool = False, non_blocking: bool = False) -> None:
-        """Writes a value below this level. What is missing on the way is made whole before anything is stored."""
+        """Writes a value below this level. What is missing on the way is made whole before any of it is stored."""
         node: Access = self
         for depth, name in enumerate(path[:-1], 1):
-            if name not in node._store:
+            below = node._store.get(name)
+            if below is None:
                 for key in reversed(path[depth:]):
                     item = {key: item}
-                node._set(name, item, False, non_blocking)
-                return
-            node = node._parent_of((name,))
-        node._set(path[-1], item, inplace, non_blocking)
+                return node._set(name, item, False, non_blocking)
+            if not isinstance(below, Access) or not below._is_tree():
+                raise _leaf_above(path[:depth])
+            node = below
+        return node._set(path[-1], item, inplace, non_blocking)
 
     def set_(self, key: NestedKey, item: Any, *, non_blocking: bool = False) -> Self:
         """Writes into the value at ``key``, which must be there; works on locked collections."""
@@ -490,34 +522,44 @@ class Access(Collection):
         """
         if self._lock is not None and not inplace and not ignore_lock:
             self._check_unlocked()
-        if update_batch_size:
-            if not isinstance(input_dict_or_td, Collection):
-                raise TypeError("update: update_batch_size needs a collection as the source, a mapping has no batch size")
-            self._store_cleared_for(input_dict_or_td)
         wanted = None if keys_to_update is None else tree_of(keys_to_update)
         lock = self._lock
-        if ignore_lock:
-            self._lock = None
+        if ignore_lock and lock is not None:
+            self._unlock_below()
+        undo: list[Before] = []
         try:
-            self._merge(input_dict_or_td, wanted, clone, inplace, non_blocking, is_leaf)
+            if update_batch_size:
+                if not isinstance(input_dict_or_td, Collection):
+                    raise TypeError("update: update_batch_size needs a collection as the source: a mapping has none")
+                self._make_room(input_dict_or_td, wanted, undo)
+            self._merge(input_dict_or_td, wanted, clone, inplace, non_blocking, is_leaf, undo)
             if kwargs:
-                self._merge(kwargs, wanted, clone, inplace, non_blocking, is_leaf)
+                self._merge(kwargs, wanted, clone, inplace, non_blocking, is_leaf, undo)
+        except BaseException:
+            for node, store, node._batch_size, node._names in reversed(undo):
+                node._store.clear()
+                node._store.update(store)
+            raise
         finally:
-            self._lock = lock
+            if ignore_lock and lock is not None:
+                self._lock_under(())
+                self._lock = lock
         return self
 
-    def _store_cleared_for(self, source: Collection) -> None:
-        """Drops what the source replaces, so that the batch size can become the source's."""
-        kept = {key: value for key, value in self._store.items() if key not in source._store}
-        for key, value in kept.items():
-            if value.shape[: source.ndim] != source._batch_size:
+    def _make_room(self, source: Collection, wanted: dict[str, Any] | None, undo: list[Before]) -> None:
+        """Takes over the batch size of a source, which must replace all values that this batch size does not fit."""
+        undo.append((self, {**self._store}, self._batch_size, self._names))
+        size = source._batch_size
+        for key, value in self._store.items():
+            new = source._store.get(key) if wanted is None or key in wanted else None
+            if isinstance(value, Access) and value._is_tree() and isinstance(new, Access) and new._is_tree():
+                value._make_room(new, None if wanted is None else wanted[key], undo)
+            elif new is None and value.shape[: len(size)] != size:
                 raise RuntimeError(
-                    f"update: the batch size {list(source._batch_size)} does not fit {key!r}, which is not updated and "
-                    f"has shape {list(value.shape)}"
+                    f"update: the batch size {list(size)} does not fit {key!r}, which is not updated and has shape "
+                    f"{list(value.shape)}"
                 )
-        for key in [key for key in self._store if key in source._store]:
-            del self._store[key]
-        self._batch_size = source._batch_size
+        self._batch_size = size
         self._names = source._names
 
     def _merge(
@@ -528,39 +570,40 @@ class Access(Collection):
         inplace: bool,
         non_blocking: bool,
         is_leaf: IsLeaf | None,
+        undo: list[Before],
     ) -> None:
+        """Writes the values of a source, and notes in ``undo`` what each level was before."""
         if source is None:
             return
         store = self._store
+        undo.append((self, {**store}, self._batch_size, self._names))
         for key, value in (source._store if isinstance(source, Collection) else source).items():
+            rest: Sequence[str] = ()
             if type(key) is not str:
-                *path, key = unravel_key_to_tuple(key)
-                if path:
-                    if wanted is None or (path[0] in wanted):
-                        node = self._parent_of(path, create=True)
-                        node._merge({key: value}, None, clone, inplace, non_blocking, is_leaf)
-                    continue
+                key, *rest = unravel_key_to_tuple(key)
+                if rest:
+                    value = {tuple(rest): value}
             below = None
             if wanted is not None:
                 if key not in wanted:
                     continue
                 below = wanted[key]
-            if type(value) is Tensor:
+            if type(value) is Tensor and below is None:
                 self._set(key, value.clone() if clone else value, inplace, non_blocking)
                 continue
             if isinstance(value, (Collection, Mapping)):
                 current = store.get(key)
-                whole = is_leaf is not None and is_leaf(type(value))
+                whole = not rest and is_leaf is not None and is_leaf(type(value))
                 if isinstance(current, Access) and current._merges(value) and not whole:
-                    current._merge(value, below, clone, inplace, non_blocking, is_leaf)
+                    current._merge(value, below, clone, inplace, non_blocking, is_leaf, undo)
                     continue
+                if rest and current is not None:
+                    raise _leaf_above((key,))
                 if below is not None:
-                    part = self._fit(key, {})
-                    part._merge(value, below, clone, False, non_blocking, is_leaf)  # type: ignore[union-attr]
-                    value = part
-            if clone and hasattr(value, "clone"):
-                value = value.clone()
-            self._set(key, value, inplace, non_blocking)
+                    value = _chosen(value, below)
+            elif below is not None:  # only something below this key is wanted, and there is nothing below
+                continue
+            self._set(key, _cloned(value) if clone else value, inplace, non_blocking)
 
     def _merges(self, source: object) -> bool:
         """Whether ``update`` merges a nested source into this value; non-tensor data is replaced whole."""
@@ -579,22 +622,25 @@ class Access(Collection):
     ) -> Self:
         """Writes into the values that are there, in place; a key that is missing here is a ``KeyError``."""
         wanted = None if keys_to_update is None else tree_of(keys_to_update)
-        for source in (input_dict_or_td, kwargs):
-            if source:
+        for source in (input_dict_or_td, kwargs or None):
+            if source is not None:
                 self._require(source, wanted)
-                self._merge(source, wanted, clone, True, non_blocking, None)
+                self._merge(source, wanted, clone, True, non_blocking, None, [])
         return self
 
     def _require(self, source: Mapping[Any, Any] | Collection, wanted: dict[str, Any] | None) -> None:
+        """Raises when a (wanted) key of the source is missing here."""
         for key, value in (source._store if isinstance(source, Collection) else source).items():
-            path = unravel_key_to_tuple(key)
-            if wanted is not None and path[0] not in wanted:
+            first, *rest = unravel_key_to_tuple(key)
+            if wanted is not None and first not in wanted:
                 continue
-            current = self._find(path)
-            if current is _MISSING:
+            current = self._store.get(first)
+            tree = isinstance(current, Access) and current._is_tree()
+            if current is None or (rest and not tree):
                 raise self._key_error(key)
-            if isinstance(value, (Collection, Mapping)) and isinstance(current, Access):
-                current._require(value, wanted[path[0]] if wanted is not None else None)
+            value = {tuple(rest): value} if rest else value
+            if tree and isinstance(value, (Collection, Mapping)):
+                current._require(value, wanted[first] if wanted is not None else None)  # type: ignore[union-attr]
 
     def update_at_(
         self,
@@ -608,10 +654,7 @@ class Access(Collection):
         """Writes into rows of the values that are there: ``data[idx] = source`` for keys that exist."""
         wanted = None if keys_to_update is None else tree_of(keys_to_update)
         self._require(input_dict_or_td, wanted)
-        source: Any = input_dict_or_td
-        if wanted is not None:
-            source = {key: value for key, value in source.items() if unravel_key_to_tuple(key)[0] in wanted}
-        self[idx] = source  # type: ignore[index]
+        self[idx] = input_dict_or_td if wanted is None else _chosen(input_dict_or_td, wanted)  # type: ignore[index]
         return self
 
     def copy_(self, tensordict: Collection, non_blocking: bool = False) -> Self:
@@ -624,6 +667,8 @@ class Access(Collection):
     if TYPE_CHECKING:
 
         def _check_new_key(self, key: str) -> None: ...
+        def _lock_under(self, parents: Any) -> None: ...
+        def _unlock_below(self) -> None: ...
 
     # -- removing -----------------------------------------------------------------------------------------------------
 
@@ -667,7 +712,9 @@ class Access(Collection):
         if type(old_key) is str and type(new_key) is str:
             if old_key not in self._store:
                 raise self._key_error(old_key)
-            if safe and new_key in self._store and new_key != old_key:
+            if new_key == old_key:
+                return self
+            if safe and new_key in self._store:
                 raise KeyError(f"rename_key_: {new_key!r} is there already; safe=False replaces it")
             self._check_new_key(new_key)
             self._store[new_key] = self._store.pop(old_key)
@@ -678,29 +725,50 @@ class Access(Collection):
             raise self._key_error(old_key)
         if old == new:
             return self
-        if safe and new in KeyView(self, True, False, None, False):
+        if safe and new in self:
             raise KeyError(f"rename_key_: {new_key!r} is there already; safe=False replaces it")
-        if new[: len(old)] == old:
-            raise KeyError(f"rename_key_: {new_key!r} lies below {old_key!r}")
-        self.set(new, value)
-        self.pop(old)
+        parent = self._parent_of(old[:-1])
+        parent._check_unlocked()
+        before = {**parent._store}
+        del parent._store[old[-1]]  # first, because the new key may lie below the old one, or the other way round
+        try:
+            self._set_nested(new, value)
+        except BaseException:
+            parent._store.clear()
+            parent._store.update(before)
+            raise
         return self
 
     def rename_keys(self, mapping: Mapping[NestedKey, NestedKey], *, strict: bool = True) -> Self:
-        """A collection on the same values with other keys, ``{old: new}``; several can swap names at once."""
+        """A collection on the same values with other keys, ``{old: new}``; several can swap names at once.
+
+        Args:
+            mapping: the new key for each old one, nested or not.
+            strict: a key that is missing is a ``KeyError``; otherwise it is left out.
+
+        Raises:
+            ValueError: two keys get the same name or lie inside one another, or a new key is there already and is not
+                renamed itself.
+        """
         result = self.copy()
-        values: list[tuple[NestedKey, Any]] = []
-        for old, new in mapping.items():
-            value = result._find(unravel_key_to_tuple(old))
-            if value is not _MISSING:
-                values.append((new, value))
-            elif strict:
+        moves = {unravel_key_to_tuple(old): unravel_key_to_tuple(new) for old, new in mapping.items()}
+        values = {old: result._find(old) for old in moves}
+        for old in [old for old, value in values.items() if value is _MISSING]:
+            if strict:
                 raise self._key_error(old)
-        for old in mapping:
-            if old in result:
-                result.pop(old)
-        for new, value in values:
-            result.set(new, value)
+            del values[old], moves[old]
+        for what, paths in (("old", sorted(moves)), ("new", sorted(moves.values()))):
+            for first, second in pairwise(paths):
+                if second[: len(first)] == first:
+                    raise ValueError(f"rename_keys: the {what} keys {first} and {second} are one, or lie in one another")
+        for old in moves:
+            result.pop(old)
+            result._drop_emptied(old[:-1])
+        for new in moves.values():
+            if result._find(new) is not _MISSING:
+                raise ValueError(f"rename_keys: {new} is there already and is not renamed itself")
+        for old, new in moves.items():
+            result._set_nested(new, values[old])
         return result
 
     # -- choosing -----------------------------------------------------------------------------------------------------
@@ -727,14 +795,17 @@ class Access(Collection):
             new_names = shapes.as_names(names, len(size))
         nested: Store = {}
         if recurse:
+            ndim = len(self._batch_size)
             nested = {
-                key: value.empty(recurse=True, batch_size=batch_size, device=device)
+                key: value.empty(recurse=True, batch_size=size + value._batch_size[ndim:], device=device)
                 for key, value in self._store.items()
                 if isinstance(value, Access) and value._is_tree()
             }
         result = self._like(nested, size, new_names)
         if device is not _MISSING:
             result._device = as_device(device)
+        if names is not _MISSING:
+            result._set_names(new_names)
         return result
 
     def _is_tree(self) -> bool:
@@ -777,9 +848,7 @@ class Access(Collection):
             if below is None or not isinstance(value, Access):
                 store[key] = value
             else:
-                part = value._selected(below, strict)
-                if part or strict:
-                    store[key] = value._same(part)
+                store[key] = value._same(value._selected(below, strict))
         return store
 
     def exclude(self, *keys: NestedKey, inplace: bool = False) -> Self:
@@ -863,11 +932,14 @@ class Access(Collection):
                 last.pop(key)
         if not reproduce_struct:
             for key in seen:
-                path = unravel_key_to_tuple(key)[:-1]
-                while path and isinstance(node := last._find(path), Access) and not node._store:
-                    last.pop(path)
-                    path = path[:-1]
+                last._drop_emptied(unravel_key_to_tuple(key)[:-1])
         return (*parts, last)
+
+    def _drop_emptied(self, path: tuple[str, ...]) -> None:
+        """Removes the collection at ``path``, and those above it, as far as they have no keys."""
+        while path and isinstance(node := self._find(path), Access) and not node._store:
+            self.pop(path)
+            path = path[:-1]
 
     def replace(self, *args: Any, **kwargs: Any) -> Self:
         """A collection that shares the values, but for those given: ``data.replace({"a": 1})`` or ``replace(a=1)``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
@@ -14,7 +14,8 @@ from typing_extensions import Self
 
 from . import shapes
 from .collection import Collection
-from .keys import NestedKey, is_nested_key
+from .keys import NestedKey, is_nested_key, unravel_key_to_tuple
+from .values import as_tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -122,7 +123,7 @@ def _without_masks(items: list[Any], batch_size: Size, keep: bool) -> Iterator[A
                 )
             dim += item.ndim
             if keep:
-                yield item
+                yield item.bool()
             elif item.ndim:
                 yield from item.nonzero(as_tuple=True)
             else:
@@ -142,6 +143,7 @@ class Indexing(Collection):
         def get(self, key: NestedKey, default: Any = ...) -> Any: ...
         def _get_key(self, key: Any) -> Any: ...
         def _out(self, value: Any) -> Any: ...
+        def _walk(self, include_nested: bool = ..., leaves_only: bool = ...) -> Iterator[tuple[Any, Any]]: ...
         def _key_error(self, key: NestedKey) -> KeyError: ...
         def set(
             self, key: NestedKey, item: Any, inplace: bool = ..., *, non_blocking: bool = ..., **kwargs: Any
@@ -216,8 +218,8 @@ class Indexing(Collection):
         """Sets a key, or writes rows in place.
 
         ``data[index] = rows`` takes a collection or a mapping whose batch size is that of ``data[index]`` (or can be
-        expanded to it), a number or a tensor (written to every value). Keys that ``data`` does not have yet are
-        allocated first, filled with zeros (non-tensor data: ``None``).
+        expanded to it), a number or a tensor (written to every tensor). Keys that ``data`` does not have yet are
+        allocated first, filled with zeros (non-tensor data: ``None``). Where something does not fit, nothing is written.
         """
         kind = type(index)
         if kind is str or (kind is tuple and index and (type(index[0]) is str or is_nested_key(index))):  # type: ignore[index]
@@ -231,71 +233,109 @@ class Indexing(Collection):
             prepared = prepare(index, self._batch_size)
             self._write(prepared, TensorDict(value, shapes.indexed(self._batch_size, prepared)))
         else:
-            # one value for all: a mask is best left one
-            prepared = prepare(index, self._batch_size, keep_masks=True)
-            item = prepared[0] if len(prepared) == 1 else prepared
-            for leaf in self._leaves():
-                leaf[item] = value
+            self._write_value(index, value)
 
-    def _write(self, index: tuple[Any, ...], rows: Collection) -> Any:
+    def _write_value(self, index: Any, value: Any) -> None:
+        """Writes one number or tensor to every tensor."""
+        number = type(value) in _NUMBERS
+        if not number and not isinstance(value, Tensor):
+            tensor = as_tensor(value)
+            if tensor is None:
+                raise TypeError(
+                    "data[index] = value: expected a collection, a mapping, a number or a tensor, got "
+                    f"{value!r} ({type(value).__name__})"
+                )
+            value = tensor
+        if number or not value.ndim:
+            prepared = prepare(index, self._batch_size, keep_masks=True)  # one value for all: a mask is best left one
+        else:
+            prepared = prepare(index, self._batch_size)
+            self._check_value(value.shape, shapes.indexed(self._batch_size, prepared))
+        _check_positions(prepared, self._batch_size)
+        item = prepared[0] if len(prepared) == 1 else prepared
+        for leaf in self._leaves():
+            leaf[item] = value
+
+    def _check_value(self, shape: Size, target: Size) -> None:
+        ndim = len(self._batch_size)
+        for key, leaf in self._walk(True, True):
+            expected = target + leaf.shape[ndim:]
+            if not _broadcasts(shape, expected):
+                raise RuntimeError(
+                    f"{'.'.join(unravel_key_to_tuple(key))}: a tensor of shape {list(shape)} cannot be written into items "
+                    f"of shape {list(expected)}; nothing was written"
+                )
+
+    def _write(self, index: tuple[Any, ...], rows: Any) -> Any:
         """Writes ``rows`` at a prepared index, after checking that all of them fit. See :meth:`_write_checked`."""
         target = shapes.indexed(self._batch_size, index)
         if rows._batch_size != target:
-            raise RuntimeError(
-                f"data[index] = rows: the indexed batch size is {list(target)}, the batch size of the rows is "
-                f"{list(rows._batch_size)}; give the rows that batch size, for instance with .expand()"
-            )
+            try:
+                rows = rows.expand(target)
+            except RuntimeError:
+                raise RuntimeError(
+                    f"data[index] = rows: the indexed batch size is {list(target)}, the batch size of the rows is "
+                    f"{list(rows._batch_size)}, which cannot be expanded to it; nothing was written"
+                ) from None
+        _check_positions(index, self._batch_size)
         self._check_rows(rows, len(self._batch_size), len(target), ())
-        return self._write_checked(index, rows)
+        return self._write_checked(index, rows, len(self._batch_size), len(target))
 
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
+        """Raises an error where rows do not fit: their shapes behind the index, their kinds, their new keys."""
         store = self._store
         for key, row in rows._store.items():
             value = store.get(key)
             if type(value) is Tensor and type(row) is Tensor:
                 if value.shape[ndim:] != row.shape[row_ndim:]:
-                    _check_broadcast((*path, key), value.shape[ndim:], row.shape[row_ndim:])
+                    _check_broadcast((*path, key), value.shape[ndim:], row.shape[row_ndim:], row_ndim)
             elif value is None:
                 self._check_unlocked()
                 self._check_new_key(key)
-            elif isinstance(row, Collection) != isinstance(value, Collection):
+                more = self._batch_size[ndim:]
+                if row.shape[row_ndim : row_ndim + len(more)] != more:
+                    _check_broadcast((*path, key), more, row.shape[row_ndim:], row_ndim)
+            elif _is_tree(row) is not _is_tree(value):
                 raise RuntimeError(
-                    f"{'.'.join((*path, key))}: cannot write a {type(row).__name__} into a {type(value).__name__}"
+                    f"{'.'.join((*path, key))}: cannot write a {type(row).__name__} into a {type(value).__name__}; "
+                    "nothing was written"
                 )
-            elif isinstance(value, Indexing):
-                value._check_rows(row, ndim, row_ndim, (*path, key))  # type: ignore[arg-type]
+            elif _is_tree(value):
+                value._check_rows(row, ndim, row_ndim, (*path, key))  # type: ignore[union-attr, arg-type]
             else:
-                _check_broadcast((*path, key), value.shape[ndim:], row.shape[row_ndim:])
+                _check_broadcast((*path, key), value.shape[ndim:], row.shape[row_ndim:], row_ndim)
 
     def _check_new_key(self, key: str) -> None:
         """Whether a key that is not there can be; a record knows."""
 
-    def _write_checked(self, index: tuple[Any, ...], rows: Collection) -> Collection:
-        """Writes rows that fit, and gives what stands for this collection afterwards: itself, but for non-tensor data."""
+    def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Collection:
+        """Writes rows that fit, and gives what stands for this collection afterwards: itself, but for non-tensor data.
+
+        ``ndim`` and ``row_ndim`` are the numbers of batch dimensions where the writing began: a nested collection can
+        have more of them here than in the rows.
+        """
         store = self._store
-        row_ndim = len(rows._batch_size)
         item = index[0] if len(index) == 1 else index
-        row: Any
         for key, row in rows._store.items():
             value: Any = store.get(key)
             if type(value) is Tensor:
                 value[item] = row
                 continue
             if value is None:
-                value = store[key] = self._allocate(row, row_ndim)
+                value = store[key] = self._allocate(row, self._batch_size[:ndim] + row.shape[row_ndim:])
             if isinstance(value, Indexing):
-                written: Any = value._write_checked(index, row)
+                written: Any = value._write_checked(index, row, ndim, row_ndim)  # type: ignore[arg-type]
                 if written is not value:
                     store[key] = written
             else:
                 value[item] = row
         return self
 
-    def _allocate(self, row: Value, row_ndim: int) -> Value:
-        """Zeros for a key whose first row comes, with this batch size."""
+    def _allocate(self, row: Value, shape: Size) -> Value:
+        """Zeros for a key whose first row comes."""
         if isinstance(row, Indexing):
-            return row._allocated(self._batch_size + row._batch_size[row_ndim:])
-        return row.new_zeros(self._batch_size + row.shape[row_ndim:], device=self._device or row.device)
+            return row._allocated(shape)
+        return row.new_zeros(shape, device=self._device or row.device)
 
     def _allocated(self, batch_size: Size) -> Self:
         """An empty collection of this class, to be filled row by row."""
@@ -311,13 +351,49 @@ class Indexing(Collection):
         return value[index]
 
 
-def _check_broadcast(path: tuple[str, ...], expected: Size, got: Size) -> None:
+_NUMBERS = frozenset((bool, int, float, complex))
+
+
+def _is_tree(value: Any) -> bool | None:
+    """Whether a value is a nested collection (``True``), non-tensor data (``False``) or a tensor (``None``)."""
+    return value._is_tree() if isinstance(value, Collection) else None  # type: ignore[attr-defined, no-any-return]
+
+
+def _broadcasts(got: Size, expected: Size) -> bool:
     try:
-        fits = shapes.broadcast(got, expected) == expected
+        return shapes.broadcast(got, expected) == expected
     except RuntimeError:
-        fits = False
-    if not fits:
+        return False
+
+
+def _check_broadcast(path: tuple[str, ...], expected: Size, got: Size, row_ndim: int) -> None:
+    # with fewer dimensions behind, torch would align the dimensions of the rows with others
+    if (row_ndim and len(got) < len(expected)) or not _broadcasts(got, expected):
         raise RuntimeError(
             f"{'.'.join(path)}: expected rows of shape {list(expected)} behind the batch dimensions, got {list(got)}; "
             "nothing was written"
         )
+
+
+def _check_positions(index: tuple[Any, ...], batch_size: Size) -> None:
+    """Raises an error for a position that is out of range: torch finds it only after it has written those before it.
+
+    Only where looking costs no transfer from a device.
+    """
+    if torch.compiler.is_compiling():
+        return
+    dim = 0
+    for item in index:
+        if type(item) is Tensor and item.ndim:
+            size = batch_size[dim]
+            if item.device.type == "cpu" and item.dtype in _POSITIONS and item.numel() and not _is_wrapped(item):
+                low, high = item.aminmax()
+                if int(low) < -size or int(high) >= size:
+                    wrong = int(low) if int(low) < -size else int(high)
+                    raise IndexError(f"index {wrong} is out of bounds for batch dimension {dim} with size {size}")
+            dim += item.ndim if item.dtype in _MASKS else 1
+        elif item is not None and not isinstance(item, bool):
+            dim += 1
+
+
+_is_wrapped: Callable[[Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor  # inside vmap, grad, ...

@@ -175,7 +175,7 @@ class NonTensorDataBase(TensorCollection):
     def _merges(self, source: object) -> bool:
         return False
 
-    def _write_checked(self, index: tuple[Any, ...], rows: Collection) -> Collection:
+    def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Collection:
         if not isinstance(rows, NonTensorDataBase):
             raise TypeError(f"cannot write a {type(rows).__name__} into non-tensor data")
         if _one_object([self, rows]) is not None:

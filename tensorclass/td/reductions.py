@@ -16,6 +16,7 @@ from .collection import Collection
 if TYPE_CHECKING:
     from .collection import Store
 
+_NOTHING: dict[str, Any] = {}
 Dim: TypeAlias = "int | Sequence[int] | Literal['feature'] | None"
 
 
@@ -117,24 +118,32 @@ class Reductions(Collection):
         >>> data.sum()["a"], data.sum(0)["a"].shape, data.sum(dim="feature")["a"].shape, data.sum(reduce=True)
         (tensor(12.), torch.Size([4]), torch.Size([3]), tensor(15.))
         """
+        if dtype is None and not reduce:
+            return self._reduce(_SUM, dim, keepdim, _NOTHING)
         return self._run(_SUM, dim, keepdim, reduce, dtype=dtype)
 
     def nansum(
         self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
     ) -> Any:
         """The sum, NaN counting as zero."""
+        if dtype is None and not reduce:
+            return self._reduce(_NANSUM, dim, keepdim, _NOTHING)
         return self._run(_NANSUM, dim, keepdim, reduce, dtype=dtype)
 
     def mean(
         self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
     ) -> Any:
         """The mean."""
+        if dtype is None and not reduce:
+            return self._reduce(_MEAN, dim, keepdim, _NOTHING)
         return self._run(_MEAN, dim, keepdim, reduce, dtype=dtype)
 
     def nanmean(
         self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
     ) -> Any:
         """The mean of what is not NaN."""
+        if dtype is None and not reduce:
+            return self._reduce(_NANMEAN, dim, keepdim, _NOTHING)
         return self._run(_NANMEAN, dim, keepdim, reduce, dtype=dtype)
 
     def prod(

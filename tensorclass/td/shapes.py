@@ -59,7 +59,9 @@ def wrap_dim(dim: int, ndim: int) -> int:
 
 def wrap_dims(dims: int | Sequence[int], ndim: int) -> tuple[int, ...]:
     """:func:`wrap_dim` for one dim or several, each at most once."""
-    wrapped = (wrap_dim(dims, ndim),) if isinstance(dims, int) else tuple(wrap_dim(d, ndim) for d in dims)
+    if isinstance(dims, int):
+        return (wrap_dim(dims, ndim),)
+    wrapped = tuple([wrap_dim(d, ndim) for d in dims])
     if len(set(wrapped)) != len(wrapped):
         raise RuntimeError(f"a dimension appears twice in {dims}")
     return wrapped
@@ -197,13 +199,18 @@ def squeezed_dims(batch_size: Size, dim: int | Sequence[int] | None) -> tuple[in
     ((0, 2), ())
     """
     ndim = len(batch_size)
+    if isinstance(dim, int):
+        dim = wrap_dim(dim, ndim)
+        return (dim,) if batch_size[dim] == 1 else ()
     dims = range(ndim) if dim is None else wrap_dims(dim, ndim)
     return tuple(d for d in dims if batch_size[d] == 1)
 
 
 def without(values: Sequence[Any], dims: Sequence[int]) -> tuple[Any, ...]:
     """The sequence without its entries at (wrapped) ``dims``."""
-    return tuple(value for d, value in enumerate(values) if d not in dims)
+    if len(dims) == 1:
+        return (*values[: dims[0]], *values[dims[0] + 1 :])
+    return tuple([value for d, value in enumerate(values) if d not in dims])
 
 
 def unsqueezed_dim(ndim: int, dim: int) -> int:

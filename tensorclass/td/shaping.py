@@ -308,21 +308,21 @@ class Shaping(Collection):
         [2, 2, 1]
         """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
-        sizes = shapes.split_sizes(self._batch_size[dim], split_size)
-        return self._split(sizes, dim, split_size if isinstance(split_size, int) and split_size else None)
+        return self.split_with_sizes(shapes.split_sizes(self._batch_size[dim], split_size), dim)
 
-    def _split(self, sizes: list[int], dim: int, each: int | None = None) -> tuple[Self, ...]:
-        """Parts of checked sizes along a wrapped dimension, ``each`` being the size of all but the last."""
+    def split_with_sizes(self, sizes: list[int], dim: int = 0) -> tuple[Self, ...]:
+        """Parts of the sizes given along a batch dimension: :meth:`split` without its choice of forms."""
+        dim = shapes.wrap_dim(dim, len(self._batch_size))
         batch_size = self._batch_size
         store = self._store
-        columns = [value.split(sizes if each is None else each, dim) for value in store.values()]
-        rows = zip(*columns, strict=True) if columns else [()] * len(sizes)
+        columns = [value.split_with_sizes(sizes, dim) for value in store.values()]
+        rows = zip(*columns) if columns else [()] * len(sizes)  # noqa: B905
         parts: list[Self] = []
         size = batch_size
-        for count, row in zip(sizes, rows, strict=True):
+        for count, row in zip(sizes, rows):  # noqa: B905
             if size[dim] != count:
                 size = shapes.with_size(batch_size, dim, count)
-            parts.append(self._like(dict(zip(store, row, strict=True)), size, self._names))
+            parts.append(self._like(dict(zip(store, row)), size, self._names))  # noqa: B905
         return tuple(parts)
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
@@ -332,9 +332,8 @@ class Shaping(Collection):
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         size = self._batch_size[dim]
         if size == 0:
-            return self._split([0] * chunks, dim)
-        each = -(-size // chunks)
-        return self._split(shapes.split_sizes(size, each), dim, each)
+            return self.split_with_sizes([0] * chunks, dim)
+        return self.split_with_sizes(shapes.split_sizes(size, -(-size // chunks)), dim)
 
     def tensor_split(
         self, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0
@@ -348,7 +347,7 @@ class Shaping(Collection):
             if indices_or_sections < 1:
                 raise RuntimeError(f"tensor_split: expected at least one section, got {indices_or_sections}")
             each, more = size // indices_or_sections, size % indices_or_sections
-            return self._split([each + (i < more) for i in range(indices_or_sections)], dim)
+            return self.split_with_sizes([each + (i < more) for i in range(indices_or_sections)], dim)
         bounds = [slice(start, stop).indices(size)[:2] for start, stop in _pairs(indices_or_sections)]
         prefix = (slice(None),) * dim
         return tuple([self._index((*prefix, slice(start, max(start, stop)))) for start, stop in bounds])
