@@ -61,7 +61,18 @@ class RecordMeta(abc.ABCMeta):
         super().__init__(name, bases, namespace)
 
 
-class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
+if TYPE_CHECKING:
+
+    class _Metadata(metaclass=RecordMeta, is_base=True):
+        # arguments of every constructor that are no fields
+        batch_size: dataclasses.InitVar[Any] = dataclasses.field(default=None, kw_only=True)
+        device: dataclasses.InitVar[Any] = dataclasses.field(default=None, kw_only=True)
+        names: dataclasses.InitVar[Any] = dataclasses.field(default=None, kw_only=True)
+else:
+    _Metadata = object
+
+
+class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=True):
     """The base of records: a class whose fields are tensors, other records, or objects, over one batch size.
 
     Declare fields as for a dataclass; instances behave like a dataclass, and like one tensor of the shape of their
@@ -99,8 +110,6 @@ class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
 
     if TYPE_CHECKING:
         __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
     def __class_getitem__(cls, item: Any) -> Any:
         options = item if isinstance(item, tuple) else (item,)
@@ -540,8 +549,9 @@ def _enter(spec: FieldSpec, space: dict[str, Any]) -> list[str]:
     if spec.kind is Kind.TENSOR:
         lines = [
             f"if isinstance({name}, Tensor):",
-            f"    if ndim and {name}.shape[:ndim] != size:",
-            f"        raise batch_mismatch({name!r}, size, {name}.shape)",
+            f"    shape = {name}.shape",
+            "    if shape != size and shape[:ndim] != size:",
+            f"        raise batch_mismatch({name!r}, size, shape)",
             f"    store[{name!r}] = {name} if device is None or {name}.device == device else {name}.to(device)",
             f"elif {name} is not None:",
             f"    store[{name!r}] = spec_{name}.fit(self, {name})",

@@ -12,7 +12,7 @@ from typing_extensions import Self
 from . import shapes
 from .collection import Collection, DeviceLike, as_device
 from .keys import FlatKey, NestedKey, tree_of, unravel_key, unravel_key_to_tuple
-from .values import fit
+from .values import BatchMismatch, fit
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -435,16 +435,21 @@ class Access(Collection):
     def _set_nested(self, path: tuple[str, ...], item: Any, inplace: bool = False, non_blocking: bool = False) -> None:
         """Writes a value below this level. What is missing on the way is made whole before any of it is stored."""
         node: Access = self
-        for depth, name in enumerate(path[:-1], 1):
+        for depth, name in enumerate(path[:-1]):
             below = node._store.get(name)
             if below is None:
-                for key in reversed(path[depth:]):
+                for key in reversed(path[depth + 1 :]):
                     item = {key: item}
-                return node._set(name, item, False, non_blocking)
+                break
             if not isinstance(below, Access) or not below._is_tree():
-                raise _leaf_above(path[:depth])
+                raise _leaf_above(path[: depth + 1])
             node = below
-        return node._set(path[-1], item, inplace, non_blocking)
+        else:
+            depth, name = len(path) - 1, path[-1]
+        try:
+            node._set(name, item, inplace, non_blocking)
+        except BatchMismatch as error:
+            raise error.below(*path[:depth]) from None
 
     def set_(self, key: NestedKey, item: Any, *, non_blocking: bool = False) -> Self:
         """Writes into the value at ``key``, which must be there; works on locked collections."""
@@ -595,7 +600,10 @@ class Access(Collection):
                 current = store.get(key)
                 whole = not rest and is_leaf is not None and is_leaf(type(value))
                 if isinstance(current, Access) and current._merges(value) and not whole:
-                    current._merge(value, below, clone, inplace, non_blocking, is_leaf, undo)
+                    try:
+                        current._merge(value, below, clone, inplace, non_blocking, is_leaf, undo)
+                    except BatchMismatch as error:
+                        raise error.below(key) from None
                     continue
                 if rest and current is not None:
                     raise _leaf_above((key,))
@@ -659,10 +667,11 @@ class Access(Collection):
 
     def copy_(self, tensordict: Collection, non_blocking: bool = False) -> Self:
         """Writes the values of ``tensordict``, which must have all the keys of this one, into the values here."""
-        missing = [key for key in self._store if key not in tensordict._store]
+        keys = [key for key, value in self._walk(True) if not (isinstance(value, Access) and value._is_tree())]
+        missing = [key for key in keys if key not in tensordict]  # type: ignore[operator]
         if missing:
             raise KeyError(f"copy_: the source lacks the keys {missing}; its keys are {list(tensordict._store)}")
-        return self.update_(tensordict, non_blocking=non_blocking)
+        return self.update_(tensordict, non_blocking=non_blocking, keys_to_update=keys)
 
     if TYPE_CHECKING:
 
@@ -957,11 +966,7 @@ class Access(Collection):
         ['a', 'b.c']
         """
         store: Store = {}
-        for key, value in self._flat_items(is_leaf, ()):
-            name = separator.join(key)
-            if name in store:
-                raise KeyError(f"flatten_keys: two keys become {name!r}; choose another separator than {separator!r}")
-            store[name] = value
+        self._flatten_into(store, "", separator, is_leaf)
         if not inplace:
             return self._untyped(store)  # type: ignore[return-value]
         self._check_unlocked()
@@ -969,12 +974,16 @@ class Access(Collection):
         self._store.update(store)
         return self
 
-    def _flat_items(self, is_leaf: IsLeaf | None, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Value]]:
+    def _flatten_into(self, store: Store, prefix: str, separator: str, is_leaf: IsLeaf | None) -> None:
         for key, value in self._store.items():
-            if isinstance(value, Access) and value._is_tree() and not (is_leaf is not None and is_leaf(type(value))):
-                yield from value._flat_items(is_leaf, (*path, key))
-            else:
-                yield (*path, key), value
+            name = prefix + key
+            if type(value) is not Tensor and isinstance(value, Access) and value._is_tree():
+                if is_leaf is None or not is_leaf(type(value)):
+                    value._flatten_into(store, name + separator, separator, is_leaf)
+                    continue
+            if name in store:
+                raise KeyError(f"flatten_keys: two keys become {name!r}; choose another separator than {separator!r}")
+            store[name] = value
 
     def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Self:
         """The inverse of :meth:`flatten_keys`: a key that holds ``separator`` becomes a nested one.

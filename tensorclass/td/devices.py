@@ -11,12 +11,14 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .collection import Collection, as_device
+from .keys import join_key
 
 if TYPE_CHECKING:
     from .collection import Store
 
 R = TypeVar("R", covariant=True)
-CastFilter: TypeAlias = "Callable[[str, Tensor], builtins.bool]"
+#: called with the key (a tuple for a nested one) and the tensor
+CastFilter: TypeAlias = "Callable[[Any, Tensor], builtins.bool]"
 
 
 C = TypeVar("C", bound="Devices")
@@ -82,7 +84,7 @@ class Devices(Collection):
         """The values on another device, of another dtype, or both.
 
         ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(other)`` with a tensor (its device and dtype) or a
-        collection (its device, and its batch size), and the same by keyword.
+        collection (its device, and the dtype that all its tensors share, if there is one), and the same by keyword.
 
         Args:
             device: where to; the result has it as its device.
@@ -112,8 +114,7 @@ class Devices(Collection):
         if isinstance(other, Tensor):
             device, dtype = device or other.device, dtype or other.dtype
         elif isinstance(other, Collection):
-            device = device or other._device
-            batch_size = other._batch_size if batch_size is None and other._batch_size != self._batch_size else batch_size
+            device, dtype = device or other._device, dtype or other.dtype  # type: ignore[attr-defined]
         target = as_device(device)
         if target is not None and dtype is None and memory_format is None and not copy and batch_size is None:
             if target == self._device:
@@ -211,12 +212,15 @@ class Devices(Collection):
         """The values in another dtype; only those for which ``cast_filter(key, tensor)`` is true, if it is given."""
         if cast_filter is None:
             return self._same({key: value.type(dst_type) for key, value in self._store.items()})
+        return self._filtered_cast(dst_type, cast_filter, ())
+
+    def _filtered_cast(self, dtype: torch.dtype, cast_filter: CastFilter, path: tuple[str, ...]) -> Self:
         store: Store = {}
         for key, value in self._store.items():
             if isinstance(value, Devices):
-                store[key] = value.type(dst_type, cast_filter=cast_filter)
+                store[key] = value._filtered_cast(dtype, cast_filter, (*path, key)) if value._is_tree() else value
             else:
-                store[key] = value.to(dst_type) if cast_filter(key, value) else value
+                store[key] = value.to(dtype) if cast_filter(join_key(path, key), value) else value
         return self._same(store)
 
     double = _cast("double", torch.float64)

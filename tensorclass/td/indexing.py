@@ -277,9 +277,37 @@ class Indexing(Collection):
                     f"data[index] = rows: the indexed batch size is {list(target)}, the batch size of the rows is "
                     f"{list(rows._batch_size)}, which cannot be expanded to it; nothing was written"
                 ) from None
+        if self._write_views(index, rows):
+            return self
         _check_positions(index, self._batch_size)
         self._check_rows(rows, len(self._batch_size), len(target), ())
         return self._write_checked(index, rows, len(self._batch_size), len(target))
+
+    def _write_views(self, index: tuple[Any, ...], rows: Collection) -> bool:
+        """The common case of writing: tensors into views of tensors, of equal shapes, all with one call.
+
+        ``False`` where it is not that case; nothing has been written then.
+        """
+        for item in index:
+            if type(item) is not int and type(item) is not slice:
+                return False
+        store = self._store
+        item = index[0] if len(index) == 1 else index
+        views: list[Tensor] = []
+        sources: list[Tensor] = []
+        for key, row in rows._store.items():
+            value = store.get(key)
+            if type(value) is not Tensor or type(row) is not Tensor:
+                return False
+            view = value[item]
+            if view.shape != row.shape:
+                return False
+            views.append(view)
+            sources.append(row)
+        if not views or torch.compiler.is_dynamo_compiling() or _is_wrapped(views[0]):
+            return False
+        torch._foreach_copy_(views, sources)
+        return True
 
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
         """Raises an error where rows do not fit: their shapes behind the index, their kinds, their new keys."""
@@ -341,14 +369,10 @@ class Indexing(Collection):
         """An empty collection of this class, to be filled row by row."""
         return self._like({}, batch_size)
 
-    def get_at(self, key: NestedKey, index: Index, default: Any = ...) -> Any:
+    def get_at(self, key: NestedKey, index: Index, default: Any = None) -> Any:
         """``data.get(key)[index]``; the default when the key is missing."""
         value = self.get(key, None)
-        if value is None:
-            if default is ...:
-                raise KeyError(f"key {key!r} not found, the keys are {list(self._store)}")
-            return default
-        return value[index]
+        return default if value is None else value[index]
 
 
 _NUMBERS = frozenset((bool, int, float, complex))
@@ -380,16 +404,22 @@ def _check_positions(index: tuple[Any, ...], batch_size: Size) -> None:
 
     Only where looking costs no transfer from a device.
     """
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_dynamo_compiling():
         return
     dim = 0
     for item in index:
-        if type(item) is Tensor and item.ndim:
+        if type(item) is int or type(item) is slice:
+            dim += 1
+        elif type(item) is Tensor and item.ndim:
             size = batch_size[dim]
-            if item.device.type == "cpu" and item.dtype in _POSITIONS and item.numel() and not _is_wrapped(item):
-                low, high = item.aminmax()
-                if int(low) < -size or int(high) >= size:
-                    wrong = int(low) if int(low) < -size else int(high)
+            if item.is_cpu and item.dtype in _POSITIONS and not _is_wrapped(item) and (count := item.numel()):
+                if count <= 64 and item.ndim == 1:  # faster one by one
+                    positions = item.tolist()
+                    low, high = min(positions), max(positions)
+                else:
+                    low, high = (int(bound) for bound in item.aminmax())
+                if low < -size or high >= size:
+                    wrong = low if low < -size else high
                     raise IndexError(f"index {wrong} is out of bounds for batch dimension {dim} with size {size}")
             dim += item.ndim if item.dtype in _MASKS else 1
         elif item is not None and not isinstance(item, bool):

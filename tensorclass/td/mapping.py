@@ -190,7 +190,7 @@ class Applying(Collection):
                 fn, tuple(operands), (*path, key), nested_size, device, _UNSET, inplace, default, filter_empty,
                 propagate_lock, call_on_nested, is_leaf, below,
             )  # fmt: skip
-            if filter_empty is False or (part._store and not part.is_empty()) or (filter_empty is None and not value._store):
+            if filter_empty is False or (not part.is_empty() if filter_empty else part._store or not value._store):
                 store[key] = part
         if inplace or out is not None:
             target: Any = self if inplace else out
@@ -208,6 +208,8 @@ class Applying(Collection):
         new = self._like(store, size, new_names)
         if device is not _UNSET:
             new._device = as_device(device)
+        if names is not _UNSET:
+            new._set_names(new_names)
         if propagate_lock and self._lock is not None:
             new.lock_()
         return new

@@ -133,6 +133,9 @@ class NonTensorDataBase(TensorCollection):
         result = self._reduce(getattr, args[0], args[1], {}) if len(args) == 2 else self
         return result, result
 
+    def _viewed(self, dtype: torch.dtype) -> Self:
+        return self._same(dict(self._store))
+
     def _under(self, shape: Size) -> Self:
         return self.expand(shape + self._batch_size)
 
@@ -202,8 +205,14 @@ class NonTensorDataBase(TensorCollection):
     # -- combining ----------------------------------------------------------------------------------------------------
 
     def _stack(self, items: list[Any], dim: int) -> Any:
-        if not self._batch_size and all([type(item) is NonTensorData for item in items]):
-            return _stacked_objects([item._objects[0] for item in items], self._device)
+        if all([type(item) is NonTensorData and item._batch_size == self._batch_size for item in items]):
+            objects, codes = _distinct([item._objects[0] for item in items])
+            size = shapes.inserted(self._batch_size, dim, len(items))
+            names = self._names and shapes.names_inserted(self._names, dim)
+            if len(objects) == 1:
+                return self._like({}, size, names)
+            column = torch.tensor(codes).reshape(-1, *(1,) * (self.ndim - dim))
+            return _coded(objects, column.expand(size), self._device, names)
         if not all(isinstance(item, NonTensorDataBase) and item._batch_size == self._batch_size for item in items):
             self._cannot_combine("stack", items, None)
         if (one := _one_object(items)) is not None:
@@ -277,6 +286,12 @@ class NonTensorData(NonTensorDataBase):
     """
 
     __slots__ = ()
+
+    def __getitem__(self, index: Any) -> Any:
+        size = self._batch_size
+        if type(index) is int and size and -size[0] <= index < size[0]:
+            return self._like({}, size[1:], self._names and self._names[1:])
+        return super().__getitem__(index)
 
     def __init__(
         self,
@@ -434,24 +449,12 @@ def _one_object(items: list[Any]) -> NonTensorData | None:
 
 def _joined(items: Sequence[Any], join: Callable[[list[Tensor]], Tensor]) -> tuple[list[Any], Tensor]:
     """The objects of several without repetition, and their codes joined."""
-    objects: list[Any] = []
-    known: dict[Any, int] = {}
+    objects, places = _distinct([value for item in items for value in item._objects])
     codes: list[Tensor] = []
     made: dict[int, Tensor] = {}
+    place = iter(places)
     for item in items:
-        targets = []
-        for value in item._objects:
-            try:
-                key = (type(value), value)
-                code = known.get(key)
-                if code is None:
-                    code = known[key] = len(objects)
-                    objects.append(value)
-            except TypeError:  # not hashable: looked for one by one
-                code = next((i for i, seen in enumerate(objects) if _same_object(seen, value)), len(objects))
-                if code == len(objects):
-                    objects.append(value)
-            targets.append(code)
+        targets = [next(place) for _ in item._objects]
         if len(targets) == 1:  # one object at all positions: items that share it share the codes
             code = targets[0]
             shared = made.get(code)
@@ -464,17 +467,21 @@ def _joined(items: Sequence[Any], join: Callable[[list[Tensor]], Tensor]) -> tup
     return objects, join(codes)
 
 
-def _stacked_objects(objects: list[Any], device: torch.device | None) -> NonTensorDataBase:
-    """One object a row: a stack, or one holder when all are equal."""
-    first = objects[0]
-    if all([_same_object(value, first) for value in objects]):
-        return NonTensorData(first, batch_size=Size((len(objects),)), device=device)
+def _distinct(values: list[Any]) -> tuple[list[Any], list[int]]:
+    """The values without repetition, and for each one its place among them."""
     try:
         known: dict[Any, int] = {}
-        codes = [known.setdefault((type(value), value), len(known)) for value in objects]
-    except TypeError:  # not hashable: each its own
-        return _coded(*_joined([NonTensorData(value) for value in objects], torch.stack), device, None)
-    return _coded([value for _, value in known], torch.tensor(codes), device, None)
+        codes = [known.setdefault((type(value), value), len(known)) for value in values]
+        return [value for _, value in known], codes
+    except TypeError:  # not hashable: looked for one by one
+        objects: list[Any] = []
+        codes = []
+        for value in values:
+            code = next((i for i, seen in enumerate(objects) if _same_object(seen, value)), len(objects))
+            if code == len(objects):
+                objects.append(value)
+            codes.append(code)
+        return objects, codes
 
 
 def _coded(objects: Sequence[Any], codes: Tensor, device: torch.device | None, names: Names) -> NonTensorDataBase:

@@ -127,6 +127,10 @@ def _apply(kernel: Callable[..., Any], values: list[Any], args: Any = (), kwargs
         except (RuntimeError, NotImplementedError) as error:
             if not _undispatched(error):
                 raise
+    return _one_by_one(kernel, values, args, kwargs)
+
+
+def _one_by_one(kernel: Callable[..., Any], values: list[Any], args: Any, kwargs: Any) -> list[Any]:
     name = SINGLE[kernel]
     return [
         getattr(value, name)(*[arg[i] if isinstance(arg, list) else arg for arg in args], **kwargs)
@@ -303,18 +307,14 @@ class Pointwise(Collection):
 
         ``NotImplemented`` for what is no operand, which operators pass on.
         """
-        if type(other) in _NUMBERS:
-            return other
         if isinstance(other, Collection):
             theirs = other._store
-            store = self._store
-            try:
-                operands = [theirs[key] for key in store]
-            except KeyError:
-                operands = []
-            if len(operands) != len(theirs):
-                _check_same_keys(self, other)
-            return operands
+            if len(theirs) == len(self._store):
+                try:
+                    return [theirs[key] for key in self._store]
+                except KeyError:
+                    pass
+            _check_same_keys(self, other)
         if isinstance(other, Tensor):
             return self._spread(other)
         if isinstance(other, (int, float, complex, torch.SymInt, torch.SymFloat)):
@@ -354,16 +354,24 @@ class Pointwise(Collection):
     def _binary(self, kernel: Callable[..., Any], other: Any, default: Any = None) -> Self:
         if default is not None and isinstance(other, Collection):
             return self._with_default(getattr(torch, SINGLE[kernel]), other, default)
-        operands = self._required(other)
-        return self._combined(kernel, operands)
+        return self._operate(kernel, other, self._required(other))
 
-    def _combined(self, kernel: Callable[..., Any], operands: Any) -> Self:
+    def _operate(self, kernel: Callable[..., Any], other: Any, operands: Any = None) -> Self:
+        """``kernel`` on the values and ``other``; ``NotImplemented`` for what is no operand, as operators want it."""
         store = self._store
-        if operands is NotImplemented:
-            return NotImplemented  # type: ignore[no-any-return]  # for Python to try the other side
+        if operands is None:
+            operands = other if type(other) in _NUMBERS else self._operands(other)
+            if operands is NotImplemented:
+                return NotImplemented  # type: ignore[no-any-return]
         if not store:
             return self._same({})
-        return self._same(dict(zip(store, _apply(kernel, [*store.values()], (operands,)))))  # noqa: B905
+        if not is_dynamo_compiling():
+            try:
+                return self._same(dict(zip(store, kernel([*store.values()], operands))))  # noqa: B905
+            except (RuntimeError, NotImplementedError) as error:
+                if not _undispatched(error):
+                    raise
+        return self._same(dict(zip(store, _one_by_one(kernel, [*store.values()], (operands,), {}))))  # noqa: B905
 
     def _binary_(self, kernel: Callable[..., Any], other: Any) -> Self:
         operands = self._required(other)
@@ -525,31 +533,31 @@ class Pointwise(Collection):
     # -- operators ----------------------------------------------------------------------------------------------------
 
     def __add__(self, other: Collection | Tensor | complex) -> Self:
-        return self._combined(_ADD, self._operands(other))
+        return self._operate(_ADD, other)
 
     def __radd__(self, other: Tensor | complex) -> Self:
-        return self._combined(_ADD, self._operands(other))
+        return self._operate(_ADD, other)
 
     def __sub__(self, other: Collection | Tensor | complex) -> Self:
-        return self._combined(_SUB, self._operands(other))
+        return self._operate(_SUB, other)
 
     def __rsub__(self, other: Tensor | complex) -> Self:
         return self._pairwise(torch.rsub, other) if isinstance(other, OPERANDS) else NotImplemented
 
     def __mul__(self, other: Collection | Tensor | complex) -> Self:
-        return self._combined(_MUL, self._operands(other))
+        return self._operate(_MUL, other)
 
     def __rmul__(self, other: Tensor | complex) -> Self:
-        return self._combined(_MUL, self._operands(other))
+        return self._operate(_MUL, other)
 
     def __truediv__(self, other: Collection | Tensor | complex) -> Self:
-        return self._combined(_DIV, self._operands(other))
+        return self._operate(_DIV, other)
 
     def __rtruediv__(self, other: Tensor | complex) -> Self:
         return self._pairwise(_rdiv, other) if isinstance(other, OPERANDS) else NotImplemented
 
     def __pow__(self, other: Collection | Tensor | complex) -> Self:
-        return self._combined(_POW, self._operands(other))
+        return self._operate(_POW, other)
 
     def __rpow__(self, other: Tensor | complex) -> Self:
         return self._pairwise(_rpow, other) if isinstance(other, OPERANDS) else NotImplemented

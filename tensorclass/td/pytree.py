@@ -1,17 +1,58 @@
-"""Collections as nodes of pytrees: ``torch.utils._pytree``, and through it ``torch.func``, export and compile."""
+"""Collections as nodes of pytrees: ``torch.utils._pytree``, and through it ``torch.func``, export and compile.
+
+A function over the leaves may change their leading dimensions, and so the batch size. ``torch.vmap`` does this on the way
+in, where every leaf loses a dimension, and on the way out, where every leaf gets one. The leaves come back in the same
+order, but nobody says which dimension it was: on the way in the leaves know it themselves; on the way out it shows by
+comparison with the leaves as they were flattened (:class:`_Origin`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from torch import Size, Tensor
+from torch._C import _functorch
 from torch.utils import _pytree
+
+from . import shapes
+from .collection import Collection
+from .shapes import Names
 
 if TYPE_CHECKING:
     from .base import TensorCollection
 
 
+class _Origin:
+    """Where a collection was flattened: the level of ``torch.func`` transforms, and the form of its leaves in there.
+
+    It is part of what pytrees compare, and must not make two collections different.
+    """
+
+    __slots__ = ("forms", "level")
+
+    def __init__(self, collection: Any, level: int) -> None:
+        self.level = level
+        leaves = _tensors(collection) if level else []
+        vmapped = any(_functorch.maybe_get_level(leaf) == level and _functorch.is_batchedtensor(leaf) for leaf in leaves)
+        # only what is inside of a vmap can leave it
+        self.forms = [_form(leaf) for leaf in leaves] if vmapped else None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Origin)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "_Origin()"
+
+
+_OUTSIDE = _Origin(None, 0)
+
+
 def _context(collection: Any) -> tuple[Any, ...]:
+    level = _functorch.maybe_current_level()
     return (
         type(collection),
         tuple(collection._store),
@@ -19,6 +60,7 @@ def _context(collection: Any) -> tuple[Any, ...]:
         collection._device,
         collection._names,
         getattr(collection, "_objects", None),
+        _Origin(collection, level) if level else _OUTSIDE,
     )
 
 
@@ -31,7 +73,7 @@ def _flatten_with_keys(collection: Any) -> tuple[list[tuple[Any, Any]], Any]:
 
 
 def _unflatten(values: Any, context: Any) -> Any:
-    cls, keys, batch_size, device, names, objects = context
+    cls, keys, batch_size, device, names, objects, origin = context
     new = object.__new__(cls)
     store = dict(zip(keys, values, strict=True))
     new._store = store
@@ -41,9 +83,11 @@ def _unflatten(values: Any, context: Any) -> Any:
     new._lock = None
     if objects is not None:
         new._objects = objects
+    if _functorch.maybe_current_level() and _follow_vmap(new, origin):
+        return new
     ndim = len(batch_size)
     for value in store.values():
-        if isinstance(value, Tensor) and value.shape[:ndim] != batch_size:
+        if isinstance(value, (Tensor, Collection)) and value.shape[:ndim] != batch_size:
             _rebatch(new)
             break
     return new
@@ -51,15 +95,90 @@ def _unflatten(values: Any, context: Any) -> Any:
 
 def _rebatch(new: TensorCollection) -> None:
     """A function over the leaves changed their leading dimensions: those that all of them share become the batch size."""
-    shapes = [value.shape for value in new._store.values() if isinstance(value, Tensor)]
+    sizes = [value.shape for value in new._store.values() if isinstance(value, Tensor) or _has_leaves(value)]
     common: list[int] = []
-    for entries in zip(*shapes, strict=False):
+    for entries in zip(*sizes, strict=False):
         if len(set(entries)) != 1 or len(common) == len(new._batch_size):
             break
         common.append(entries[0])
-    if len(common) != len(new._batch_size):
-        new._names = None
-    new._batch_size = Size(common)
+    if not sizes:
+        return
+    ndim = len(new._batch_size)
+    _change(new, lambda size: Size(common) + size[ndim:], lambda names: names if len(common) == ndim else None)
+
+
+# -- vmap -------------------------------------------------------------------------------------------------------------
+
+
+def _follow_vmap(new: TensorCollection, origin: _Origin) -> bool:
+    """Sets the batch size of a collection whose leaves a ``vmap`` changed; whether that is what happened."""
+    leaves = _tensors(new)
+    ndim = len(new._batch_size)
+    lost = {_lost(leaf, origin.level) for leaf in leaves}
+    if lost and lost != {()}:
+        taken = {tuple(dim for dim in dims if dim < ndim) for dims in lost}
+        if len(taken) != 1:
+            return False
+        dims = taken.pop()
+        _change(new, lambda size: Size(shapes.without(size, dims)), lambda names: shapes.names_without(names, dims))
+        return True
+    if origin.forms is None or len(origin.forms) != len(leaves) or _functorch.maybe_current_level() != origin.level:
+        return False
+    places = set(range(ndim + 1))
+    for form, leaf in zip(origin.forms, leaves, strict=True):
+        places &= _gained(form, _form(leaf))
+    if not places:
+        return False
+    dim = min(places)
+    count = leaves[0].shape[dim]
+    _change(new, lambda size: shapes.inserted(size, dim, count), lambda names: shapes.names_inserted(names, dim))
+    return True
+
+
+def _lost(leaf: Tensor, level: int) -> tuple[int, ...]:
+    """The dimensions that the vmaps above a level hide of a tensor, counted in the tensor outside of them."""
+    hidden: list[int] = []
+    while _functorch.is_functorch_wrapped_tensor(leaf) and _functorch.maybe_get_level(leaf) > level:
+        if _functorch.is_batchedtensor(leaf):
+            hidden.append(_functorch.maybe_get_bdim(leaf))
+        leaf = _functorch.get_unwrapped(leaf)
+    if not hidden:
+        return ()
+    seen = list(range(leaf.ndim))
+    return tuple(sorted(seen.pop(dim) for dim in reversed(hidden)))  # each vmap sees what those around it left
+
+
+def _form(leaf: Tensor) -> list[tuple[int, ...]]:
+    """Sizes with strides: sizes alone may not tell which of two dimensions is new."""
+    return list(zip(leaf.shape, leaf.stride(), strict=True))
+
+
+def _gained(before: list[tuple[int, ...]], after: list[tuple[int, ...]]) -> set[int]:
+    """Where a dimension was put in, as far as that can be seen."""
+    places = {dim for dim in range(len(after)) if after[:dim] + after[dim + 1 :] == before}
+    if places or not before or before[0][1:] == ():
+        return places
+    return _gained([(size,) for size, *_ in before], [(size,) for size, *_ in after])
+
+
+# -- the tree ---------------------------------------------------------------------------------------------------------
+
+
+def _tensors(collection: Collection) -> list[Tensor]:
+    return [leaf for leaf in collection._leaves() if isinstance(leaf, Tensor)]
+
+
+def _has_leaves(value: Any) -> bool:
+    return isinstance(value, Collection) and bool(_tensors(value))
+
+
+def _change(new: Collection, size: Callable[[Size], Size], names: Callable[[Names], Names]) -> None:
+    """Changes batch size and names, also of what has no leaves below that could have told."""
+    new._names = names(new._names)
+    new._batch_size = size(new._batch_size)
+    for value in new._store.values():
+        if isinstance(value, Collection) and not _tensors(value):
+            _change(value, size, names)
 
 
 def register(cls: type[TensorCollection]) -> None:

@@ -191,11 +191,14 @@ class Reductions(Collection):
 
     def _extreme(self, name: str, dim: Dim, keepdim: bool, reduce: bool | None, return_indices: bool) -> Any:
         plain = _AMAX if name == "max" else _AMIN
-        if dim is None or isinstance(dim, str) or reduce or not return_indices:
+        if dim is None or isinstance(dim, str) or not return_indices:
             return self._run(plain, dim, keepdim, reduce)
         wrapped = shapes.wrap_dims(dim, len(self._batch_size))
         if len(wrapped) != 1:
             raise TypeError(f"{name}: indices exist along one dimension only, got dim={dim}; return_indices=False lifts that")
+        if reduce:
+            joined, _ = self._joined(wrapped)
+            return getattr(joined, name)(wrapped[0], keepdim)
         size = shapes.reduced(self._batch_size, wrapped, keepdim)
         names = shapes.names_reduced(self._names, wrapped, keepdim)
         return self._two(name, (wrapped[0], keepdim), size, names)

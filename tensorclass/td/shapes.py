@@ -24,8 +24,11 @@ def as_size(batch_size: object) -> Size:
     >>> as_size(None), as_size(3), as_size([3, 4])
     (torch.Size([]), torch.Size([3]), torch.Size([3, 4]))
     """
-    if type(batch_size) is Size:
-        return batch_size
+    kind = type(batch_size)
+    if kind is Size:
+        return batch_size  # type: ignore[return-value]
+    if kind is tuple or kind is list:
+        return Size(batch_size)  # type: ignore[arg-type]
     if batch_size is None:
         return Size(())
     if isinstance(batch_size, (int, torch.SymInt)):

@@ -14,6 +14,7 @@ from .collection import Collection
 
 if TYPE_CHECKING:
     from .base import TensorCollection
+    from .collection import Store
 
 
 class Shaping(Collection):
@@ -27,16 +28,20 @@ class Shaping(Collection):
 
     # -- other sizes --------------------------------------------------------------------------------------------------
 
-    def reshape(self, *shape: int | Sequence[int]) -> Self:
+    def reshape(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Self:
         """The same items in another batch size; the values are views where that is possible.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict({"a": torch.zeros(6, 2)}, [6]).reshape(2, -1)["a"].shape
         torch.Size([2, 3, 2])
         """
+        if size is not None:
+            shape = tuple(size)
         old = self._batch_size
         new = shapes.reshaped(old, shapes.as_sequence(shape))
         ndim = len(old)
+        if not new:  # a leaf may have no dimension left, and torch wants an argument
+            return self._index((0,) * ndim)
         return self._like(
             {key: value.reshape(*new, *value.shape[ndim:]) for key, value in self._store.items()},
             new,
@@ -53,16 +58,31 @@ class Shaping(Collection):
         if size is not None or batch_size is not None:
             shape = tuple(size if size is not None else batch_size or ())
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
-            dtype = shape[0]
-            return self._same({key: value.view(dtype) for key, value in self._store.items()})
+            return self._viewed(shape[0])
         old = self._batch_size
         new = shapes.reshaped(old, shapes.as_sequence(shape))
         ndim = len(old)
+        if not new:
+            return self._index((0,) * ndim)
         return self._like(
             {key: value.view(*new, *value.shape[ndim:]) for key, value in self._store.items()},
             new,
             self._names and shapes.names_reshaped(self._names, old, new),
         )
+
+    def _viewed(self, dtype: torch.dtype) -> Self:
+        """The values' memory read as another dtype."""
+        store: Store = {}
+        size = self._batch_size
+        for key, value in self._store.items():
+            new = value._viewed(dtype) if isinstance(value, Shaping) else value.view(dtype)
+            if new.shape[: len(size)] != size:
+                raise RuntimeError(
+                    f"view: {key}: read as {dtype} its shape {list(value.shape)} becomes {list(new.shape)}, without the "
+                    f"batch size {list(size)} in front"
+                )
+            store[key] = new
+        return self._same(store)
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1, *, inplace: bool = False) -> Self:
         """The batch dimensions ``start_dim`` to ``end_dim`` made one (without batch dimensions: one of size 1)."""
@@ -136,20 +156,26 @@ class Shaping(Collection):
         result = self.atleast_2d()
         return result.unsqueeze(-1) if result.ndim < 3 else result
 
-    def expand(self, *shape: int | Sequence[int]) -> Self:
+    def expand(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Self:
         """Batch dimensions of size 1 made larger, and new ones in front, without a copy; ``-1`` keeps a size.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict({"a": torch.zeros(3, 2)}, [3]).expand(4, 3)["a"].shape
         torch.Size([4, 3, 2])
         """
+        if size is not None:
+            shape = tuple(size)
         new = shapes.expanded(self._batch_size, shapes.as_sequence(shape))
         ndim = len(self._batch_size)
-        return self._like(
-            {key: value.expand(*new, *value.shape[ndim:]) for key, value in self._store.items()},
-            new,
-            self._names and shapes.names_padded(self._names, len(new) - ndim),
-        )
+        if not new:
+            return self._index(())
+        more = len(new) - ndim
+        if new[more:] == self._batch_size:  # only new dimensions in front
+            front = new[:more]
+            store = {key: value.expand(*front, *value.shape) for key, value in self._store.items()}
+        else:
+            store = {key: value.expand(*new, *value.shape[ndim:]) for key, value in self._store.items()}
+        return self._like(store, new, self._names and shapes.names_padded(self._names, more))
 
     def expand_as(self, other: TensorCollection | Tensor) -> Self:
         """:meth:`expand` to the batch size of a collection, or to the shape of a tensor."""
@@ -167,6 +193,8 @@ class Shaping(Collection):
                 f"repeat: expected {len(self._batch_size)} repeats, one for each batch dimension, got {len(counts)}"
             )
         ndim = len(counts)
+        if not counts:
+            return self._done(self._copied(), inplace)
         return self._done(
             self._like(
                 {key: value.repeat(*counts, *(1,) * (value.ndim - ndim)) for key, value in self._store.items()},
@@ -213,25 +241,33 @@ class Shaping(Collection):
             inplace,
         )
 
+    def _copied(self) -> Self:
+        """The result of an operation that copies, where there is nothing to do."""
+        return self._same({key: value.clone() for key, value in self._store.items()})
+
     # -- another order ------------------------------------------------------------------------------------------------
 
     def _permute(self, order: tuple[int, ...]) -> Self:
         """The batch dimensions in a checked order."""
         ndim = len(order)
+        if not order:
+            return self._index(())
         return self._like(
             {key: value.permute(*order, *range(ndim, value.ndim)) for key, value in self._store.items()},
             shapes.permuted(self._batch_size, order),
             self._names and shapes.names_permuted(self._names, order),
         )
 
-    def permute(self, *dims: int | Sequence[int]) -> Self:
+    def permute(self, *args: int | Sequence[int], dims: Sequence[int] | None = None) -> Self:
         """The batch dimensions in another order.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3]).permute(1, 0)["a"].shape
         torch.Size([3, 2, 4])
         """
-        return self._permute(shapes.permutation(len(self._batch_size), shapes.as_sequence(dims)))
+        if dims is not None:
+            args = (dims,)
+        return self._permute(shapes.permutation(len(self._batch_size), shapes.as_sequence(args)))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
         """Two batch dimensions swapped."""
@@ -260,9 +296,13 @@ class Shaping(Collection):
         """:meth:`movedim`."""
         return self.movedim(source, destination)
 
-    def flip(self, *dims: int | Sequence[int]) -> Self:
+    def flip(self, *args: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
         """The items along some batch dimensions in reverse."""
-        wrapped = shapes.wrap_dims(shapes.as_sequence(dims), len(self._batch_size))
+        if dims is not None:
+            args = (dims,)
+        wrapped = shapes.wrap_dims(shapes.as_sequence(args), len(self._batch_size))
+        if not wrapped:
+            return self._copied()
         return self._same({key: value.flip(*wrapped) for key, value in self._store.items()})
 
     def fliplr(self) -> Self:
@@ -281,17 +321,28 @@ class Shaping(Collection):
         Without ``dims`` along the flattened batch.
         """
         if dims is None:
-            rolled = self.reshape(-1).roll(shifts, 0).reshape(self._batch_size)
-            return self._done(self._same(rolled._store), inplace)
+            return self._done(self._rolled(shifts, len(self._batch_size)), inplace)
         wrapped = tuple(shapes.wrap_dim(d, self.ndim) for d in ((dims,) if isinstance(dims, int) else dims))
         return self._done(self._same({key: value.roll(shifts, wrapped) for key, value in self._store.items()}), inplace)
+
+    def _rolled(self, shifts: int | Sequence[int], ndim: int) -> Self:
+        """:meth:`roll` along the first ``ndim`` dimensions, as if they were one."""
+        count = shapes.numel(self._batch_size[:ndim])
+        return self._same(
+            {
+                key: value._rolled(shifts, ndim)
+                if isinstance(value, Shaping)
+                else value.reshape(count, *value.shape[ndim:]).roll(shifts, 0).reshape(value.shape)
+                for key, value in self._store.items()
+            }
+        )
 
     def rot90(self, k: int = 1, dims: Sequence[int] = (0, 1)) -> Self:
         """The plane of two batch dimensions turned by 90 degrees ``k`` times, from the first towards the second."""
         first, second = shapes.wrap_dims(dims, self.ndim)
         k %= 4
         if k == 0:
-            return self._same({key: value.clone() for key, value in self._store.items()})
+            return self._copied()
         if k == 2:
             return self.flip(first, second)
         if k == 1:
@@ -369,8 +420,10 @@ class Shaping(Collection):
         """``length`` items from ``start`` along a batch dimension."""
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         size = self._batch_size[dim]
+        if not -size <= start <= size:
+            raise IndexError(f"narrow: expected start in [{-size}, {size}] for dimension {dim}, got {start}")
         start = start + size if start < 0 else start
-        if length < 0 or not 0 <= start <= size - length:
+        if length < 0 or start > size - length:
             raise RuntimeError(f"narrow: start {start} and length {length} exceed the size {size} of dimension {dim}")
         return self._index((*(slice(None),) * dim, slice(start, start + length)))
 

@@ -115,17 +115,16 @@ class State(Collection):
     # -- measures -----------------------------------------------------------------------------------------------------
 
     def bytes(self, *, count_duplicates: bool = True) -> int:
-        """The memory of the tensors in bytes; with ``count_duplicates=False`` shared memory counts once."""
-        total = 0
-        seen: set[int] = set()
-        for leaf in self._leaves():
-            if not count_duplicates:
-                storage = leaf.untyped_storage().data_ptr()
-                if storage in seen:
-                    continue
-                seen.add(storage)
-            total += leaf.numel() * leaf.element_size()
-        return total
+        """The memory of the tensors in bytes; with ``count_duplicates=False`` memory that tensors share counts once."""
+        leaves = list(self._leaves())
+        if count_duplicates:
+            return sum(leaf.numel() * leaf.element_size() for leaf in leaves)
+        storages: dict[int, tuple[int, dict[Any, int]]] = {}
+        for leaf in leaves:
+            storage = leaf.untyped_storage()
+            _, views = storages.setdefault(storage._cdata, (storage.nbytes(), {}))
+            views[leaf.storage_offset(), leaf.shape, leaf.stride()] = leaf.numel() * leaf.element_size()
+        return sum(min(size, sum(views.values())) for size, views in storages.values())
 
     def param_count(self, *, count_duplicates: bool = True) -> int:
         """The number of elements of all tensors; with ``count_duplicates=False`` a tensor counts once."""

@@ -84,8 +84,7 @@ class TensorDict(TensorCollection):
                 else:
                     store[key] = self._fit(key, value, blocking)
             else:
-                *path, last = unravel_key_to_tuple(key)
-                self._parent_of(path, create=True)._set(last, value, False, blocking)
+                self._set_nested(unravel_key_to_tuple(key), value, False, blocking)
         if lock:
             self._lock_under(())
 

@@ -35,7 +35,7 @@ def _method(name: str) -> Callable[..., Any]:
 
 # Functions whose arguments behind the first are those of the method of the same name.
 _METHODS = """
-    all any amax amin broadcast_to chunk clamp clone cummax cummin cumprod cumsum detach flatten flip fliplr flipud gather
+    all any amax amin atleast_1d atleast_2d atleast_3d broadcast_to chunk clamp clone cummax cummin cumprod cumsum detach flatten flip fliplr flipud gather
     lerp logsumexp masked_fill masked_select max mean min moveaxis movedim nanmean nansum narrow norm numel permute prod
     quantile repeat_interleave reshape roll rot90 softmax split squeeze std sum swapaxes swapdims take tensor_split tile
     transpose unbind unflatten unsqueeze var is_floating_point
@@ -46,6 +46,7 @@ for _name in (*_METHODS, *NAMES):
         _function = getattr(_owner, _name, None)
         if _function is not None:
             HANDLERS.setdefault(_function, _method(_name))
+HANDLERS[torch.reshape] = lambda input, shape: input.reshape(shape)
 HANDLERS[torch.nn.functional.softmax] = lambda input, dim, _stacklevel=3, dtype=None: input.softmax(dim, dtype)
 
 # A tensor on the left of an operator: torch asks here before Python would try the reflected method.

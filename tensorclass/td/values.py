@@ -14,27 +14,38 @@ from torch import Size, Tensor
 
 from . import shapes
 from .collection import Collection
+from .keys import NestedKey, unravel_key_to_tuple
 from .shapes import Names
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from .collection import Value
 
 
-def batch_mismatch(key: object, batch_size: Size, shape: Size) -> RuntimeError:
+class BatchMismatch(RuntimeError):
+    """A value does not have the batch size in front."""
+
+    def __init__(self, key: tuple[str, ...], what: str) -> None:
+        super().__init__(f"{'.'.join(key)}: {what}")
+        self.key, self.what = key, what
+
+    def below(self, *path: str) -> BatchMismatch:
+        """The error as the collection that has this one below ``path`` raises it."""
+        return BatchMismatch((*path, *self.key), self.what)
+
+
+def batch_mismatch(key: NestedKey, batch_size: Size, shape: Size) -> BatchMismatch:
     """The error for a value that does not have the batch size in front."""
     hint = (
         "give it that shape, for instance with .expand()"
         if len(shape) < len(batch_size)
         else "give batch_size= the leading dimensions that all values share"
     )
-    return RuntimeError(
-        f"{_name(key)}: batch dimension mismatch: expected batch dimensions {list(batch_size)} in front, got shape "
-        f"{list(shape)}; {hint}"
+    return BatchMismatch(
+        unravel_key_to_tuple(key),
+        f"batch dimension mismatch: expected batch dimensions {list(batch_size)} in front, got shape {list(shape)}; {hint}",
     )
-
-
-def _name(key: object) -> str:
-    return ".".join(key) if isinstance(key, tuple) else str(key)
 
 
 def fit(owner: Collection, key: str, value: Any, non_blocking: bool = False) -> Value:
@@ -55,7 +66,10 @@ def fit(owner: Collection, key: str, value: Any, non_blocking: bool = False) -> 
     if isinstance(value, Mapping):
         from .tensordict import TensorDict
 
-        return TensorDict(value, batch_size, device, _names(owner), non_blocking)
+        try:
+            return TensorDict(value, batch_size, device, _names(owner), non_blocking)
+        except BatchMismatch as error:
+            raise error.below(key) from None
     tensor = as_tensor(value, device)
     if tensor is not None:
         if tensor.shape[: len(batch_size)] != batch_size:
@@ -91,9 +105,9 @@ def fit_collection(owner: Collection, key: str, value: Collection, non_blocking:
 
 
 def as_tensor(value: Any, device: torch.device | None = None) -> Tensor | None:
-    """The value as a tensor when it is a number, a numeric array or a (nested) sequence of numbers; else ``None``.
+    """The value as a tensor when it is a number, a numeric array, or a (nested) sequence of numbers, arrays or tensors.
 
-    Arrays keep their memory where the device allows.
+    ``None`` for everything else. Arrays keep their memory where the device allows and numpy lets them be written to.
 
     >>> as_tensor([1, 2])
     tensor([1, 2])
@@ -103,24 +117,31 @@ def as_tensor(value: Any, device: torch.device | None = None) -> Tensor | None:
     if isinstance(value, (bool, int, float, complex)):
         return torch.tensor(value, device=device)
     if isinstance(value, (np.ndarray, np.generic)):
-        if value.dtype.kind not in "biufc":
-            return None
-        try:
-            return torch.as_tensor(value, device=device)
-        except TypeError:  # a dtype or byte order that torch does not have
-            return None
-    if isinstance(value, (list, tuple)) and value and _is_numeric(value):
-        try:
-            return torch.as_tensor(value, device=device)
+        return _array_as_tensor(np.asarray(value), device)
+    if isinstance(value, (list, tuple)):
+        first = value
+        while isinstance(first, (list, tuple)) and first:
+            first = first[0]
+        try:  # the first item tells most text and objects apart; the others show below
+            if isinstance(first, Tensor):
+                return torch.stack(value).to(device) if first is value[0] else None  # type: ignore[arg-type]
+            if isinstance(first, (np.ndarray, np.generic)):
+                return _array_as_tensor(np.asarray(value), device)
+            if isinstance(first, (bool, int, float, complex, list, tuple)):
+                return torch.as_tensor(value, device=device)
         except (ValueError, TypeError, RuntimeError):  # ragged, or mixed with objects
             return None
     return None
 
 
-def _is_numeric(value: Any) -> bool:
-    """Whether the first item of a nested sequence is a number or an array: what tells most text and objects apart."""
-    while isinstance(value, (list, tuple)):
-        if not value:
-            return False
-        value = value[0]
-    return isinstance(value, (bool, int, float, complex, np.number, np.bool_, np.ndarray))
+def _array_as_tensor(array: NDArray[Any], device: torch.device | None) -> Tensor | None:
+    if array.dtype.kind not in "biufc":
+        return None
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
+        array = array.copy()
+    try:
+        return torch.as_tensor(array, device=device)
+    except TypeError:  # a dtype that torch does not have
+        return None
