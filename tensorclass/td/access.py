@@ -367,6 +367,9 @@ class Access(Collection):
             destination = self._store[key]
         except KeyError:
             raise self._key_error(key) from None
+        if type(destination) is Tensor and type(value) is Tensor and value.shape == destination.shape:
+            destination.copy_(value, non_blocking=non_blocking)
+            return
         value = self._fit(key, value, non_blocking)
         if isinstance(destination, Tensor):
             if not isinstance(value, Tensor):
@@ -453,8 +456,11 @@ class Access(Collection):
 
     def set_(self, key: NestedKey, item: Any, *, non_blocking: bool = False) -> Self:
         """Writes into the value at ``key``, which must be there; works on locked collections."""
-        *path, last = unravel_key_to_tuple(key)
-        self._parent_of(path)._set_(last, item, non_blocking)
+        if type(key) is str:
+            self._set_(key, item, non_blocking)
+        else:
+            *path, last = unravel_key_to_tuple(key)
+            self._parent_of(path)._set_(last, item, non_blocking)
         return self
 
     def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:

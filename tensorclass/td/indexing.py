@@ -38,7 +38,10 @@ def prepare(index: Any, batch_size: Size, keep_masks: bool = False) -> tuple[Any
     Raises:
         IndexError: more dimensions than the batch has, or a mask of another shape.
     """
-    if type(index) is not tuple:
+    kind = type(index)
+    if kind is not tuple:
+        if kind is Tensor and index.dtype is torch.int64 and batch_size:
+            return (index,)
         if index is Ellipsis:
             return ()
         index = (index,)
@@ -252,9 +255,16 @@ class Indexing(Collection):
             prepared = prepare(index, self._batch_size)
             self._check_value(value.shape, shapes.indexed(self._batch_size, prepared))
         _check_positions(prepared, self._batch_size)
-        item = prepared[0] if len(prepared) == 1 else prepared
-        for leaf in self._leaves():
-            leaf[item] = value
+        self._fill(prepared[0] if len(prepared) == 1 else prepared, value)
+
+    def _fill(self, item: Any, value: Any) -> None:
+        """Writes one value to every tensor at an index."""
+        leaf: Any
+        for leaf in self._store.values():
+            if isinstance(leaf, Indexing):
+                leaf._fill(item, value)
+            else:
+                leaf[item] = value
 
     def _check_value(self, shape: Size, target: Size) -> None:
         ndim = len(self._batch_size)
@@ -299,7 +309,7 @@ class Indexing(Collection):
             value = store.get(key)
             if type(value) is not Tensor or type(row) is not Tensor:
                 return False
-            view = value[item]
+            view = value[item] if index else value
             if view.shape != row.shape:
                 return False
             views.append(view)

@@ -58,6 +58,9 @@ class NonTensorDataBase(TensorCollection):
     def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
         return self
 
+    def _fill(self, item: Any, value: Any) -> None:
+        pass
+
     def _walk_into(self, *args: Any, **kwargs: Any) -> None:
         pass
 

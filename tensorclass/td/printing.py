@@ -33,8 +33,11 @@ class Printing(Collection):
         return bool(leaves) and all(_is_shared(leaf) for leaf in leaves)
 
 
-def _is_shared(tensor: Tensor) -> bool:
-    shared: bool = tensor.is_shared()  # type: ignore[no-untyped-call]
+def _is_shared(value: Any) -> bool:
+    try:
+        shared: bool = isinstance(value, Tensor) and value.is_shared()  # type: ignore[no-untyped-call]
+    except (NotImplementedError, RuntimeError):  # a tensor without memory of its own: inside vmap, sparse, nested
+        return False
     return shared
 
 

@@ -1,17 +1,18 @@
 """Collections as nodes of pytrees: ``torch.utils._pytree``, and through it ``torch.func``, export and compile.
 
-A function over the leaves may change their leading dimensions, and so the batch size. ``torch.vmap`` does this on the way
-in, where every leaf loses a dimension, and on the way out, where every leaf gets one. The leaves come back in the same
-order, but nobody says which dimension it was: on the way in the leaves know it themselves; on the way out it shows by
-comparison with the leaves as they were flattened (:class:`_Origin`).
+A function over the leaves may change their leading dimensions, and so the batch size. ``torch.vmap`` does this on the
+way in, where every leaf loses a dimension, and on the way out, where every leaf gets one; nobody says which dimension
+that is. On the way in the leaves know it themselves, on the way out it shows by comparison with the leaves as they were
+flattened (:class:`_Origin`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torch import Size, Tensor
+from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch._C import _functorch
 from torch.utils import _pytree
 
@@ -31,12 +32,10 @@ class _Origin:
 
     __slots__ = ("forms", "level")
 
-    def __init__(self, collection: Any, level: int) -> None:
+    def __init__(self, level: int = 0, leaves: Sequence[Tensor] = ()) -> None:
         self.level = level
-        leaves = _tensors(collection) if level else []
-        vmapped = any(_functorch.maybe_get_level(leaf) == level and _functorch.is_batchedtensor(leaf) for leaf in leaves)
         # only what is inside of a vmap can leave it
-        self.forms = [_form(leaf) for leaf in leaves] if vmapped else None
+        self.forms = [_form(leaf) for leaf in leaves] if _vmapped(leaves, level) else None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Origin)
@@ -48,11 +47,7 @@ class _Origin:
         return "_Origin()"
 
 
-_OUTSIDE = _Origin(None, 0)
-
-
 def _context(collection: Any) -> tuple[Any, ...]:
-    level = _functorch.maybe_current_level()
     return (
         type(collection),
         tuple(collection._store),
@@ -60,7 +55,7 @@ def _context(collection: Any) -> tuple[Any, ...]:
         collection._device,
         collection._names,
         getattr(collection, "_objects", None),
-        _Origin(collection, level) if level else _OUTSIDE,
+        _Origin(_functorch.maybe_current_level() or 0, _tensors(collection)) if _transforms_active() else _OUTSIDE,
     )
 
 
@@ -83,7 +78,7 @@ def _unflatten(values: Any, context: Any) -> Any:
     new._lock = None
     if objects is not None:
         new._objects = objects
-    if _functorch.maybe_current_level() and _follow_vmap(new, origin):
+    if _transforms_active() and _follow_vmap(new, origin):
         return new
     ndim = len(batch_size)
     for value in store.values():
@@ -94,15 +89,15 @@ def _unflatten(values: Any, context: Any) -> Any:
 
 
 def _rebatch(new: TensorCollection) -> None:
-    """A function over the leaves changed their leading dimensions: those that all of them share become the batch size."""
-    sizes = [value.shape for value in new._store.values() if isinstance(value, Tensor) or _has_leaves(value)]
+    """A function changed the leading dimensions of the leaves: those that all of them share become the batch size."""
+    sizes = [value.shape for value in new._store.values() if _tensors(value)]
+    if not sizes:
+        return
     common: list[int] = []
     for entries in zip(*sizes, strict=False):
         if len(set(entries)) != 1 or len(common) == len(new._batch_size):
             break
         common.append(entries[0])
-    if not sizes:
-        return
     ndim = len(new._batch_size)
     _change(new, lambda size: Size(common) + size[ndim:], lambda names: names if len(common) == ndim else None)
 
@@ -122,7 +117,7 @@ def _follow_vmap(new: TensorCollection, origin: _Origin) -> bool:
         dims = taken.pop()
         _change(new, lambda size: Size(shapes.without(size, dims)), lambda names: shapes.names_without(names, dims))
         return True
-    if origin.forms is None or len(origin.forms) != len(leaves) or _functorch.maybe_current_level() != origin.level:
+    if origin.forms is None or len(origin.forms) != len(leaves) or _vmapped(leaves, origin.level):
         return False
     places = set(range(ndim + 1))
     for form, leaf in zip(origin.forms, leaves, strict=True):
@@ -133,6 +128,11 @@ def _follow_vmap(new: TensorCollection, origin: _Origin) -> bool:
     count = leaves[0].shape[dim]
     _change(new, lambda size: shapes.inserted(size, dim, count), lambda names: shapes.names_inserted(names, dim))
     return True
+
+
+def _vmapped(leaves: Sequence[Tensor], level: int) -> bool:
+    """Whether the transform of a level is a vmap that hides a dimension of a leaf."""
+    return any(_functorch.is_batchedtensor(leaf) and _functorch.maybe_get_level(leaf) == level for leaf in leaves)
 
 
 def _lost(leaf: Tensor, level: int) -> tuple[int, ...]:
@@ -148,28 +148,24 @@ def _lost(leaf: Tensor, level: int) -> tuple[int, ...]:
     return tuple(sorted(seen.pop(dim) for dim in reversed(hidden)))  # each vmap sees what those around it left
 
 
-def _form(leaf: Tensor) -> list[tuple[int, ...]]:
+def _form(leaf: Tensor) -> list[tuple[int, int]]:
     """Sizes with strides: sizes alone may not tell which of two dimensions is new."""
     return list(zip(leaf.shape, leaf.stride(), strict=True))
 
 
-def _gained(before: list[tuple[int, ...]], after: list[tuple[int, ...]]) -> set[int]:
+def _gained(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> set[int]:
     """Where a dimension was put in, as far as that can be seen."""
-    places = {dim for dim in range(len(after)) if after[:dim] + after[dim + 1 :] == before}
-    if places or not before or before[0][1:] == ():
-        return places
-    return _gained([(size,) for size, *_ in before], [(size,) for size, *_ in after])
+    return {dim for dim in range(len(after)) if after[:dim] + after[dim + 1 :] == before}
 
 
 # -- the tree ---------------------------------------------------------------------------------------------------------
 
 
-def _tensors(collection: Collection) -> list[Tensor]:
-    return [leaf for leaf in collection._leaves() if isinstance(leaf, Tensor)]
-
-
-def _has_leaves(value: Any) -> bool:
-    return isinstance(value, Collection) and bool(_tensors(value))
+def _tensors(node: Any) -> list[Tensor]:
+    """The leaves of a tree, as far as they are tensors still."""
+    if isinstance(node, Collection):
+        return [leaf for value in node._store.values() for leaf in _tensors(value)]
+    return [node] if isinstance(node, Tensor) else []
 
 
 def _change(new: Collection, size: Callable[[Size], Size], names: Callable[[Names], Names]) -> None:
@@ -179,6 +175,9 @@ def _change(new: Collection, size: Callable[[Size], Size], names: Callable[[Name
     for value in new._store.values():
         if isinstance(value, Collection) and not _tensors(value):
             _change(value, size, names)
+
+
+_OUTSIDE = _Origin()
 
 
 def register(cls: type[TensorCollection]) -> None:

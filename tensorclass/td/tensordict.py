@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from typing_extensions import Self
 
-from . import shapes
+from . import shapes, values
 from .base import TensorCollection
 from .collection import Collection, DeviceLike, as_device
 from .keys import unravel_key_to_tuple
@@ -98,3 +98,6 @@ class TensorDict(TensorCollection):
         new._names = source._names
         new._lock = None
         return new
+
+
+values.TensorDict = TensorDict  # a mapping among the values becomes one

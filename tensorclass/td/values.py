@@ -63,9 +63,7 @@ def fit(owner: Collection, key: str, value: Any, non_blocking: bool = False) -> 
         return value
     if isinstance(value, Collection):
         return fit_collection(owner, key, value, non_blocking)
-    if isinstance(value, Mapping):
-        from .tensordict import TensorDict
-
+    if type(value) is dict or isinstance(value, Mapping):
         try:
             return TensorDict(value, batch_size, device, _names(owner), non_blocking)
         except BatchMismatch as error:
