@@ -27,7 +27,10 @@ def stack(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
     Args:
         input: the collections, at least one.
         dim: where the new dimension comes, ``-1`` being behind all batch dimensions.
-        out: a collection to write the result into.
+        out: a collection of the result's batch size to write it into, in place where it has the keys.
+
+    Returns:
+        The stack, on the device of the first, with its dimension names where all have the same.
 
     Raises:
         RuntimeError: batch sizes, keys, or shapes behind the batch dimensions differ.
@@ -41,9 +44,10 @@ def stack(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
     if not items:
         raise RuntimeError("stack: expected at least one collection, got an empty sequence")
     first = items[0]
+    if not isinstance(first, Combining):
+        raise TypeError(f"stack: expected collections only, item 0 is a {type(first).__name__}")
     if out is not None:
-        out.copy_(stack(items, dim))
-        return out
+        return _written(stack(items, dim), out)
     return first._stack(items, shapes.unsqueezed_dim(len(first._batch_size), dim))
 
 
@@ -53,7 +57,7 @@ def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
     Args:
         input: the collections, at least one.
         dim: the batch dimension to join along; the others must agree.
-        out: a collection to write the result into.
+        out: a collection of the result's batch size to write it into, in place where it has the keys.
 
     Raises:
         RuntimeError: batch sizes (but for ``dim``), keys, or shapes behind the batch dimensions differ.
@@ -66,9 +70,10 @@ def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
     if not items:
         raise RuntimeError("cat: expected at least one collection, got an empty sequence")
     first = items[0]
+    if not isinstance(first, Combining):
+        raise TypeError(f"cat: expected collections only, item 0 is a {type(first).__name__}")
     if out is not None:
-        out.copy_(cat(items, dim))
-        return out
+        return _written(cat(items, dim), out)
     try:
         wrapped = shapes.wrap_dim(dim, len(first._batch_size))
     except IndexError as error:
@@ -78,7 +83,7 @@ def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
 
 def where(
     condition: Tensor,
-    input: T,
+    input: T | Tensor | float,
     other: T | Tensor | float,
     *,
     out: T | None = None,
@@ -88,12 +93,18 @@ def where(
 
     Args:
         condition: a boolean tensor over the batch.
-        input: a collection.
-        other: a collection, or one number or tensor for all values.
-        out: a collection to write the result into.
+        input: a collection; or one number or tensor over the batch for all values, when ``other`` is a collection.
+        other: a collection, or one number or tensor over the batch for all values.
+        out: a collection of the result's batch size to write it into, in place where it has the keys.
         pad: what stands for a key that only one of the two has; without it such a key is a ``KeyError``.
+
+    >>> from tensorclass import TensorDict
+    >>> where(torch.tensor([True, False]), TensorDict({"a": torch.ones(2)}, [2]), 0)["a"]
+    tensor([1., 0.])
     """
-    return input.where(condition, other, out=out, pad=pad)
+    if isinstance(input, Combining):
+        return input.where(condition, other, out=out, pad=pad)  # type: ignore[return-value, arg-type]
+    return other.where(~condition, input, out=out, pad=pad)  # type: ignore[union-attr, return-value, arg-type]
 
 
 class Combining(Collection):
@@ -109,6 +120,8 @@ class Combining(Collection):
             for item in items:
                 if item._batch_size != batch_size or len(item._store) != count:
                     self._cannot_combine("stack", items, None)
+            if not count:
+                self._check_kinds("stack", items)
             store: Store = {}
             value: Any
             for key, value in self._store.items():
@@ -121,7 +134,7 @@ class Combining(Collection):
         return self._like(
             store,
             Size((*batch_size[:dim], len(items), *batch_size[dim:])),
-            self._names and shapes.names_inserted(self._names, dim),
+            self._names and shapes.names_inserted(_common_names(items), dim),
         )
 
     def _cat(self, items: list[Any], dim: int) -> Self:
@@ -138,6 +151,8 @@ class Combining(Collection):
                 if len(item._store) != count:
                     self._cannot_combine("cat", items, dim)
                 total += size[dim]
+            if not count:
+                self._check_kinds("cat", items)
             store: Store = {}
             value: Any
             for key, value in self._store.items():
@@ -146,13 +161,14 @@ class Combining(Collection):
                 store[key] = value._cat(column, dim) if nested else torch.cat(column, dim)
         except (AttributeError, KeyError, RuntimeError, TypeError, IndexError) as error:
             self._cannot_combine("cat", items, dim, error)
-        return self._like(store, Size((*before, total, *after)), self._names)
+        return self._like(store, Size((*before, total, *after)), self._names and _common_names(items))
 
     def _cannot_combine(self, what: str, items: list[Any], dim: int | None, error: Exception | None = None) -> None:
         """Raises what is wrong with the collections: found only now, so that those that fit pay nothing for it."""
         for position, item in enumerate(items):
             if not isinstance(item, Collection):
                 raise TypeError(f"{what}: expected collections only, item {position} is a {type(item).__name__}")
+            self._check_kinds(what, [item], position)
             if item._store.keys() != self._store.keys():
                 missing, more = sorted(self._store.keys() - item._store.keys()), sorted(item._store.keys() - self._store.keys())
                 raise RuntimeError(
@@ -174,7 +190,9 @@ class Combining(Collection):
             try:
                 getattr(torch, what)([item._store[key] for item in items], dim or 0)
             except (RuntimeError, TypeError, IndexError) as reason:
-                raise RuntimeError(f"{what}: {key}: {reason}") from None
+                # a nested collection says where it is from here
+                below = str(reason).removeprefix(f"{what}: ")
+                raise RuntimeError(f"{what}: {key}{'.' if below is not str(reason) else ': '}{below}") from None
         raise error if error is not None else RuntimeError(f"{what}: the collections do not fit together")
 
     @classmethod

@@ -65,21 +65,25 @@ class Locking(Collection):
                 value._lock_under(me)
 
     def _unlock(self) -> None:
-        holders = [holder for ref in self._lock or () if (holder := ref()) is not None and holder._lock is not None]
-        if holders:
-            raise RuntimeError(
-                f"this {type(self).__name__} is part of a locked {type(holders[0]).__name__}: unlock that one instead"
-            )
+        for ref in self._lock or ():
+            holder = ref()
+            if holder is not None and holder._lock is not None:
+                raise RuntimeError(
+                    f"this {type(self).__name__} is part of a locked {type(holder).__name__}: unlock that one instead"
+                )
         self._unlock_below()
 
     def _unlock_below(self) -> None:
         self._lock = None
         for value in self._store.values():
             if isinstance(value, Locking) and value._lock is not None:
-                value._lock = tuple(
-                    ref for ref in value._lock if (holder := ref()) is not None and holder is not self and holder._lock is not None
-                )
-                if not value._lock:
+                others: list[weakref.ref[Collection]] = []
+                for ref in value._lock:  # a loop, because torch.compile cannot trace a comprehension that assigns
+                    holder = ref()
+                    if holder is not None and holder is not self and holder._lock is not None:
+                        others.append(ref)
+                value._lock = tuple(others)
+                if not others:
                     value._unlock_below()
 
     # A `with` statement undoes the operation whose result it was given. The operation names the method for it (_undoes); __enter__

@@ -83,7 +83,7 @@ def reshaped(batch_size: Size, shape: tuple[int, ...]) -> Size:
         known = 1
         for size in shape:
             known *= size
-        if known != count or min(shape, default=0) < 0:
+        if known != count or (shape and min(shape) < 0):
             raise RuntimeError(f"shape {list(shape)} is invalid for the batch size {list(batch_size)}")
         return Size(shape)
     known = 1
@@ -234,7 +234,7 @@ def expanded(batch_size: Size, shape: tuple[int, ...]) -> Size:
     torch.Size([2, 3, 4])
     """
     new = len(shape) - len(batch_size)
-    if shape[new:] == batch_size and new >= 0 and min(shape, default=0) >= 0:
+    if shape[new:] == batch_size and new >= 0 and (not shape or min(shape) >= 0):
         return Size(shape)
     if new < 0:
         raise RuntimeError(f"expand: {list(shape)} has fewer dimensions than the batch size {list(batch_size)}")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .collection import Value
+    from .tensordict import TensorDict  # set by that module when it is imported: the two need each other
 
 
 class BatchMismatch(RuntimeError):

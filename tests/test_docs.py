@@ -1,0 +1,49 @@
+"""The examples of the README and the docs run, and show what is true."""
+
+import doctest
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+GUIDES = ["docs/records.md", "docs/collections.md"]
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_the_examples_of_a_guide_give_what_it_shows(guide: str) -> None:
+    result = doctest.testfile(
+        str(ROOT / guide), module_relative=False, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    )
+    assert result.attempted > 10
+    assert result.failed == 0
+
+
+def blocks() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+
+
+def test_the_code_of_the_readme_runs_from_top_to_bottom(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(data_dir / "ifeval")  # where the files of the last block are
+    space: dict[str, Any] = {"__name__": "readme"}
+    for block in blocks():
+        if not block.startswith(">>>"):
+            exec(compile(block, "README.md", "exec"), space)
+    shown = capsys.readouterr().out
+    assert "1 camera 1" in shown
+    assert "prompt_level_strict_acc  80.00 %" in shown
+
+
+def test_the_errors_that_the_readme_shows_are_those_that_come() -> None:
+    space: dict[str, Any] = {"__name__": "readme"}
+    exec(compile(blocks()[0], "README.md", "exec"), space)
+    shown = next(block for block in blocks() if block.startswith(">>>"))
+    lines = shown.strip().splitlines()
+    for call, error in zip(lines[::2], lines[1::2], strict=True):
+        kind, message = error.split(": ", 1)
+        with pytest.raises(Exception, match=re.escape(message.removesuffix("...").rstrip())) as raised:
+            eval(call.removeprefix(">>> "), space)
+        assert kind in [cls.__name__ for cls in type(raised.value).__mro__]
