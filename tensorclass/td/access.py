@@ -68,10 +68,9 @@ class KeyView(KeysView[Any]):
         return f"{type(self).__name__}({list(self)})"
 
 
-def _place(tree: dict[str, Any], path: Sequence[str], value: Value, key: str) -> None:
-    """Puts a value into a tree of dicts; a collection that is on the way is opened."""
-    *above, last = path
-    for name in above:
+def _node(tree: dict[str, Any], path: Sequence[str], key: str) -> dict[str, Any]:
+    """The dict at a path of a tree of dicts, made where it is missing; a collection on the way is opened."""
+    for name in path:
         below = tree.get(name)
         if below is None:
             below = tree[name] = {}
@@ -80,14 +79,7 @@ def _place(tree: dict[str, Any], path: Sequence[str], value: Value, key: str) ->
         elif type(below) is not dict:
             raise KeyError(f"unflatten_keys: {key!r} would lie below the leaf {name!r}")
         tree = below
-    current = tree.get(last)
-    if current is None:
-        tree[last] = value
-    elif type(current) is dict and isinstance(value, Access) and value._is_tree():
-        for name, item in value._store.items():
-            _place(current, (name,), item, key)
-    else:
-        raise KeyError(f"unflatten_keys: there are two values for {key!r}")
+    return tree
 
 
 _PLAIN = (False, False, None, False)
@@ -249,6 +241,19 @@ class Access(Collection):
                 if isinstance(value, Access) and value._is_tree():
                     value._keys_into(keys, leaves_only, (*path, key))
 
+    def _items_into(
+        self, entries: list[tuple[FlatKey, Value]], leaves_only: bool, path: tuple[str, ...]
+    ) -> None:
+        """The entries of :meth:`_walk` over all levels."""
+        for key, value in self._store.items():
+            if type(value) is Tensor:
+                entries.append(((*path, key) if path else key, value))
+            else:
+                if not leaves_only or not isinstance(value, Collection):
+                    entries.append(((*path, key) if path else key, value))
+                if isinstance(value, Access) and value._is_tree():
+                    value._items_into(entries, leaves_only, (*path, key))
+
     def _walk_into(
         self,
         entries: list[tuple[FlatKey, Value]],
@@ -317,6 +322,10 @@ class Access(Collection):
         """The keys with their values; see :meth:`keys` for the arguments."""
         if not (include_nested or leaves_only or sort):
             return iter(self._store.items())
+        if include_nested and is_leaf is None and not sort:
+            entries: list[tuple[FlatKey, Value]] = []
+            self._items_into(entries, leaves_only, ())
+            return iter(entries)
         return iter(self._walk(include_nested, leaves_only, is_leaf, sort))
 
     @property
@@ -856,14 +865,12 @@ class Access(Collection):
         store: Store = {}
         for key, below in tree.items():
             value = self._store.get(key)
-            if value is None or (below is not None and not isinstance(value, Access)):
-                if strict:
-                    raise self._key_error(key if value is None else (key, next(iter(below))))
-                continue
-            if below is None or not isinstance(value, Access):
+            if value is not None and below is None:
                 store[key] = value
-            else:
+            elif isinstance(value, Access) and value._is_tree():
                 store[key] = value._same(value._selected(below, strict))
+            elif strict:
+                raise self._key_error(key if below is None else (key, next(iter(below))))
         return store
 
     def exclude(self, *keys: NestedKey, inplace: bool = False) -> Self:
@@ -884,13 +891,14 @@ class Access(Collection):
         store: Store = {}
         for key, value in self._store.items():
             below = tree.get(key, _MISSING)
-            if below is _MISSING or (below is not None and not isinstance(value, Access)):
-                store[key] = value
-            elif below is not None and isinstance(value, Access):
+            if isinstance(below, dict) and isinstance(value, Access) and value._is_tree():
                 store[key] = value._same(value._excluded(below))
+            elif below is not None:
+                store[key] = value
         return store
 
     def _replace_store(self, store: Store) -> None:
+        self._check_unlocked()
         own = self._store
         for key in [key for key in own if key not in store]:
             del own[key]
@@ -1001,11 +1009,24 @@ class Access(Collection):
         if inplace:
             self._check_unlocked()
         store: dict[str, Any] = {}
+        nodes: dict[str, dict[str, Any]] = {}  # prefix -> where its keys go
         for key, value in self._store.items():
-            if separator not in key:
-                _place(store, (key,), value, key)
+            prefix, found, last = key.rpartition(separator)
+            node = nodes.get(prefix) if found else store
+            if node is None:
+                node = nodes[prefix] = _node(store, prefix.split(separator), key)
+            current = node.get(last)
+            if current is None:
+                node[last] = value
+            elif (
+                type(current) is dict
+                and isinstance(value, Access)
+                and value._is_tree()
+                and current.keys().isdisjoint(value._store)
+            ):
+                current.update(value._store)
             else:
-                _place(store, key.split(separator), value, key)
+                raise KeyError(f"unflatten_keys: {key!r} has two values, or other keys lie below it")
         nested = self._nested(store)
         if not inplace:
             return self._untyped(nested)  # type: ignore[return-value]

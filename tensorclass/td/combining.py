@@ -116,10 +116,11 @@ class Combining(Collection):
         batch_size = self._batch_size
         count = len(self._store)
         try:
-            stores = [item._store for item in items]
-            for item in items:
-                if item._batch_size != batch_size or len(item._store) != count:
-                    self._cannot_combine("stack", items, None)
+            stores: list[Store] = [item._store for item in items]
+            if [item._batch_size for item in items].count(batch_size) != len(items):
+                self._cannot_combine("stack", items, None)
+            if [len(store) for store in stores].count(count) != len(items):
+                self._cannot_combine("stack", items, None)
             if not count:
                 self._check_kinds("stack", items)
             store: Store = {}
@@ -143,12 +144,12 @@ class Combining(Collection):
         count = len(self._store)
         total = 0
         try:
-            stores = [item._store for item in items]
+            stores: list[Store] = [item._store for item in items]
+            if [len(store) for store in stores].count(count) != len(items):
+                self._cannot_combine("cat", items, dim)
             for item in items:
                 size = item._batch_size
                 if size != batch_size and (size[:dim] != before or size[dim + 1 :] != after):
-                    self._cannot_combine("cat", items, dim)
-                if len(item._store) != count:
                     self._cannot_combine("cat", items, dim)
                 total += size[dim]
             if not count:
@@ -190,10 +191,18 @@ class Combining(Collection):
             try:
                 getattr(torch, what)([item._store[key] for item in items], dim or 0)
             except (RuntimeError, TypeError, IndexError) as reason:
-                # a nested collection says where it is from here
-                below = str(reason).removeprefix(f"{what}: ")
-                raise RuntimeError(f"{what}: {key}{'.' if below is not str(reason) else ': '}{below}") from None
+                raise RuntimeError(f"{what}: {key}: {str(reason).removeprefix(f'{what}: ')}") from None
         raise error if error is not None else RuntimeError(f"{what}: the collections do not fit together")
+
+    def _check_kinds(self, what: str, items: list[Any], first: int = 0) -> None:
+        """Non-tensor data and a nested collection do not become one, even where neither has an entry."""
+        for position, item in enumerate(items, first):
+            if isinstance(item, Combining) and item._is_tree() != self._is_tree():
+                raise RuntimeError(f"{what}: item 0 is a {type(self).__name__}, item {position} a {type(item).__name__}")
+
+    if TYPE_CHECKING:
+
+        def _is_tree(self) -> bool: ...
 
     @classmethod
     def stack(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
@@ -214,37 +223,80 @@ class Combining(Collection):
         pad: float | None = None,
     ) -> Self:
         """The items of this collection where ``condition`` is true, of ``other`` elsewhere. See :func:`where`."""
-        result = self._where(condition, other, pad)
-        if out is not None:
-            out.update(result)  # type: ignore[attr-defined]
-            return out
-        return result
+        if not isinstance(condition, Tensor):
+            raise TypeError(f"where: expected a boolean tensor as the condition, got a {type(condition).__name__}")
+        result = self._where(condition, other, pad, ())
+        return result if out is None else _written(result, out)
 
-    def _where(self, condition: Tensor, other: Any, pad: float | None) -> Self:
-        choose: Any = torch.where  # the values can be collections, of which its stubs do not know
+    def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Self:
         if not isinstance(other, Collection):
-            spread = other.ndim if isinstance(other, Tensor) else 0
             return self._same(
-                {
-                    key: choose(_right(condition, value.ndim), value, _right(other, value.ndim) if spread else other)
-                    for key, value in self._store.items()
-                }
+                {key: _chosen((*path, key), condition, value, other, pad) for key, value in self._store.items()}
             )
         theirs = other._store
         store: Store = {}
         for key, value in self._store.items():
-            if key in theirs:
-                store[key] = choose(_right(condition, value.ndim), value, theirs[key])
-            elif pad is None:
-                raise KeyError(f"where: {key!r} is missing in the other collection; give pad= a value to stand for it")
+            here = (*path, key)
+            if key not in theirs:
+                store[key] = _chosen(here, condition, value, _padding(here, pad, "other"), pad)
+            elif isinstance(theirs[key], Collection) and isinstance(value, Collection):
+                if value._is_tree() != theirs[key]._is_tree():  # type: ignore[attr-defined]
+                    raise _cannot_choose(here, value, theirs[key])
+                store[key] = value._where(condition, theirs[key], pad, here)  # type: ignore[attr-defined]
+            elif isinstance(theirs[key], Collection) or isinstance(value, Collection):
+                raise _cannot_choose(here, value, theirs[key])
             else:
-                store[key] = choose(_right(condition, value.ndim), value, pad)
+                store[key] = _chosen(here, condition, value, theirs[key], pad)
         for key, value in theirs.items():
             if key not in self._store:
-                if pad is None:
-                    raise KeyError(f"where: {key!r} is missing in the first collection; give pad= a value to stand for it")
-                store[key] = choose(_right(~condition, value.ndim), value, pad)
+                here = (*path, key)
+                store[key] = _chosen(here, ~condition, value, _padding(here, pad, "first"), pad)
         return self._same(store)
+
+
+def _chosen(path: tuple[str, ...], condition: Tensor, value: Any, other: Any, pad: float | None) -> Any:
+    """One value where ``condition`` is true, a tensor or a number elsewhere."""
+    if isinstance(value, Combining):
+        return value._where(condition, other, pad, path)
+    if isinstance(other, Tensor) and other.ndim:
+        other = _right(other, value.ndim)
+    try:
+        result = torch.where(_right(condition, value.ndim), value, other)
+    except RuntimeError as error:
+        raise RuntimeError(f"where: {'.'.join(path)}: {error}") from None
+    if result.shape != value.shape:
+        raise RuntimeError(
+            f"where: {'.'.join(path)}: its shape {list(value.shape)} would become {list(result.shape)}; the condition has "
+            f"shape {list(condition.shape)}, it must broadcast to the batch size"
+        )
+    return result
+
+
+def _padding(path: tuple[str, ...], pad: float | None, side: str) -> float:
+    if pad is None:
+        raise KeyError(f"where: {'.'.join(path)!r} is missing in the {side} collection; give pad= a value to stand for it")
+    return pad
+
+
+def _cannot_choose(path: tuple[str, ...], value: Any, other: Any) -> RuntimeError:
+    return RuntimeError(
+        f"where: {'.'.join(path)}: cannot choose between a {type(value).__name__} and a {type(other).__name__}"
+    )
+
+
+def _common_names(items: list[Any]) -> shapes.Names:
+    """The dimension names of all, or none where they differ."""
+    names: shapes.Names = items[0]._names
+    return names if all(getattr(item, "_names", None) == names for item in items) else None
+
+
+def _written(result: Any, out: Any) -> Any:
+    """Writes a result into ``out``."""
+    if out._batch_size != result._batch_size:
+        raise RuntimeError(
+            f"out: expected the batch size of the result, {list(result._batch_size)}, got {list(out._batch_size)}"
+        )
+    return out.update(result, inplace=True)
 
 
 def _right(tensor: Tensor, ndim: int) -> Tensor:

@@ -176,7 +176,7 @@ class Indexing(Collection):
         elif kind is slice:
             if batch_size:
                 return self._index((index,))
-        elif kind is tuple and index and (type(index[0]) is str or is_nested_key(index)):
+        elif kind is tuple and index and (type(index[0]) is str or (type(index[0]) is tuple and is_nested_key(index))):
             return self._get_key(index)
         elif index is None:
             store = {key: value[None] for key, value in self._store.items()}
@@ -225,7 +225,7 @@ class Indexing(Collection):
         allocated first, filled with zeros (non-tensor data: ``None``). Where something does not fit, nothing is written.
         """
         kind = type(index)
-        if kind is str or (kind is tuple and index and (type(index[0]) is str or is_nested_key(index))):  # type: ignore[index]
+        if kind is str or (kind is tuple and index and (type(index[0]) is str or (type(index[0]) is tuple and is_nested_key(index)))):  # type: ignore[index]
             self.set(index, value)  # type: ignore[arg-type]
             return
         if isinstance(value, Collection):
@@ -278,6 +278,8 @@ class Indexing(Collection):
 
     def _write(self, index: tuple[Any, ...], rows: Any) -> Any:
         """Writes ``rows`` at a prepared index, after checking that all of them fit. See :meth:`_write_checked`."""
+        if self._write_views(index, rows):
+            return self
         target = shapes.indexed(self._batch_size, index)
         if rows._batch_size != target:
             try:
@@ -287,8 +289,6 @@ class Indexing(Collection):
                     f"data[index] = rows: the indexed batch size is {list(target)}, the batch size of the rows is "
                     f"{list(rows._batch_size)}, which cannot be expanded to it; nothing was written"
                 ) from None
-        if self._write_views(index, rows):
-            return self
         _check_positions(index, self._batch_size)
         self._check_rows(rows, len(self._batch_size), len(target), ())
         return self._write_checked(index, rows, len(self._batch_size), len(target))
@@ -298,9 +298,14 @@ class Indexing(Collection):
 
         ``False`` where it is not that case; nothing has been written then.
         """
+        ndim = len(self._batch_size)
         for item in index:
-            if type(item) is not int and type(item) is not slice:
+            if type(item) is int:
+                ndim -= 1
+            elif type(item) is not slice:
                 return False
+        if len(rows._batch_size) != ndim:
+            return False
         store = self._store
         item = index[0] if len(index) == 1 else index
         views: list[Tensor] = []
@@ -325,6 +330,11 @@ class Indexing(Collection):
         for key, row in rows._store.items():
             value = store.get(key)
             if type(value) is Tensor and type(row) is Tensor:
+                behind = value.ndim - ndim
+                if behind == row.ndim - row_ndim and (
+                    behind == 0 or (behind == 1 and value.size(-1) == row.size(-1))
+                ):  # the cheap way to know what the next line asks
+                    continue
                 if value.shape[ndim:] != row.shape[row_ndim:]:
                     _check_broadcast((*path, key), value.shape[ndim:], row.shape[row_ndim:], row_ndim)
             elif value is None:

@@ -18,6 +18,7 @@ from typing_extensions import Self
 from . import shapes
 from .base import TensorCollection
 from .collection import Collection, DeviceLike, as_device
+from .combining import _chosen, _common_names
 from .pointwise import Pointwise
 from .shapes import Names
 
@@ -208,10 +209,10 @@ class NonTensorDataBase(TensorCollection):
     # -- combining ----------------------------------------------------------------------------------------------------
 
     def _stack(self, items: list[Any], dim: int) -> Any:
+        names = self._names and shapes.names_inserted(_common_names(items), dim)
         if all([type(item) is NonTensorData and item._batch_size == self._batch_size for item in items]):
             objects, codes = _distinct([item._objects[0] for item in items])
             size = shapes.inserted(self._batch_size, dim, len(items))
-            names = self._names and shapes.names_inserted(self._names, dim)
             if len(objects) == 1:
                 return self._like({}, size, names)
             column = torch.tensor(codes).reshape(-1, *(1,) * (self.ndim - dim))
@@ -219,9 +220,8 @@ class NonTensorDataBase(TensorCollection):
         if not all(isinstance(item, NonTensorDataBase) and item._batch_size == self._batch_size for item in items):
             self._cannot_combine("stack", items, None)
         if (one := _one_object(items)) is not None:
-            names = self._names and shapes.names_inserted(self._names, dim)
             return one._like({}, shapes.inserted(self._batch_size, dim, len(items)), names)
-        return _coded(*_joined(items, lambda codes: torch.stack(codes, dim)), self._device, None)
+        return _coded(*_joined(items, lambda codes: torch.stack(codes, dim)), self._device, names)
 
     def _cat(self, items: list[Any], dim: int) -> Any:
         if not all(isinstance(item, NonTensorDataBase) and item.ndim == self.ndim for item in items):
@@ -231,14 +231,13 @@ class NonTensorDataBase(TensorCollection):
             return one._like({}, shapes.with_size(self._batch_size, dim, total), self._names)
         return _coded(*_joined(items, lambda codes: torch.cat(codes, dim)), self._device, self._names)
 
-    def _where(self, condition: Tensor, other: Any, pad: float | None) -> Any:
+    def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Any:
         if not isinstance(other, NonTensorDataBase):
             return self
         if (one := _one_object([self, other])) is not None:
             return one._like({}, self._batch_size, self._names)
-        extra = (1,) * (self.ndim - condition.ndim)
-        chosen = condition.reshape(condition.shape + extra)
-        return _coded(*_joined([self, other], lambda codes: torch.where(chosen, codes[0], codes[1])), self._device, self._names)
+        objects, codes = _joined([self, other], lambda codes: _chosen(path, condition, codes[0], codes[1], None))
+        return _coded(objects, codes, self._device, self._names)
 
     def gather(self, dim: int, index: Tensor, out: Any = None, *, inplace: bool = False) -> Any:
         """For each position of ``index`` the object at that index along ``dim``."""
@@ -496,7 +495,7 @@ def _coded(objects: Sequence[Any], codes: Tensor, device: torch.device | None, n
     new._lock = None
     new._objects = tuple(objects)
     if len(objects) == 1:
-        return NonTensorData(objects[0], batch_size=codes.shape, device=device)
+        return NonTensorData(objects[0], batch_size=codes.shape, device=device, names=names)
     return new
 
 

@@ -351,6 +351,8 @@ def indexed(batch_size: Size, index: tuple[Any, ...]) -> Size:
             return item.shape + batch_size[1:]
         if type(item) is int and -batch_size[0] <= item < batch_size[0]:
             return batch_size[1:]
+        if type(item) is slice:
+            return Size((slice_length(item, batch_size[0]), *batch_size[1:]))
     out: list[int] = []
     advanced: list[Size] = []
     where = 0

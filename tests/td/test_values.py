@@ -114,7 +114,7 @@ def test_a_number_becomes_a_tensor_without_dimensions(enter: Enter, value: Any) 
     assert isinstance(stored, Tensor)
     assert stored.shape == ()
     assert stored.dtype == torch.as_tensor(value).dtype
-    assert stored == value
+    assert stored.item() == value
 
 
 @pytest.mark.parametrize("value", [1, 2.5, np.float32(3)], ids=repr)
