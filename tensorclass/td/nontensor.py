@@ -75,6 +75,23 @@ class NonTensorDataBase(TensorCollection):
     def _unwrapped(self) -> Any:
         return self.tolist() if isinstance(self, NonTensorStack) else self._objects[0]
 
+    # -- it has no keys: the codes are its own affair ---------------------------------------------------------------------
+
+    def keys(self, *args: Any, **kwargs: Any) -> Any:
+        """No keys."""
+        return dict[str, Any]().keys()
+
+    def values(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """No values."""
+        return iter(())
+
+    def items(self, *args: Any, **kwargs: Any) -> Iterator[tuple[Any, Any]]:
+        """No items."""
+        return iter(())
+
+    def __contains__(self, key: object) -> bool:
+        return False
+
     # -- what it holds ------------------------------------------------------------------------------------------------
 
     def tolist(self) -> Any:
@@ -127,9 +144,14 @@ class NonTensorDataBase(TensorCollection):
         if isinstance(dim, str):
             return self
         dims = tuple(range(self.ndim)) if dim is None else shapes.wrap_dims(dim, self.ndim)
+        if isinstance(self, NonTensorData):
+            size = shapes.reduced(self._batch_size, dims, keepdim)
+            return self._like({}, size, shapes.names_reduced(self._names, dims, keepdim))
+        if 0 in self._batch_size:  # no object is left
+            return NonTensorData(None, batch_size=shapes.reduced(self._batch_size, dims, keepdim), device=self._device)  # type: ignore[return-value]
         result: Self = self
         for d in sorted(dims, reverse=True):
-            # one object at every position stays it; of several, the first stands for them
+            # of several objects the first stands for them
             result = result.narrow(d, 0, 1) if keepdim else result._index((slice(None),) * d + (0,))
         return result
 
@@ -190,7 +212,7 @@ class NonTensorDataBase(TensorCollection):
 
         def write(codes: list[Tensor]) -> Tensor:
             target = codes[0].clone()
-            target[index] = codes[1]
+            target[tuple([_on_cpu(item) for item in index])] = codes[1]
             return target
 
         return _coded(*_joined([self, rows], write), self._device, self._names)
@@ -236,14 +258,18 @@ class NonTensorDataBase(TensorCollection):
             return self
         if (one := _one_object([self, other])) is not None:
             return one._like({}, self._batch_size, self._names)
-        objects, codes = _joined([self, other], lambda codes: _chosen(path, condition, codes[0], codes[1], None))
+        objects, codes = _joined([self, other], lambda codes: _chosen(path, condition.cpu(), codes[0], codes[1], None))
         return _coded(objects, codes, self._device, self._names)
 
     def gather(self, dim: int, index: Tensor, out: Any = None, *, inplace: bool = False) -> Any:
         """For each position of ``index`` the object at that index along ``dim``."""
         if isinstance(self, NonTensorData):
             return self._like({}, index.shape, self._names)
-        return super().gather(dim, index, out, inplace=inplace)
+        return super().gather(dim, index.cpu(), out, inplace=inplace)
+
+    def repeat_interleave(self, repeats: Tensor | int, *args: Any, **kwargs: Any) -> Self:
+        """Each object along a dimension several times in a row."""
+        return super().repeat_interleave(_on_cpu(repeats), *args, **kwargs)
 
     # -- comparison ---------------------------------------------------------------------------------------------------
 
@@ -270,7 +296,7 @@ class NonTensorDataBase(TensorCollection):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         import copy
 
-        new = self._same({key: value.clone() for key, value in self._store.items()})
+        new = memo[id(self)] = self._same({key: value.clone() for key, value in self._store.items()})
         new._objects = copy.deepcopy(self._objects, memo)
         return new
 
@@ -321,6 +347,10 @@ class NonTensorData(NonTensorDataBase):
     def data(self, value: Any) -> None:
         self._check_unlocked()
         self._objects = (value,)
+
+    def maybe_to_stack(self) -> NonTensorDataBase:
+        """A stack with the object at each position; itself without batch dimensions."""
+        return NonTensorStack.from_nontensordata(self) if self._batch_size else self
 
     def tolist(self) -> Any:
         """The object for each position, as nested lists; without batch dimensions, the object itself."""
@@ -380,15 +410,22 @@ class NonTensorStack(NonTensorDataBase):
         assert isinstance(codes, Tensor)
         return codes
 
+    def _like(self, store: Store, batch_size: Size, names: Names = None) -> Any:
+        if not batch_size:  # one position, one object
+            return NonTensorData(self._objects[int(store[_CODES])], device=self._device)  # type: ignore[arg-type]
+        return super()._like(store, batch_size, names)
+
     def _index(self, index: tuple[Any, ...]) -> Any:
-        return _simplest(super()._index(index))
+        return super()._index(tuple([_on_cpu(item) for item in index]))
 
-    def __getitem__(self, index: Any) -> Any:
-        return _simplest(super().__getitem__(index))
+    @classmethod
+    def from_nontensordata(cls, non_tensor: NonTensorData) -> NonTensorStack:
+        """An object for each position from one for all of them.
 
-    def unbind(self, dim: int = 0) -> tuple[Any, ...]:
-        """The objects at each position of a dimension."""
-        return tuple([_simplest(part) for part in super().unbind(dim)])
+        >>> NonTensorStack.from_nontensordata(NonTensorData("a", batch_size=[2]))
+        NonTensorStack(['a', 'a'], batch_size=torch.Size([2]), device=None)
+        """
+        return _stack_of(non_tensor._objects, non_tensor._codes(), non_tensor._device, non_tensor._names)
 
     def tolist(self) -> Any:
         """The objects as nested lists."""
@@ -403,27 +440,27 @@ class NonTensorStack(NonTensorDataBase):
 
 
 def non_tensor(value: Any, batch_size: Size, device: torch.device | None, names: Names) -> NonTensorDataBase:
-    """An object as it is stored: a list with one object for each row of the batch as a stack, else one for all of it."""
-    if isinstance(value, list) and batch_size and len(value) == batch_size[0] and not _is_numbers(value):
-        stacked = NonTensorStack(*value, device=device)
-        result: NonTensorDataBase = stacked if len(batch_size) == 1 else stacked.reshape(
-            stacked._batch_size + (1,) * (len(batch_size) - 1)
-        ).expand(batch_size)
-    else:
-        result = NonTensorData(value, batch_size=batch_size, device=device)
-    result._names = names
-    return result
+    """An object as it is stored: a list with one object for each row of the batch as a stack, else one for all of it.
+
+    Lists of such lists give an object for each position of two dimensions, and so on.
+    """
+    level = [value]
+    depth = 0
+    for size in batch_size:
+        if not all(isinstance(item, list) and len(item) == size for item in level):
+            break
+        level = [below for item in level for below in item]
+        depth += 1
+    if not depth or not level:
+        return NonTensorData(value, batch_size=batch_size, device=device, names=names)
+    objects, places = _distinct(level)
+    codes = torch.tensor(places, dtype=torch.long).reshape(*batch_size[:depth], *(1,) * (len(batch_size) - depth))
+    return _stack_of(objects, codes.expand(batch_size), device, names)
 
 
-def _is_numbers(value: list[Any]) -> bool:
-    return bool(value) and not isinstance(value[0], (str, bytes)) and value[0] is not None and isinstance(value[0], (int, float))
-
-
-def _simplest(value: Any) -> Any:
-    """A stack without dimensions is the one object at its position."""
-    if isinstance(value, NonTensorStack) and not value._batch_size:
-        return NonTensorData(value._objects[int(value._codes())], device=value._device)
-    return value
+def _on_cpu(value: Any) -> Any:
+    """A tensor where the codes are: objects stay in main memory, wherever the tensors beside them are."""
+    return value.cpu() if isinstance(value, Tensor) else value
 
 
 def _same_object(a: Any, b: Any) -> bool:
@@ -487,6 +524,13 @@ def _distinct(values: list[Any]) -> tuple[list[Any], list[int]]:
 
 
 def _coded(objects: Sequence[Any], codes: Tensor, device: torch.device | None, names: Names) -> NonTensorDataBase:
+    if len(objects) == 1 or not codes.ndim:
+        value = objects[0] if len(objects) == 1 else objects[int(codes)]
+        return NonTensorData(value, batch_size=codes.shape, device=device, names=names)
+    return _stack_of(objects, codes, device, names)
+
+
+def _stack_of(objects: Sequence[Any], codes: Tensor, device: torch.device | None, names: Names) -> NonTensorStack:
     new = object.__new__(NonTensorStack)
     new._store = {_CODES: codes}
     new._batch_size = codes.shape
@@ -494,8 +538,6 @@ def _coded(objects: Sequence[Any], codes: Tensor, device: torch.device | None, n
     new._names = names
     new._lock = None
     new._objects = tuple(objects)
-    if len(objects) == 1:
-        return NonTensorData(objects[0], batch_size=codes.shape, device=device, names=names)
     return new
 
 
