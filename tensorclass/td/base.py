@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import Self
 
-from .access import Access
+from .choosing import Choosing
 from .collection import Collection
 from .combining import Combining
 from .creation import Creation
@@ -24,7 +24,7 @@ from .torch_functions import HANDLERS
 
 
 class TensorCollection(
-    Indexing, Shaping, Access, Pointwise, Reductions, Combining, Creation, Devices, Applying, Locking, State, Printing
+    Indexing, Shaping, Choosing, Pointwise, Reductions, Combining, Creation, Devices, Applying, Locking, State, Printing
 ):
     """A store of values under string keys that behaves like one tensor of the shape of its batch size.
 

@@ -117,26 +117,28 @@ class Collection:
 
     def _set_batch_size(self, batch_size: Sequence[int] | int) -> None:
         size = shapes.as_size(batch_size)
+        self._check_batch_size(size, ())
+        self._take_batch_size(size)
+
+    def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
+        """Raises an error where a value does not have ``size`` in front and cannot take it."""
         ndim = len(size)
-        store = self._store
-        shorter: list[TensorCollection] = []
-        for key, value in store.items():
-            if value.shape[:ndim] != size:
-                if isinstance(value, Collection) and len(value.shape) < ndim:
-                    shorter.append(value)
-                    continue
-                raise RuntimeError(
-                    f"batch_size: {list(size)} does not fit {key!r}, whose shape is {list(value.shape)}; every value must "
-                    "have the batch size in front. Nothing was changed"
-                )
-        before = [value._batch_size for value in shorter]
-        try:
-            for value in shorter:
-                value._set_batch_size(size)
-        except RuntimeError:
-            for value, old in zip(shorter, before, strict=True):
-                value._batch_size = old
-            raise
+        for key, value in self._store.items():
+            shape = value.shape
+            if shape[:ndim] != size:
+                if not isinstance(value, Collection) or len(shape) >= ndim:
+                    raise RuntimeError(
+                        f"batch_size: {list(size)} does not fit {'.'.join((*path, key))!r}, whose shape is {list(shape)}; "
+                        "every value must have the batch size in front. Nothing was changed"
+                    )
+                value._check_batch_size(size, (*path, key))
+
+    def _take_batch_size(self, size: Size) -> None:
+        """Sets a checked batch size, also in nested collections that have fewer dimensions."""
+        ndim = len(size)
+        for value in self._store.values():
+            if isinstance(value, Collection) and len(value._batch_size) < ndim:
+                value._take_batch_size(size)
         self._batch_size = size
         self._names = shapes.names_fitted(self._names, ndim)
 

@@ -117,16 +117,7 @@ class Devices(Collection):
             device, dtype = device or other._device, dtype or other.dtype  # type: ignore[attr-defined]
         target = as_device(device)
         if target is not None and dtype is None and memory_format is None and not copy and batch_size is None:
-            if target == self._device:
-                return self
-            # tensors that are there already need no call
-            return self._on(
-                {
-                    key: value if value.device == target else value.to(target, non_blocking=non_blocking)
-                    for key, value in self._store.items()
-                },
-                target,
-            )
+            return self if target == self._device else self._placed(target, non_blocking)
         if dtype is None and memory_format is None and not copy and (target is None or target == self._device):
             result = self
         else:
@@ -135,6 +126,16 @@ class Devices(Collection):
             result = result._shallow() if result is self else result
             result._set_batch_size(batch_size)
         return result
+
+    def _placed(self, device: torch.device, non_blocking: builtins.bool) -> Self:
+        """The values on a device; tensors that are there already need no call."""
+        return self._on(
+            {
+                key: value if value.device == device else value.to(device, non_blocking=non_blocking)
+                for key, value in self._store.items()
+            },
+            device,
+        )
 
     def _moved(
         self,

@@ -116,6 +116,9 @@ class NonTensorDataBase(TensorCollection):
 
     # -- operations on numbers leave it alone (see the end of this module); moving it moves nothing ---------------------
 
+    def _placed(self, device: torch.device, non_blocking: bool) -> Self:
+        return self._on(dict(self._store), device)
+
     def _moved(
         self,
         device: torch.device | None,
@@ -132,13 +135,16 @@ class NonTensorDataBase(TensorCollection):
             return self
         return self.expand(batch_size) if len(batch_size) >= self.ndim else self[(0,) * (self.ndim - len(batch_size))]
 
-    def _set_batch_size(self, batch_size: Sequence[int] | int) -> None:
-        size = shapes.as_size(batch_size)
+    def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
         if isinstance(self, NonTensorStack) and self._batch_size[: len(size)] != size:
-            super()._set_batch_size(size)  # raises: there is an object for each position
+            raise RuntimeError(
+                f"batch_size: {list(size)} does not fit {'.'.join(path) or 'this NonTensorStack'!r}, which holds an object "
+                f"for each position of {list(self._batch_size)}. Nothing was changed"
+            )
+
+    def _take_batch_size(self, size: Size) -> None:
         if isinstance(self, NonTensorData):
-            self._batch_size = size
-            self._names = shapes.names_fitted(self._names, len(size))
+            super()._take_batch_size(size)
 
     def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Self:
         if isinstance(dim, str):
@@ -172,6 +178,9 @@ class NonTensorDataBase(TensorCollection):
         return NonTensorData(None, batch_size=batch_size, device=self._device)
 
     # -- writing ------------------------------------------------------------------------------------------------------
+
+    def _write_views(self, index: tuple[Any, ...], rows: Collection) -> bool:
+        return False  # the codes of two stand for different objects
 
     def _copy(self, source: Any, non_blocking: bool = False) -> Any:
         if not isinstance(source, NonTensorDataBase):
@@ -248,6 +257,9 @@ class NonTensorDataBase(TensorCollection):
     def _cat(self, items: list[Any], dim: int) -> Any:
         if not all(isinstance(item, NonTensorDataBase) and item.ndim == self.ndim for item in items):
             self._cannot_combine("cat", items, dim)
+        for item in items:
+            if shapes.with_size(item._batch_size, dim, 0) != shapes.with_size(self._batch_size, dim, 0):
+                self._cannot_combine("cat", items, dim)
         if (one := _one_object(items)) is not None:
             total = sum(item._batch_size[dim] for item in items)
             return one._like({}, shapes.with_size(self._batch_size, dim, total), self._names)

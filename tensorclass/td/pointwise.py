@@ -69,8 +69,16 @@ NAMES: list[str] = []
 
 
 def _undispatched(error: Exception) -> bool:
-    """Whether torch has no such kernel for these tensors (nested ones, or inside vmap), so that nothing was done yet."""
-    return isinstance(error, NotImplementedError) or "Batching rule not implemented" in str(error)
+    """Whether torch has no such kernel for these tensors, so that nothing was done yet.
+
+    For nested ones, inside vmap, and where a subclass of tensors in the list answers for the collections in it too.
+    """
+    text = str(error)
+    return (
+        isinstance(error, NotImplementedError)
+        or "Batching rule not implemented" in text
+        or "expected Tensor as element" in text
+    )
 
 
 def foreach_over_trees(kernel: Callable[..., Any], first: list[Any], *rest: Any, **kwargs: Any) -> Any:
@@ -98,7 +106,8 @@ def _aligned(tree: Any, operand: Any) -> Iterator[Any]:
     """The operand's tensors, one for each leaf of ``tree`` in the order of its leaves."""
     if not isinstance(operand, Collection):
         for leaf in tree._leaves():
-            yield _right(operand, leaf.ndim) if isinstance(operand, Tensor) else operand
+            # without dimensions it takes part in type promotion as a number does, and must go on so
+            yield _right(operand, leaf.ndim) if isinstance(operand, Tensor) and operand.ndim else operand
         return
     if not tree._is_tree():
         return
@@ -124,7 +133,7 @@ def _apply(kernel: Callable[..., Any], values: list[Any], args: Any = (), kwargs
     if not is_dynamo_compiling():
         try:
             return kernel(values, *args, **kwargs)
-        except (RuntimeError, NotImplementedError) as error:
+        except (RuntimeError, TypeError) as error:
             if not _undispatched(error):
                 raise
     return _one_by_one(kernel, values, args, kwargs)
@@ -144,8 +153,8 @@ SINGLE: dict[Callable[..., Any], str] = {}
 
 def _kernel(name: str) -> Callable[..., Any]:
     kernel: Callable[..., Any] = getattr(torch, f"_foreach_{name}")
-    # a tensor has no maximum_ and minimum_: clamp_min_ and clamp_max_ are the same
-    SINGLE[kernel] = {"maximum_": "clamp_min_", "minimum_": "clamp_max_"}.get(name, name)
+    # of one tensor, clamp_min and clamp_max are the same, in place too and with numbers
+    SINGLE[kernel] = name.replace("maximum", "clamp_min").replace("minimum", "clamp_max")
     return kernel
 
 
@@ -346,6 +355,8 @@ class Pointwise(Collection):
                 f"a tensor operand is aligned with the batch dimensions: expected a shape that broadcasts to "
                 f"{list(self._batch_size)}, got {list(other.shape)}; for other shapes use .apply()"
             )
+        if other.ndim < ndim:
+            other = other.reshape((1,) * (ndim - other.ndim) + other.shape)
         return [
             other.reshape(other.shape + (1,) * (value.ndim - ndim)) if value.ndim > ndim else other
             for value in self._store.values()
@@ -368,7 +379,7 @@ class Pointwise(Collection):
         if not is_dynamo_compiling():
             try:
                 return self._same(dict(zip(store, kernel([*store.values()], operands))))  # noqa: B905
-            except (RuntimeError, NotImplementedError) as error:
+            except (RuntimeError, TypeError) as error:
                 if not _undispatched(error):
                     raise
         return self._same(dict(zip(store, _one_by_one(kernel, [*store.values()], (operands,), {}))))  # noqa: B905
@@ -400,6 +411,8 @@ class Pointwise(Collection):
         common = isinstance(default, str)
         if common and default != "intersection":
             raise ValueError(f"default: expected a number, a tensor or 'intersection', got {default!r}")
+        if not common and not isinstance(default, Tensor):
+            default = torch.as_tensor(default)
         store: Store = {}
         theirs = other._store
         for key, value in self._store.items():
@@ -412,7 +425,7 @@ class Pointwise(Collection):
             elif isinstance(value, Collection) and not value._is_tree():
                 store[key] = value
             elif not common:
-                store[key] = function(value, default)
+                store[key] = function(value, default if isinstance(value, Collection) else _met(default, value))
         if not common:
             for key, operand in theirs.items():
                 if key not in self._store:
@@ -686,4 +699,8 @@ def _swapped(function: Callable[..., Any], operand: Any, default: Any) -> Any:
     """``function(default, operand)``, also where the operand is a tree."""
     if isinstance(operand, Collection):
         return operand._with_leaves(iter([_swapped(function, leaf, default) for leaf in operand._leaves()]))
-    return function(torch.full_like(operand, default), operand)
+    return function(_met(default, operand), operand)
+
+
+def _met(default: Tensor, value: Tensor) -> Tensor:
+    return _right(default, value.ndim) if default.ndim else default

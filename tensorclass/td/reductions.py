@@ -14,7 +14,7 @@ from . import shapes
 from .collection import Collection
 
 if TYPE_CHECKING:
-    from .collection import Store
+    pass
 
 _NOTHING: dict[str, Any] = {}
 Dim: TypeAlias = "int | Sequence[int] | Literal['feature'] | None"

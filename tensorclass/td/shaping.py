@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -487,7 +488,7 @@ def _canonical(value: Any) -> Any:
 def _pairs(indices: Sequence[int]) -> list[tuple[int | None, int | None]]:
     """The bounds between consecutive indices, open at both ends."""
     bounds: list[int | None] = [None, *indices, None]
-    return list(zip(bounds[:-1], bounds[1:], strict=True))
+    return list(pairwise(bounds))
 
 
 def _deeper(index: Tensor, value: TensorCollection) -> Tensor:

@@ -34,12 +34,17 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 # Functions whose arguments behind the first are those of the method of the same name.
-_METHODS = """
-    all any amax amin atleast_1d atleast_2d atleast_3d broadcast_to chunk clamp clone cummax cummin cumprod cumsum detach flatten flip fliplr flipud gather
-    lerp logsumexp masked_fill masked_select max mean min moveaxis movedim nanmean nansum narrow norm numel permute prod
-    quantile repeat_interleave reshape roll rot90 softmax split squeeze std sum swapaxes swapdims take tensor_split tile
-    transpose unbind unflatten unsqueeze var is_floating_point
-""".split()
+# fmt: off
+_METHODS = [
+    "all", "any", "amax", "amin", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "chunk", "clamp",
+    "clone", "cummax", "cummin", "cumprod", "cumsum", "detach", "flatten", "flip", "fliplr", "flipud",
+    "gather", "lerp", "logsumexp", "masked_fill", "masked_select", "max", "mean", "min", "moveaxis",
+    "movedim", "nanmean", "nansum", "narrow", "norm", "numel", "permute", "prod", "quantile",
+    "repeat_interleave", "reshape", "roll", "rot90", "softmax", "split", "squeeze", "std", "sum", "swapaxes",
+    "swapdims", "take", "tensor_split", "tile", "transpose", "unbind", "unflatten", "unsqueeze", "var",
+    "is_floating_point",
+]
+# fmt: on
 
 for _name in (*_METHODS, *NAMES):
     for _owner in (torch, Tensor):
@@ -92,7 +97,8 @@ _SYMBOLS = {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "pow": "
             "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}  # fmt: skip
 for _name, _reflected in _REFLECTED.items():
     _call = _either_side("div" if _name == "true_divide" else _name, _reflected)
-    for _function in (getattr(torch, _name, None), getattr(Tensor, _name, None), getattr(Tensor, f"__{_SYMBOLS.get(_name)}__", None)):
+    for _owner, _known in ((torch, _name), (Tensor, _name), (Tensor, f"__{_SYMBOLS.get(_name)}__")):
+        _function = getattr(_owner, _known, None)
         if _function is not None:
             HANDLERS[_function] = _call
 for _name, _symbol in _SYMBOLS.items():

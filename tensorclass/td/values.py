@@ -15,7 +15,6 @@ from torch import Size, Tensor
 from . import shapes
 from .collection import Collection
 from .keys import NestedKey, unravel_key_to_tuple
-from .shapes import Names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

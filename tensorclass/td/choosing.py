@@ -1,0 +1,323 @@
+"""Other keys on the same values: select, exclude, rename, replace, flat and nested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+from typing_extensions import Self
+
+from . import shapes
+from .access import Access
+from .collection import DeviceLike, as_device
+from .keys import FlatKey, NestedKey, tree_of, unravel_key, unravel_key_to_tuple
+from .reading import MISSING
+
+if TYPE_CHECKING:
+    from .base import TensorCollection
+    from .collection import Store
+    from .reading import IsLeaf
+
+def _node(tree: dict[str, Any], path: Sequence[str], key: str) -> dict[str, Any]:
+    """The dict at a path of a tree of dicts, made where it is missing; a collection on the way is opened."""
+    for name in path:
+        below = tree.get(name)
+        if below is None:
+            below = tree[name] = {}
+        elif isinstance(below, Choosing) and below._is_tree():
+            below = tree[name] = dict(below._store)
+        elif type(below) is not dict:
+            raise KeyError(f"unflatten_keys: {key!r} would lie below the leaf {name!r}")
+        tree = below
+    return tree
+
+
+class Choosing(Access):
+    """Operations that choose, rename or rearrange keys."""
+
+    __slots__ = ()
+
+    def rename_keys(self, mapping: Mapping[NestedKey, NestedKey], *, strict: bool = True) -> Self:
+        """A collection on the same values with other keys, ``{old: new}``; several can swap names at once.
+
+        Args:
+            mapping: the new key for each old one, nested or not.
+            strict: a key that is missing is a ``KeyError``; otherwise it is left out.
+
+        Raises:
+            ValueError: two keys get the same name or lie inside one another, or a new key is there already and is not
+                renamed itself.
+        """
+        result = self.copy()
+        moves = {unravel_key_to_tuple(old): unravel_key_to_tuple(new) for old, new in mapping.items()}
+        values = {old: result._find(old) for old in moves}
+        for old in [old for old, value in values.items() if value is MISSING]:
+            if strict:
+                raise self._key_error(old)
+            del values[old], moves[old]
+        for what, paths in (("old", sorted(moves)), ("new", sorted(moves.values()))):
+            for first, second in pairwise(paths):
+                if second[: len(first)] == first:
+                    raise ValueError(f"rename_keys: the {what} keys {first} and {second} are one, or lie in one another")
+        for old in moves:
+            result.pop(old)
+            result._drop_emptied(old[:-1])
+        for new in moves.values():
+            if result._find(new) is not MISSING:
+                raise ValueError(f"rename_keys: {new} is there already and is not renamed itself")
+        for old, new in moves.items():
+            result._set_nested(new, values[old])
+        return result
+
+    # -- choosing -----------------------------------------------------------------------------------------------------
+
+    def copy(self) -> Self:
+        """New collections on the same tensors."""
+        return self._shallow()
+
+    __copy__ = copy
+
+    def empty(
+        self,
+        recurse: bool = False,
+        *,
+        batch_size: Sequence[int] | None = None,
+        device: DeviceLike | None = MISSING,
+        names: Sequence[str | None] | None = MISSING,
+    ) -> Self:
+        """A collection like this one without its leaves; with ``recurse``, nested collections stay, empty too."""
+        size = self._batch_size if batch_size is None else shapes.as_size(batch_size)
+        if names is MISSING:
+            new_names = self._names if size == self._batch_size else None
+        else:
+            new_names = shapes.as_names(names, len(size))
+        nested: Store = {}
+        if recurse:
+            ndim = len(self._batch_size)
+            nested = {
+                key: value.empty(recurse=True, batch_size=size + value._batch_size[ndim:], device=device)
+                for key, value in self._store.items()
+                if isinstance(value, Choosing) and value._is_tree()
+            }
+        result = self._like(nested, size, new_names)
+        if device is not MISSING:
+            result._device = as_device(device)
+        if names is not MISSING:
+            result._set_names(new_names)
+        return result
+
+    def select(self, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Self:
+        """Only some keys.
+
+        Args:
+            keys: the keys, nested or not.
+            inplace: remove the others from this collection and return it.
+            strict: a key that is missing is a ``KeyError``; otherwise it is left out.
+            as_tensordict: give a record's values as a TensorDict.
+
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict({"a": 1, "b": {"c": 2, "d": 3}}).select(("b", "c")).keys(True, True))
+        [('b', 'c')]
+        """
+        store = self._selected(tree_of(keys), strict)
+        if not inplace:
+            return (self._as_tensordict(store) if as_tensordict else self._same(store))  # type: ignore[return-value]
+        self._check_unlocked()
+        self._replace_store(store)
+        return self
+
+    def _as_tensordict(self, store: Store) -> TensorCollection:
+        from .tensordict import TensorDict
+
+        return TensorDict._of(self, store)
+
+    def _selected(self, tree: dict[str, Any], strict: bool) -> Store:
+        store: Store = {}
+        for key, below in tree.items():
+            value = self._store.get(key)
+            if value is not None and below is None:
+                store[key] = value
+            elif isinstance(value, Choosing) and value._is_tree():
+                store[key] = value._same(value._selected(below, strict))
+            elif strict:
+                raise self._key_error(key if below is None else (key, next(iter(below))))
+        return store
+
+    def exclude(self, *keys: NestedKey, inplace: bool = False) -> Self:
+        """All keys but some; those that are missing do not matter.
+
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict({"a": 1, "b": {"c": 2, "d": 3}}).exclude("a", ("b", "c")).keys(True, True))
+        [('b', 'd')]
+        """
+        store = self._excluded(tree_of(keys))
+        if not inplace:
+            return self._same(store)
+        self._check_unlocked()
+        self._replace_store(store)
+        return self
+
+    def _excluded(self, tree: dict[str, Any]) -> Store:
+        store: Store = {}
+        for key, value in self._store.items():
+            below = tree.get(key, MISSING)
+            if isinstance(below, dict) and isinstance(value, Choosing) and value._is_tree():
+                store[key] = value._same(value._excluded(below))
+            elif below is not None:
+                store[key] = value
+        return store
+
+    def _replace_store(self, store: Store) -> None:
+        self._check_unlocked()
+        own = self._store
+        for key in [key for key in own if key not in store]:
+            del own[key]
+        for key, value in store.items():
+            current = own[key]
+            if value is current:
+                continue
+            if isinstance(current, Choosing) and isinstance(value, Choosing):
+                current._replace_store(value._store)
+            else:
+                own[key] = value
+
+    def split_keys(
+        self,
+        *key_sets: Sequence[NestedKey],
+        inplace: bool = False,
+        default: Any = MISSING,
+        strict: bool = True,
+        reproduce_struct: bool = False,
+    ) -> tuple[Self, ...]:
+        """One collection for each set of keys, and one more with what remains.
+
+        Args:
+            key_sets: sets of keys, with no key in two of them.
+            inplace: take the keys out of this collection, which comes last in the result.
+            default: what a missing key gets; a missing key is a ``KeyError`` without it.
+            strict: with ``False``, missing keys are left out.
+            reproduce_struct: keep emptied nested collections in the last one.
+        """
+        last = self if inplace else self.copy()
+        if inplace:
+            self._check_unlocked()
+        seen: set[FlatKey] = set()
+        parts: list[Self] = []
+        for key_set in key_sets:
+            part = self._untyped({})
+            for raw in key_set:
+                key = unravel_key(raw)
+                if key in seen:
+                    raise KeyError(f"split_keys: {key!r} is asked for twice")
+                seen.add(key)
+                value = last._find(unravel_key_to_tuple(key))
+                if value is MISSING:
+                    if default is not MISSING:
+                        value = default
+                    elif strict:
+                        raise self._key_error(key)
+                    else:
+                        continue
+                part.set(key, value)
+            parts.append(self._same(part._store))
+        for key in seen:
+            if key in last:
+                last.pop(key)
+        if not reproduce_struct:
+            for key in seen:
+                last._drop_emptied(unravel_key_to_tuple(key)[:-1])
+        return (*parts, last)
+
+    def _drop_emptied(self, path: tuple[str, ...]) -> None:
+        """Removes the collection at ``path``, and those above it, as far as they have no keys."""
+        while path and isinstance(node := self._find(path), Access) and not node._store:
+            self.pop(path)
+            path = path[:-1]
+
+    def replace(self, *args: Any, **kwargs: Any) -> Self:
+        """A collection that shares the values, but for those given: ``data.replace({"a": 1})`` or ``replace(a=1)``."""
+        if len(args) > 1:
+            raise TypeError(f"replace: expected one mapping or collection and keywords, got {len(args)} positional arguments")
+        return self.copy().update(args[0] if args else None, **kwargs)
+
+    # -- flat and nested ----------------------------------------------------------------------------------------------
+
+    def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: IsLeaf | None = None) -> Self:
+        """The leaves under keys joined by ``separator``, on one level.
+
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict({"a": 1, "b": {"c": 2}}).flatten_keys().keys())
+        ['a', 'b.c']
+        """
+        store: Store = {}
+        self._flatten_into(store, "", separator, is_leaf)
+        if not inplace:
+            return self._untyped(store)  # type: ignore[return-value]
+        self._check_unlocked()
+        self._store.clear()
+        self._store.update(store)
+        return self
+
+    def _flatten_into(self, store: Store, prefix: str, separator: str, is_leaf: IsLeaf | None) -> None:
+        for key, value in self._store.items():
+            name = prefix + key
+            if type(value) is not Tensor and isinstance(value, Choosing) and value._is_tree():
+                if is_leaf is None or not is_leaf(type(value)):
+                    value._flatten_into(store, name + separator, separator, is_leaf)
+                    continue
+            if name in store:
+                raise KeyError(f"flatten_keys: two keys become {name!r}; choose another separator than {separator!r}")
+            store[name] = value
+
+    def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Self:
+        """The inverse of :meth:`flatten_keys`: a key that holds ``separator`` becomes a nested one.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a.b": 1, "a.c": 2}).unflatten_keys()["a", "c"]
+        tensor(2)
+        """
+        if inplace:
+            self._check_unlocked()
+        store: dict[str, Any] = {}
+        nodes: dict[str, dict[str, Any]] = {}  # prefix -> where its keys go
+        for key, value in self._store.items():
+            prefix, found, last = key.rpartition(separator)
+            node = nodes.get(prefix) if found else store
+            if node is None:
+                node = nodes[prefix] = _node(store, prefix.split(separator), key)
+            current = node.get(last)
+            if current is None:
+                node[last] = value
+            elif (
+                type(current) is dict
+                and isinstance(value, Choosing)
+                and value._is_tree()
+                and current.keys().isdisjoint(value._store)
+            ):
+                current.update(value._store)
+            else:
+                raise KeyError(f"unflatten_keys: {key!r} has two values, or other keys lie below it")
+        nested = self._nested(store)
+        if not inplace:
+            return self._untyped(nested)  # type: ignore[return-value]
+        self._store.clear()
+        self._store.update(nested)
+        return self
+
+    def _nested(self, tree: dict[str, Any]) -> Store:
+        """A store from a tree of dicts: each dict becomes a collection with this one's batch size."""
+        return {
+            key: self._untyped(self._nested(value)) if type(value) is dict else value for key, value in tree.items()
+        }
+
+    @classmethod
+    def fromkeys(cls, keys: Iterable[NestedKey], value: Any = 0) -> Self:
+        """A collection without batch dimensions that has ``value`` under each key.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.fromkeys(["a", ("b", "c")], 1)["b", "c"]
+        tensor(1)
+        """
+        return cls({unravel_key(key): value for key in keys})  # type: ignore[call-arg]

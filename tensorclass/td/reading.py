@@ -1,0 +1,306 @@
+"""Reading by key: the dict interface that changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, KeysView
+from typing import TYPE_CHECKING, Any
+
+from torch import Size, Tensor
+
+from .collection import Collection
+from .keys import FlatKey, NestedKey, unravel_key, unravel_key_to_tuple
+
+if TYPE_CHECKING:
+    from .collection import Value
+
+    IsLeaf = Callable[[type], bool]
+
+#: stands for "no default was given" and "no such key"
+MISSING: Any = object()
+
+
+class KeyView(KeysView[Any]):
+    """What ``keys()`` gives: iterable, sized, with membership tests and set operations; it follows the collection."""
+
+    __slots__ = ("_collection", "_options")
+
+    def __init__(self, collection: Reading, *options: Any) -> None:
+        self._collection = collection
+        # include_nested, leaves_only, is_leaf, sort
+        self._options: tuple[bool, bool, IsLeaf | None, bool] = options or _PLAIN
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._options is _PLAIN:
+            return iter(self._collection._store)
+        include_nested, leaves_only, is_leaf, sort = self._options
+        if include_nested and is_leaf is None and not sort:
+            keys: list[FlatKey] = []
+            self._collection._keys_into(keys, leaves_only, ())
+            return iter(keys)
+        return iter([key for key, _ in self._collection._walk(include_nested, leaves_only, is_leaf, sort)])
+
+    def __len__(self) -> int:
+        if self._options is _PLAIN:
+            return len(self._collection._store)
+        return sum(1 for _ in self)
+
+    def __contains__(self, key: object) -> bool:
+        if not isinstance(key, str):
+            try:
+                key = unravel_key(key)  # type: ignore[arg-type]
+            except TypeError:
+                raise TypeError(f"keys are strings, or tuples of strings for nested ones; got {key!r}") from None
+        include_nested, leaves_only, is_leaf, _ = self._options
+        if isinstance(key, str) and not leaves_only:
+            return key in self._collection._store
+        if not include_nested and not isinstance(key, str):
+            return False
+        value = self._collection._find(unravel_key_to_tuple(key))
+        return value is not MISSING and not (leaves_only and not _is_leaf(value, is_leaf))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self)})"
+
+
+_PLAIN = (False, False, None, False)
+
+
+def _first(item: tuple[str, Any]) -> str:
+    return item[0]
+
+
+def _is_leaf(value: Value, is_leaf: IsLeaf | None) -> bool:
+    return not isinstance(value, Collection) if is_leaf is None else is_leaf(type(value))
+
+
+class Reading(Collection):
+    """get, keys, values, items and membership; nested keys as any nesting of tuples."""
+
+    __slots__ = ()
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def _get_key(self, key: NestedKey) -> Any:
+        """``data[key]``: non-tensor data comes out as the object that it holds."""
+        try:
+            if type(key) is str:
+                value: Any = self._store[key]
+            else:
+                value = self
+                for name in key if type(key[0]) is str else unravel_key_to_tuple(key):
+                    value = value._store[name]
+        except (KeyError, AttributeError, TypeError):
+            value = self._find(unravel_key_to_tuple(key))
+            if value is MISSING:
+                raise self._key_error(key) from None
+        return value if type(value) is Tensor else self._out(value)
+
+    def _out(self, value: Any) -> Any:
+        """What the outside sees of a value."""
+        return value._unwrapped() if isinstance(value, Reading) else value
+
+    def _find(self, path: tuple[str, ...]) -> Any:
+        """The value at a nested key, or ``MISSING``."""
+        node: Any = self
+        for name in path:
+            if not isinstance(node, Reading) or not node._is_tree():
+                return MISSING
+            node = node._store.get(name, MISSING)
+        return node
+
+    def _unwrapped(self) -> Any:
+        """What ``data[key]`` gives when this is the value of the key: non-tensor data gives its object."""
+        return self
+
+    def _key_error(self, key: NestedKey) -> KeyError:
+        *path, _last = unravel_key_to_tuple(key)
+        node: Any = self
+        for depth, name in enumerate(path):
+            below = node._store.get(name, MISSING)
+            if not isinstance(below, Collection):
+                what = "is missing" if below is MISSING else "is a leaf, it has no keys"
+                return KeyError(
+                    f"key {key!r} not found: {'.'.join(path[: depth + 1])} {what}; the keys are {list(node._store)}"
+                )
+            node = below
+        return KeyError(f"key {key!r} not found in this {type(node).__name__}: the keys are {list(node._store)}")
+
+    def get(self, key: NestedKey, default: Any = None) -> Any:
+        """The value at ``key``, or ``default`` when there is none.
+
+        Non-tensor data comes as it is stored (:class:`NonTensorData`); ``data[key]`` gives the object itself.
+
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": 1, "b": {"c": 2}})
+        >>> data.get(("b", "c")), data.get("x"), data.get("x", 0)
+        (tensor(2), None, 0)
+        """
+        if type(key) is str:
+            return self._store.get(key, default)
+        value = self._find(unravel_key_to_tuple(key))
+        return default if value is MISSING else value
+
+    def get_non_tensor(self, key: NestedKey, default: Any = MISSING) -> Any:
+        """The object held by the non-tensor data at ``key``; another value as it is."""
+        value = self._find(unravel_key_to_tuple(key))
+        if value is MISSING:
+            if default is MISSING:
+                raise self._key_error(key)
+            return default
+        return value if isinstance(value, Tensor) else value._unwrapped()
+
+    def get_item_shape(self, key: NestedKey) -> Size:
+        """The shape of the value at ``key``."""
+        value = self._find(unravel_key_to_tuple(key))
+        if value is MISSING:
+            raise self._key_error(key)
+        shape: Size = value.shape
+        return shape
+
+    def entry_class(self, key: NestedKey) -> type:
+        """The class of the value at ``key``."""
+        value = self._find(unravel_key_to_tuple(key))
+        if value is MISSING:
+            raise self._key_error(key)
+        return type(value)
+
+    def is_non_tensor(self, key: NestedKey) -> bool:
+        """Whether the value at ``key`` is non-tensor data."""
+        from .nontensor import NonTensorDataBase
+
+        return issubclass(self.entry_class(key), NonTensorDataBase)
+
+    # -- walking ------------------------------------------------------------------------------------------------------
+
+    def _walk(
+        self,
+        include_nested: bool = False,
+        leaves_only: bool = False,
+        is_leaf: IsLeaf | None = None,
+        sort: bool = False,
+        path: tuple[str, ...] = (),
+    ) -> list[tuple[FlatKey, Value]]:
+        """The entries, a nested collection before what it holds; non-tensor data is neither a leaf nor nested."""
+        entries: list[tuple[FlatKey, Value]] = []
+        self._walk_into(entries, include_nested, leaves_only, is_leaf, sort, path)
+        return entries
+
+    def _keys_into(self, keys: list[FlatKey], leaves_only: bool, path: tuple[str, ...]) -> None:
+        """The keys of :meth:`_walk` over all levels, without the values."""
+        for key, value in self._store.items():
+            if type(value) is Tensor:
+                keys.append((*path, key) if path else key)
+            else:
+                if not leaves_only or not isinstance(value, Collection):
+                    keys.append((*path, key) if path else key)
+                if isinstance(value, Reading) and value._is_tree():
+                    value._keys_into(keys, leaves_only, (*path, key))
+
+    def _items_into(self, entries: list[tuple[FlatKey, Value]], leaves_only: bool, path: tuple[str, ...]) -> None:
+        """The entries of :meth:`_walk` over all levels."""
+        for key, value in self._store.items():
+            if type(value) is Tensor:
+                entries.append(((*path, key) if path else key, value))
+            else:
+                if not leaves_only or not isinstance(value, Collection):
+                    entries.append(((*path, key) if path else key, value))
+                if isinstance(value, Reading) and value._is_tree():
+                    value._items_into(entries, leaves_only, (*path, key))
+
+    def _walk_into(
+        self,
+        entries: list[tuple[FlatKey, Value]],
+        include_nested: bool,
+        leaves_only: bool,
+        is_leaf: IsLeaf | None,
+        sort: bool,
+        path: tuple[str, ...],
+    ) -> None:
+        store = self._store
+        for key, value in sorted(store.items(), key=_first) if sort else store.items():
+            if type(value) is Tensor and is_leaf is None:
+                entries.append(((*path, key) if path else key, value))
+                continue
+            if not leaves_only or _is_leaf(value, is_leaf):
+                entries.append(((*path, key) if path else key, value))
+            if include_nested and isinstance(value, Reading) and (is_leaf is None or not is_leaf(type(value))):
+                value._walk_into(entries, True, leaves_only, is_leaf, sort, (*path, key))
+
+    def keys(
+        self,
+        include_nested: bool = False,
+        leaves_only: bool = False,
+        is_leaf: IsLeaf | None = None,
+        *,
+        sort: bool = False,
+    ) -> KeyView:
+        """The keys.
+
+        Args:
+            include_nested: also those of nested collections, as tuples.
+            leaves_only: only those of tensors (or of what ``is_leaf`` says).
+            is_leaf: called with the class of a value, whether it is a leaf; nothing below a leaf is visited.
+            sort: in alphabetical order.
+
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": 1, "b": {"c": 2}})
+        >>> list(data.keys()), list(data.keys(include_nested=True, leaves_only=True))
+        (['a', 'b'], ['a', ('b', 'c')])
+        """
+        if not (include_nested or leaves_only or sort):
+            return KeyView(self)
+        return KeyView(self, include_nested, leaves_only, is_leaf, sort)
+
+    def values(
+        self,
+        include_nested: bool = False,
+        leaves_only: bool = False,
+        is_leaf: IsLeaf | None = None,
+        *,
+        sort: bool = False,
+    ) -> Iterator[Value]:
+        """The values; see :meth:`keys` for the arguments."""
+        if not (include_nested or leaves_only or sort):
+            return iter(self._store.values())
+        return (value for _, value in self._walk(include_nested, leaves_only, is_leaf, sort))
+
+    def items(
+        self,
+        include_nested: bool = False,
+        leaves_only: bool = False,
+        is_leaf: IsLeaf | None = None,
+        *,
+        sort: bool = False,
+    ) -> Iterator[tuple[Any, Value]]:
+        """The keys with their values; see :meth:`keys` for the arguments."""
+        if not (include_nested or leaves_only or sort):
+            return iter(self._store.items())
+        if include_nested and is_leaf is None and not sort:
+            entries: list[tuple[FlatKey, Value]] = []
+            self._items_into(entries, leaves_only, ())
+            return iter(entries)
+        return iter(self._walk(include_nested, leaves_only, is_leaf, sort))
+
+    @property
+    def sorted_keys(self) -> list[str]:
+        """The keys in alphabetical order."""
+        return sorted(self._store)
+
+    def __contains__(self, key: object) -> bool:
+        """Whether ``key``, nested or not, is there."""
+        if type(key) is str:
+            return key in self._store
+        return KeyView(self, True, False, None, False).__contains__(key)
+
+    def is_empty(self) -> bool:
+        """Whether there is no leaf: neither a tensor nor non-tensor data, at any depth.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": {"b": {}}}).is_empty()
+        True
+        """
+        return all(isinstance(value, Reading) and value.is_empty() for value in self._store.values())
+
+    def _is_tree(self) -> bool:
+        """Whether this is a nested collection, not a leaf that is one by its class (non-tensor data)."""
+        return True
