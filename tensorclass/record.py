@@ -15,7 +15,7 @@ from typing_extensions import Self, dataclass_transform
 from .fields import FieldSpec, Kind
 from .td import pytree, shapes
 from .td.base import TensorCollection
-from .td.collection import Collection, DeviceLike, as_device
+from .td.collection import Collection, as_device
 from .td.nontensor import NonTensorData
 from .td.printing import described
 from .td.tensordict import TensorDict
@@ -483,7 +483,7 @@ def _generate_init(cls: Any, specs: Mapping[str, FieldSpec], options: Mapping[st
     seen_default = ""
     for f in cls.__dataclass_fields__.values():
         kind = f._field_type
-        if kind is dataclasses._FIELD_CLASSVAR or f.name in _METADATA and f.name not in specs:  # type: ignore[attr-defined]
+        if kind is dataclasses._FIELD_CLASSVAR or (f.name in _METADATA and f.name not in specs):  # type: ignore[attr-defined]
             continue
         name = f.name
         default = ""

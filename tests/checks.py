@@ -1,8 +1,8 @@
 """What tests ask of a collection, in terms of the positions of its batch.
 
 Where an operation moves items and computes nothing, a tensor that numbers the positions of the batch,
-``positions(batch_size)``, says all of it: torch does the operation on this tensor, and the collection must hold, at each
-position of the result, the item of the source that the number there names.
+``positions(batch_size)``, says all of it: torch does the operation on this tensor, and the collection must hold, at
+each position of the result, the item of the source that the number there names.
 """
 
 from __future__ import annotations

@@ -17,7 +17,16 @@ from hypothesis import strategies as st
 
 import tensorclass
 
-DTYPES = (torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.uint8, torch.bool, torch.complex64)
+DTYPES = (
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.int64,
+    torch.int32,
+    torch.uint8,
+    torch.bool,
+    torch.complex64,
+)
 KEYS = ("a", "b", "c", "d", "image", "label", "x", "y", "z", "aa", "_private", "a key", "0")
 OBJECTS: tuple[Any, ...] = ("text", "", "other text", None, ("a", 1), {"unhashable": [1]}, b"bytes", frozenset({1}))
 
@@ -25,7 +34,9 @@ OBJECTS: tuple[Any, ...] = ("text", "", "other text", None, ("a", 1), {"unhashab
 # -- shapes -----------------------------------------------------------------------------------------------------------
 
 
-def shapes(min_dims: int = 0, max_dims: int = 3, min_size: int = 0, max_size: int = 4) -> st.SearchStrategy[tuple[int, ...]]:
+def shapes(
+    min_dims: int = 0, max_dims: int = 3, min_size: int = 0, max_size: int = 4
+) -> st.SearchStrategy[tuple[int, ...]]:
     """Shapes, sizes 0 and 1 among them."""
     sizes = st.integers(min_size, max_size)
     return st.lists(sizes, min_size=min_dims, max_size=max_dims).map(tuple)

@@ -28,8 +28,8 @@ def _leaf_above(path: Sequence[str]) -> KeyError:
 
 def _chosen(source: Any, wanted: dict[str, Any]) -> Any:
     """The wanted keys of a collection or a mapping."""
-    if isinstance(source, Access):
-        return source._same(source._selected(wanted, strict=False))
+    if isinstance(source, Collection):
+        return source._same(source._selected(wanted, strict=False))  # type: ignore[attr-defined]
     chosen: dict[Any, Any] = {}
     for key, value in source.items():
         below: Any = wanted
@@ -46,7 +46,7 @@ def _cloned(value: Any) -> Any:
     """A value of which no tensor is shared; what is neither tensor, collection nor mapping stays."""
     if isinstance(value, Mapping):
         return {key: _cloned(item) for key, item in value.items()}
-    return value.clone() if isinstance(value, (Tensor, Access)) else value
+    return value.clone() if isinstance(value, (Tensor, Collection)) else value  # type: ignore[union-attr]
 
 
 class Access(Reading):
@@ -262,9 +262,10 @@ class Access(Reading):
             if kwargs:
                 self._merge(kwargs, wanted, clone, inplace, non_blocking, is_leaf, undo)
         except BaseException:
-            for node, store, node._batch_size, node._names in reversed(undo):
+            for node, store, size, names in reversed(undo):
                 node._store.clear()
                 node._store.update(store)
+                node._batch_size, node._names = size, names
             raise
         finally:
             if ignore_lock and lock is not None:

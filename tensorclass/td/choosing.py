@@ -263,10 +263,14 @@ class Choosing(Access):
     def _flatten_into(self, store: Store, prefix: str, separator: str, is_leaf: IsLeaf | None) -> None:
         for key, value in self._store.items():
             name = prefix + key
-            if type(value) is not Tensor and isinstance(value, Choosing) and value._is_tree():
-                if is_leaf is None or not is_leaf(type(value)):
-                    value._flatten_into(store, name + separator, separator, is_leaf)
-                    continue
+            if (
+                type(value) is not Tensor
+                and isinstance(value, Choosing)
+                and value._is_tree()
+                and (is_leaf is None or not is_leaf(type(value)))
+            ):
+                value._flatten_into(store, name + separator, separator, is_leaf)
+                continue
             if name in store:
                 raise KeyError(f"flatten_keys: two keys become {name!r}; choose another separator than {separator!r}")
             store[name] = value

@@ -277,6 +277,10 @@ class Collection:
 
     # -- the tree -----------------------------------------------------------------------------------------------------
 
+    def _is_tree(self) -> bool:
+        """Whether this is a nested collection among values, not a leaf that is a collection by its class (text, objects)."""
+        return True
+
     def _leaves(self) -> Iterator[Tensor]:
         """The tensors of the tree, depth first, in the order of the keys."""
         for value in self._store.values():
@@ -284,6 +288,16 @@ class Collection:
                 yield from value._leaves()
             else:
                 yield value
+
+    def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
+        """The tensors of the tree with their keys, as flat tuples."""
+        leaves: list[tuple[tuple[str, ...], Tensor]] = []
+        for key, value in self._store.items():
+            if isinstance(value, Tensor):
+                leaves.append(((key,), value))
+            elif value._is_tree():
+                leaves.extend(((key, *path), leaf) for path, leaf in value._named_leaves())
+        return leaves
 
     def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
         """The same tree with other tensors, taken in the order of :meth:`_leaves`."""

@@ -43,12 +43,13 @@ def stack(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
     items = input if type(input) is list else list(input)
     if not items:
         raise RuntimeError("stack: expected at least one collection, got an empty sequence")
-    first = items[0]
+    first: Any = items[0]
     if not isinstance(first, Combining):
         raise TypeError(f"stack: expected collections only, item 0 is a {type(first).__name__}")
     if out is not None:
-        return _written(stack(items, dim), out)
-    return first._stack(items, shapes.unsqueezed_dim(len(first._batch_size), dim))
+        return _written(stack(items, dim), out)  # type: ignore[no-any-return]
+    result: Any = first._stack(items, shapes.unsqueezed_dim(len(first._batch_size), dim))
+    return result  # type: ignore[no-any-return]
 
 
 def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
@@ -69,16 +70,17 @@ def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
     items = input if type(input) is list else list(input)
     if not items:
         raise RuntimeError("cat: expected at least one collection, got an empty sequence")
-    first = items[0]
+    first: Any = items[0]
     if not isinstance(first, Combining):
         raise TypeError(f"cat: expected collections only, item 0 is a {type(first).__name__}")
     if out is not None:
-        return _written(cat(items, dim), out)
+        return _written(cat(items, dim), out)  # type: ignore[no-any-return]
     try:
         wrapped = shapes.wrap_dim(dim, len(first._batch_size))
     except IndexError as error:
         raise RuntimeError(f"cat: {error}; the batch size is {list(first._batch_size)}") from None
-    return first._cat(items, wrapped)
+    result: Any = first._cat(items, wrapped)
+    return result  # type: ignore[no-any-return]
 
 
 def where(
@@ -102,9 +104,12 @@ def where(
     >>> where(torch.tensor([True, False]), TensorDict({"a": torch.ones(2)}, [2]), 0)["a"]
     tensor([1., 0.])
     """
-    if isinstance(input, Combining):
-        return input.where(condition, other, out=out, pad=pad)  # type: ignore[return-value, arg-type]
-    return other.where(~condition, input, out=out, pad=pad)  # type: ignore[union-attr, return-value, arg-type]
+    chosen: Any = input.where(condition, other, out=out, pad=pad) if isinstance(input, Combining) else None
+    if chosen is None and isinstance(other, Combining):
+        chosen = other.where(~condition, input, out=out, pad=pad)
+    if chosen is None:
+        raise TypeError(f"where: expected a collection on one side, got {type(input).__name__}, {type(other).__name__}")
+    return chosen  # type: ignore[no-any-return]
 
 
 class Combining(Collection):
@@ -200,9 +205,6 @@ class Combining(Collection):
             if isinstance(item, Combining) and item._is_tree() != self._is_tree():
                 raise RuntimeError(f"{what}: item 0 is a {type(self).__name__}, item {position} a {type(item).__name__}")
 
-    if TYPE_CHECKING:
-
-        def _is_tree(self) -> bool: ...
 
     @classmethod
     def stack(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
@@ -233,16 +235,16 @@ class Combining(Collection):
             return self._same(
                 {key: _chosen((*path, key), condition, value, other, pad) for key, value in self._store.items()}
             )
-        theirs = other._store
+        theirs: Any = other._store
         store: Store = {}
         for key, value in self._store.items():
             here = (*path, key)
             if key not in theirs:
                 store[key] = _chosen(here, condition, value, _padding(here, pad, "other"), pad)
             elif isinstance(theirs[key], Collection) and isinstance(value, Collection):
-                if value._is_tree() != theirs[key]._is_tree():  # type: ignore[attr-defined]
+                if value._is_tree() != theirs[key]._is_tree():
                     raise _cannot_choose(here, value, theirs[key])
-                store[key] = value._where(condition, theirs[key], pad, here)  # type: ignore[attr-defined]
+                store[key] = value._where(condition, theirs[key], pad, here)
             elif isinstance(theirs[key], Collection) or isinstance(value, Collection):
                 raise _cannot_choose(here, value, theirs[key])
             else:

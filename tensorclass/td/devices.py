@@ -326,9 +326,6 @@ class Devices(Collection):
                 leaf.grad.detach_().zero_()
         return self
 
-    if TYPE_CHECKING:
-
-        def _is_tree(self) -> builtins.bool: ...
 
 
 def _pairs(owner: Collection, values: Collection, what: str) -> Iterable[tuple[Tensor, Tensor]]:

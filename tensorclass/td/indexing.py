@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 from . import shapes
 from .collection import Collection
-from .keys import NestedKey, is_nested_key, unravel_key_to_tuple
+from .keys import NestedKey, is_nested_key
 from .values import as_tensor
 
 if TYPE_CHECKING:
@@ -146,7 +146,6 @@ class Indexing(Collection):
         def get(self, key: NestedKey, default: Any = ...) -> Any: ...
         def _get_key(self, key: Any) -> Any: ...
         def _out(self, value: Any) -> Any: ...
-        def _walk(self, include_nested: bool = ..., leaves_only: bool = ...) -> Iterator[tuple[Any, Any]]: ...
         def _key_error(self, key: NestedKey) -> KeyError: ...
         def set(
             self, key: NestedKey, item: Any, inplace: bool = ..., *, non_blocking: bool = ..., **kwargs: Any
@@ -268,11 +267,11 @@ class Indexing(Collection):
 
     def _check_value(self, shape: Size, target: Size) -> None:
         ndim = len(self._batch_size)
-        for key, leaf in self._walk(True, True):
+        for path, leaf in self._named_leaves():
             expected = target + leaf.shape[ndim:]
             if not _broadcasts(shape, expected):
                 raise RuntimeError(
-                    f"{'.'.join(unravel_key_to_tuple(key))}: a tensor of shape {list(shape)} cannot be written into items "
+                    f"{'.'.join(path)}: a tensor of shape {list(shape)} cannot be written into items "
                     f"of shape {list(expected)}; nothing was written"
                 )
 
@@ -364,6 +363,7 @@ class Indexing(Collection):
         """
         store = self._store
         item = index[0] if len(index) == 1 else index
+        row: Any
         for key, row in rows._store.items():
             value: Any = store.get(key)
             if type(value) is Tensor:
@@ -372,7 +372,7 @@ class Indexing(Collection):
             if value is None:
                 value = store[key] = self._allocate(row, self._batch_size[:ndim] + row.shape[row_ndim:])
             if isinstance(value, Indexing):
-                written: Any = value._write_checked(index, row, ndim, row_ndim)  # type: ignore[arg-type]
+                written: Any = value._write_checked(index, row, ndim, row_ndim)
                 if written is not value:
                     store[key] = written
             else:
@@ -400,7 +400,7 @@ _NUMBERS = frozenset((bool, int, float, complex))
 
 def _is_tree(value: Any) -> bool | None:
     """Whether a value is a nested collection (``True``), non-tensor data (``False``) or a tensor (``None``)."""
-    return value._is_tree() if isinstance(value, Collection) else None  # type: ignore[attr-defined, no-any-return]
+    return value._is_tree() if isinstance(value, Collection) else None
 
 
 def _broadcasts(got: Size, expected: Size) -> bool:

@@ -647,9 +647,6 @@ class Pointwise(Collection):
 
     __hash__ = None
 
-    if TYPE_CHECKING:
-
-        def _is_tree(self) -> bool: ...
 
 
 #: what the operators take as their other side

@@ -179,7 +179,7 @@ class Reading(Collection):
         is_leaf: IsLeaf | None = None,
         sort: bool = False,
         path: tuple[str, ...] = (),
-    ) -> list[tuple[FlatKey, Value]]:
+    ) -> list[tuple[Any, Any]]:
         """The entries, a nested collection before what it holds; non-tensor data is neither a leaf nor nested."""
         entries: list[tuple[FlatKey, Value]] = []
         self._walk_into(entries, include_nested, leaves_only, is_leaf, sort, path)
@@ -300,7 +300,3 @@ class Reading(Collection):
         True
         """
         return all(isinstance(value, Reading) and value.is_empty() for value in self._store.values())
-
-    def _is_tree(self) -> bool:
-        """Whether this is a nested collection, not a leaf that is one by its class (non-tensor data)."""
-        return True

@@ -283,13 +283,13 @@ class Reductions(Collection):
     def all(self, dim: Dim = None, keepdim: bool = False) -> Any:
         """Whether all items are true: one bool for everything, or along batch dimensions."""
         if dim is None:
-            return builtins.all([bool(leaf.all()) for leaf in self._leaves()])
+            return builtins.all(bool(leaf.all()) for leaf in self._leaves())
         return self._reduce(_ALL, dim, keepdim, {})
 
     def any(self, dim: Dim = None, keepdim: bool = False) -> Any:
         """Whether any item is true: one bool for everything, or along batch dimensions."""
         if dim is None:
-            return builtins.any([bool(leaf.any()) for leaf in self._leaves()])
+            return builtins.any(bool(leaf.any()) for leaf in self._leaves())
         return self._reduce(_ANY, dim, keepdim, {})
 
 

@@ -96,15 +96,6 @@ class State(Collection):
                 own[key].data.copy_(value)
         return self
 
-    def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
-        leaves: list[tuple[tuple[str, ...], Tensor]] = []
-        for key, value in self._store.items():
-            if isinstance(value, Tensor):
-                leaves.append(((key,), value))
-            elif value._is_tree():
-                leaves.extend(((key, *path), leaf) for path, leaf in value._named_leaves())
-        return leaves
-
     # -- pickling -----------------------------------------------------------------------------------------------------
 
     def __reduce__(self) -> Any:
@@ -148,7 +139,6 @@ class State(Collection):
 
     if TYPE_CHECKING:
 
-        def _is_tree(self) -> bool: ...
         def lock_(self) -> Self: ...
         def set(
             self, key: NestedKey, item: Any, inplace: bool = ..., *, non_blocking: bool = ..., **kwargs: Any

@@ -100,4 +100,4 @@ class TensorDict(TensorCollection):
         return new
 
 
-values.TensorDict = TensorDict  # a mapping among the values becomes one
+values.TensorDict = TensorDict  # type: ignore[attr-defined]  # a mapping among the values becomes one

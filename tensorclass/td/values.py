@@ -122,7 +122,7 @@ def as_tensor(value: Any, device: torch.device | None = None) -> Tensor | None:
             first = first[0]
         try:  # the first item tells most text and objects apart; the others show below
             if isinstance(first, Tensor):
-                return torch.stack(value).to(device) if first is value[0] else None  # type: ignore[arg-type]
+                return torch.stack(value).to(device) if first is value[0] else None
             if isinstance(first, (np.ndarray, np.generic)):
                 return _array_as_tensor(np.asarray(value), device)
             if isinstance(first, (bool, int, float, complex, list, tuple)):

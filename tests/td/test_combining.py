@@ -136,7 +136,7 @@ def test_there_is_nothing_to_join_along_without_batch_dimensions() -> None:
         cat([TensorDict({"a": torch.zeros(3)})] * 2)
 
 
-# -- what both have in common -------------------------------------------------------------------------------------------
+# -- what both have in common ------------------------------------------------------------------------------------------
 
 both = pytest.mark.parametrize("combine", [stack, cat])
 
@@ -200,7 +200,9 @@ def test_the_keys_of_nested_collections_are_named_with_their_place(combine: Any)
 def test_another_batch_size_is_named_with_its_item() -> None:
     with pytest.raises(RuntimeError, match=r"same batch size; item 0 has \[2\], item 1 has \[3\]"):
         stack([sample((2,)), sample((3,))])
-    with pytest.raises(RuntimeError, match=r"same batch size but for dimension 0; item 0 has \[2, 3\], item 1 has \[2, 4\]"):
+    with pytest.raises(
+        RuntimeError, match=r"same batch size but for dimension 0; item 0 has \[2, 3\], item 1 has \[2, 4\]"
+    ):
         cat([sample((2, 3)), sample((2, 4))])
     with pytest.raises(RuntimeError, match=r"item 0 has \[2, 3\], item 1 has \[2\]"):
         cat([sample((2, 3)), sample((2,))])

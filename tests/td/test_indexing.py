@@ -16,7 +16,16 @@ from torch.utils.data import DataLoader
 
 from tensorclass import NonTensorData, TensorDict, stack
 from tests import strategies as draw
-from tests.checks import assert_consistent, assert_equal, assert_taken, leaf_pairs, objects, outcome, positions, shares_memory
+from tests.checks import (
+    assert_consistent,
+    assert_equal,
+    assert_taken,
+    leaf_pairs,
+    objects,
+    outcome,
+    positions,
+    shares_memory,
+)
 
 
 def as_torch(index: Any) -> Any:
@@ -169,7 +178,9 @@ def test_an_index_error_is_raised_for(index: Any) -> None:
 
 
 # the positions in a tensor are looked at by the values only
-KNOWN_BY_SHAPE = {name: index for name, index in WRONG.items() if name not in ("a tensor beyond the end", "a list before the start")}
+KNOWN_BY_SHAPE = {
+    name: index for name, index in WRONG.items() if name not in ("a tensor beyond the end", "a list before the start")
+}
 
 
 @pytest.mark.parametrize("index", KNOWN_BY_SHAPE.values(), ids=KNOWN_BY_SHAPE)
@@ -605,7 +616,9 @@ def test_a_tensor_that_does_not_fit_one_value_is_written_to_none() -> None:
     assert "bad" in unchanged(target, put(0, torch.ones(2)), RuntimeError)
 
 
-@pytest.mark.parametrize("index", [3, -4, [0, 3], torch.tensor([0, -4]), (0, 0), torch.ones(2, dtype=torch.bool)], ids=repr)
+@pytest.mark.parametrize(
+    "index", [3, -4, [0, 3], torch.tensor([0, -4]), (0, 0), torch.ones(2, dtype=torch.bool)], ids=repr
+)
 def test_nothing_is_written_at_an_index_out_of_range(index: Any) -> None:
     target = TensorDict({"a": torch.zeros(3)}, [3])
     rows = TensorDict({"new": torch.ones(2), "a": torch.ones(2)}, [2])

@@ -169,7 +169,9 @@ def test_it_is_no_tensor_among_the_leaves() -> None:
 
 
 def test_its_repr_shows_the_object() -> None:
-    assert repr(NonTensorData("a", batch_size=[2])) == "NonTensorData(data='a', batch_size=torch.Size([2]), device=None)"
+    assert (
+        repr(NonTensorData("a", batch_size=[2])) == "NonTensorData(data='a', batch_size=torch.Size([2]), device=None)"
+    )
     assert repr(NonTensorStack("a", 1)) == "NonTensorStack(['a', 1], batch_size=torch.Size([2]), device=None)"
 
 
@@ -378,14 +380,18 @@ def test_an_object_is_replaced(old: Any, new: Any, write: Callable[[Any, Any], A
     assert data.get("text").batch_size == (2,)
 
 
-@pytest.mark.parametrize("write", [lambda d: d.set_("text", "b"), lambda d: d.update_({"text": "b"})], ids=["set_", "update_"])
+@pytest.mark.parametrize(
+    "write", [lambda d: d.set_("text", "b"), lambda d: d.update_({"text": "b"})], ids=["set_", "update_"]
+)
 def test_writing_in_place_works_where_it_is_locked(write: Callable[[Any], Any]) -> None:
     data = TensorDict({"text": "a"}, [2]).lock_()
     write(data)
     assert data["text"] == "b"
 
 
-@pytest.mark.parametrize("write", [lambda d: d.set("text", "b"), lambda d: d.get("text").update("b")], ids=["set", "update"])
+@pytest.mark.parametrize(
+    "write", [lambda d: d.set("text", "b"), lambda d: d.get("text").update("b")], ids=["set", "update"]
+)
 def test_it_cannot_be_replaced_where_it_is_locked(write: Callable[[Any], Any]) -> None:
     data = TensorDict({"text": "a"}, [2]).lock_()
     with pytest.raises(RuntimeError, match="locked"):

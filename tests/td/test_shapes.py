@@ -87,7 +87,8 @@ def test_wrap_dims_refuses_a_dimension_that_appears_twice(data: st.DataObject) -
     size = data.draw(draw.shapes(min_dims=1))
     dims = data.draw(st.lists(draw.any_dims(len(size)), max_size=3))
     assert_same_outcome(
-        lambda: tuple(meta(size).flip(shapes.wrap_dims(dims, len(size))).shape), lambda: tuple(meta(size).flip(dims).shape)
+        lambda: tuple(meta(size).flip(shapes.wrap_dims(dims, len(size))).shape),
+        lambda: tuple(meta(size).flip(dims).shape),
     )
 
 
@@ -115,7 +116,8 @@ def test_flattened(data: st.DataObject) -> None:
     size = Size(data.draw(draw.shapes(min_dims=1, max_dims=4)))
     start, end = data.draw(draw.any_dims(len(size))), data.draw(draw.any_dims(len(size)))
     assert_same_outcome(
-        lambda: shapes.flattened(size, *shapes.flat_range(size, start, end)), lambda: meta(size).flatten(start, end).shape
+        lambda: shapes.flattened(size, *shapes.flat_range(size, start, end)),
+        lambda: meta(size).flatten(start, end).shape,
     )
 
 
@@ -133,7 +135,9 @@ def test_unflattened(data: st.DataObject) -> None:
 @given(anything)
 def test_permuted(data: st.DataObject) -> None:
     size = Size(data.draw(sizes))
-    order = data.draw(st.permutations(range(len(size)))) + data.draw(st.just([]) | st.lists(draw.any_dims(4), max_size=1))
+    order = data.draw(st.permutations(range(len(size)))) + data.draw(
+        st.just([]) | st.lists(draw.any_dims(4), max_size=1)
+    )
     order = [d - len(size) if data.draw(st.booleans()) else d for d in order]
     assert_same_outcome(
         lambda: shapes.permuted(size, shapes.permutation(len(size), order)),
@@ -228,7 +232,10 @@ def test_split_sizes_that_sum_to_the_whole(total: int, data: st.DataObject) -> N
 def test_with_size(data: st.DataObject) -> None:
     size = Size(data.draw(draw.shapes(min_dims=1)))
     dim, new = data.draw(st.integers(0, len(size) - 1)), data.draw(st.integers(0, 5))
-    assert shapes.with_size(size, dim, new) == meta(size).index_select(dim, torch.zeros(new, dtype=torch.long, device="meta")).shape
+    assert (
+        shapes.with_size(size, dim, new)
+        == meta(size).index_select(dim, torch.zeros(new, dtype=torch.long, device="meta")).shape
+    )
 
 
 @given(anything)
@@ -427,7 +434,9 @@ def test_an_index_leaves_a_name_for_each_dimension_that_it_leaves(data: st.DataO
 def test_an_index_of_slices_and_one_tensor_of_one_dimension_keeps_the_names(data: st.DataObject) -> None:
     # a part of a dimension is that dimension; the rest follows from the sizes that stay
     items: list[Any] = [data.draw(st.sampled_from((slice(None), 0, None))) for _ in range(3)]
-    items.insert(data.draw(st.integers(0, 3)), data.draw(st.just(slice(None)) | st.permutations(range(7)).map(torch.tensor)))
+    items.insert(
+        data.draw(st.integers(0, 3)), data.draw(st.just(slice(None)) | st.permutations(range(7)).map(torch.tensor))
+    )
     dim = 0
     for position, item in enumerate(items):
         if isinstance(item, Tensor):

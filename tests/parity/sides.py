@@ -1,0 +1,66 @@
+"""The two libraries, and what of a result is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensordict
+import torch
+from torch import Tensor
+
+import tensorclass
+from tests.checks import objects, shares_memory
+
+OURS, PEER = tensorclass, tensordict
+
+
+def is_collection(value: object) -> bool:
+    return isinstance(value, (tensorclass.TensorCollection, tensordict.TensorDictBase)) or is_object(value)
+
+
+def is_object(value: object) -> bool:
+    return tensorclass.is_non_tensor(value) or tensordict.is_non_tensor(value)
+
+
+def described(result: Any) -> Any:
+    """A result as plain data: equal for the two libraries when they agree."""
+    if isinstance(result, Exception):
+        return type(result)
+    if isinstance(result, Tensor):
+        # nan is equal to itself here
+        return "tensor", result.dtype, tuple(result.shape), [repr(value) for value in result.flatten().tolist()]
+    if is_object(result):
+        return "objects", tuple(result.batch_size), objects(result)
+    if is_collection(result):
+        values = {key: described(result.get(key)) for key in result.keys()}  # noqa: SIM118
+        # keys are compared in their order
+        return "collection", tuple(result.batch_size), list(result.names), result.device, list(values.items())
+    if isinstance(result, torch.Size):
+        return tuple(result)
+    if isinstance(result, dict):
+        return {key: described(value) for key, value in result.items()}
+    if isinstance(result, (tuple, list)):
+        return [described(value) for value in result]
+    return result
+
+
+def shared(result: Any, source: Any) -> Any:
+    """For each tensor of the result, whether it lies in the memory of the source's tensor of the same key."""
+    if isinstance(result, (tuple, list)):
+        return [shared(part, source) for part in result]
+    if not is_collection(result) or not is_collection(source):
+        return None
+    return {
+        key: shares_memory(value, source.get(key))
+        for key, value in result.items(True, True)
+        if key in source.keys(True, True) and value.numel()
+    }
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """What a call gives, or the error that it raises."""
+    try:
+        return call()
+    except Exception as error:
+        return error
