@@ -121,11 +121,12 @@ class Combining(Collection):
         batch_size = self._batch_size
         count = len(self._store)
         try:
-            stores: list[Store] = [item._store for item in items]
-            if [item._batch_size for item in items].count(batch_size) != len(items):
-                self._cannot_combine("stack", items, None)
-            if [len(store) for store in stores].count(count) != len(items):
-                self._cannot_combine("stack", items, None)
+            stores: list[Store] = []
+            for item in items:
+                entries = item._store
+                if item._batch_size != batch_size or len(entries) != count:
+                    self._cannot_combine("stack", items, None)
+                stores.append(entries)
             if not count:
                 self._check_kinds("stack", items)
             store: Store = {}
@@ -149,13 +150,14 @@ class Combining(Collection):
         count = len(self._store)
         total = 0
         try:
-            stores: list[Store] = [item._store for item in items]
-            if [len(store) for store in stores].count(count) != len(items):
-                self._cannot_combine("cat", items, dim)
+            stores: list[Store] = []
             for item in items:
-                size = item._batch_size
-                if size != batch_size and (size[:dim] != before or size[dim + 1 :] != after):
+                entries, size = item._store, item._batch_size
+                if len(entries) != count or (
+                    size != batch_size and (size[:dim] != before or size[dim + 1 :] != after)
+                ):
                     self._cannot_combine("cat", items, dim)
+                stores.append(entries)
                 total += size[dim]
             if not count:
                 self._check_kinds("cat", items)
@@ -237,7 +239,17 @@ class Combining(Collection):
             )
         theirs: Any = other._store
         store: Store = {}
+        spread: dict[int, Tensor] = {}  # the condition as values of so many dimensions meet it
         for key, value in self._store.items():
+            operand = theirs.get(key)
+            if type(value) is Tensor and type(operand) is Tensor and value.shape == operand.shape:
+                ndim = value.ndim
+                if ndim not in spread:
+                    spread[ndim] = _right(condition, ndim)
+                result = torch.where(spread[ndim], value, operand)
+                if result.shape == value.shape:
+                    store[key] = result
+                    continue
             here = (*path, key)
             if key not in theirs:
                 store[key] = _chosen(here, condition, value, _padding(here, pad, "other"), pad)

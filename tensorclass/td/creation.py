@@ -109,10 +109,16 @@ class Creation(Collection):
         requires_grad: bool = False,
         pin_memory: bool | None = None,
     ) -> Self:
-        """A copy of ``data``: of a collection, value by value with each one's dtype and device here."""
+        """A copy of ``data`` with the dtypes and devices of the values here: of a collection, value by value.
+
+        Of a tensor (or an array, a number, a sequence of numbers) there is a copy for each value.
+        """
         if not isinstance(data, Collection):
-            tensor = torch.as_tensor(np.asarray(data) if not isinstance(data, Tensor) else data)
-            return self._same({key: value.new_tensor(tensor) for key, value in self._store.items()})
+            tensor = data if isinstance(data, Tensor) else torch.as_tensor(np.asarray(data))
+            data = self._like(dict.fromkeys(self._store, tensor), tensor.shape[: len(self._batch_size)])
+            data._store.update(
+                {key: value.new_tensor(tensor) for key, value in self._store.items() if isinstance(value, Collection)}
+            )
         store = {}
         for key, value in data._store.items():
             like = self._store.get(key, value)

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     Index: TypeAlias = IndexItem | tuple[IndexItem, ...]
 
 
-def prepare(index: Any, batch_size: Size, keep_masks: bool = False) -> tuple[Any, ...]:
+def prepare(index: Any, batch_size: Size, keep_masks: bool = False, writing: bool = False) -> tuple[Any, ...]:
     """An index in the form that every value takes, however many dimensions it has behind the batch dimensions.
 
     Sequences and arrays become tensors once, masks become the positions of their true entries once (each value would
     look for them again) unless they are to be kept, and an ellipsis is filled with the batch dimensions that it stands
-    for.
+    for. For writing, positions are looked at: see :func:`_check_positions`.
 
     Raises:
         IndexError: more dimensions than the batch has, or a mask of another shape.
@@ -41,6 +41,8 @@ def prepare(index: Any, batch_size: Size, keep_masks: bool = False) -> tuple[Any
     kind = type(index)
     if kind is not tuple:
         if kind is Tensor and index.dtype is torch.int64 and batch_size:
+            if writing:
+                _check_positions((index,), batch_size)
             return (index,)
         if index is Ellipsis:
             return ()
@@ -78,6 +80,8 @@ def prepare(index: Any, batch_size: Size, keep_masks: bool = False) -> tuple[Any
         raise IndexError(f"too many indices: {consumed} of them for the batch size {list(batch_size)}")
     if ellipsis >= 0:
         out[ellipsis:ellipsis] = [slice(None)] * (len(batch_size) - consumed)
+    if writing:
+        _check_positions(out, batch_size)
     return tuple(_without_masks(out, batch_size, keep_masks)) if masks else tuple(out)
 
 
@@ -228,11 +232,11 @@ class Indexing(Collection):
             self.set(index, value)  # type: ignore[arg-type]
             return
         if isinstance(value, Collection):
-            self._write(prepare(index, self._batch_size), value)
+            self._write(prepare(index, self._batch_size, writing=True), value)
         elif isinstance(value, Mapping):
             from .tensordict import TensorDict
 
-            prepared = prepare(index, self._batch_size)
+            prepared = prepare(index, self._batch_size, writing=True)
             self._write(prepared, TensorDict(value, shapes.indexed(self._batch_size, prepared)))
         else:
             self._write_value(index, value)
@@ -249,11 +253,11 @@ class Indexing(Collection):
                 )
             value = tensor
         if number or not value.ndim:
-            prepared = prepare(index, self._batch_size, keep_masks=True)  # one value for all: a mask is best left one
+            # one value for all: a mask is best left one
+            prepared = prepare(index, self._batch_size, keep_masks=True, writing=True)
         else:
-            prepared = prepare(index, self._batch_size)
+            prepared = prepare(index, self._batch_size, writing=True)
             self._check_value(value.shape, shapes.indexed(self._batch_size, prepared))
-        _check_positions(prepared, self._batch_size)
         self._fill(prepared[0] if len(prepared) == 1 else prepared, value)
 
     def _fill(self, item: Any, value: Any) -> None:
@@ -288,7 +292,6 @@ class Indexing(Collection):
                     f"data[index] = rows: the indexed batch size is {list(target)}, the batch size of the rows is "
                     f"{list(rows._batch_size)}, which cannot be expanded to it; nothing was written"
                 ) from None
-        _check_positions(index, self._batch_size)
         self._check_rows(rows, len(self._batch_size), len(target), ())
         return self._write_checked(index, rows, len(self._batch_size), len(target))
 
@@ -419,7 +422,7 @@ def _check_broadcast(path: tuple[str, ...], expected: Size, got: Size, row_ndim:
         )
 
 
-def _check_positions(index: tuple[Any, ...], batch_size: Size) -> None:
+def _check_positions(index: Sequence[Any], batch_size: Size) -> None:
     """Raises an error for a position that is out of range: torch finds it only after it has written those before it.
 
     Only where looking costs no transfer from a device.

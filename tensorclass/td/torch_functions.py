@@ -109,7 +109,7 @@ for _name, _symbol in _SYMBOLS.items():
 
 def _like(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
-        if args or kwargs:
+        if args or kwargs or not input._is_tree():
             return input._each(function, *args, **kwargs)
         return input._same({key: function(value) for key, value in input._store.items()})
 

@@ -46,16 +46,14 @@ def described(result: Any) -> Any:
 
 
 def shared(result: Any, source: Any) -> Any:
-    """For each tensor of the result, whether it lies in the memory of the source's tensor of the same key."""
+    """For each tensor of the result, whether it lies in the memory of a tensor of the source."""
+    if isinstance(result, Tensor):
+        return not result.numel() or any(shares_memory(result, leaf) for leaf in source.values(True, True))
     if isinstance(result, (tuple, list)):
         return [shared(part, source) for part in result]
-    if not is_collection(result) or not is_collection(source):
-        return None
-    return {
-        key: shares_memory(value, source.get(key))
-        for key, value in result.items(True, True)
-        if key in source.keys(True, True) and value.numel()
-    }
+    if is_collection(result) and not is_object(result):
+        return {key: shared(value, source) for key, value in result.items(True, True)}
+    return None
 
 
 def outcome(call: Callable[[], Any]) -> Any:
