@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, overload
 
 from typing_extensions import dataclass_transform
 
-from .record import RecordMeta, TensorClass
+from .record import OPTIONS, RecordMeta, TensorClass, redefine
 
 T = TypeVar("T")
 
@@ -39,62 +39,75 @@ def tensorclass(cls: Any = None, /, **options: bool) -> Any:
     >>> Point(torch.zeros(3), torch.ones(3), batch_size=[3])[0].y
     tensor(1.)
 
+    A class that derives from a record is one already: it stays the class that it is, and gets the options.
+
     Args:
         cls: the class.
         options: those of :class:`TensorClass`: ``autocast``, ``nocast``, ``frozen``, ``tensor_only``, ``shadow``,
             ``kw_only``.
     """
+    if unknown := [name for name in options if name not in OPTIONS]:
+        raise TypeError(f"tensorclass: unknown options {unknown}; there are {list(OPTIONS)}")
     if cls is None:
         return lambda decorated: _make(decorated, options)
-    if not isinstance(cls, type):
-        raise TypeError(f"tensorclass: expected a class, got {cls!r}; options are given by keyword")
     return _make(cls, options)
 
 
-def _make(cls: type, options: dict[str, bool]) -> type:
+def _make(cls: Any, options: dict[str, bool]) -> type:
+    if not isinstance(cls, type):
+        raise TypeError(f"tensorclass: expected a class, got {cls!r}; options are given by keyword")
+    if isinstance(cls, RecordMeta):
+        if options:
+            redefine(cls, options)
+        return cls
+    if "__dataclass_fields__" in vars(cls):
+        raise TypeError(f"tensorclass: {cls.__name__} is a dataclass; drop @dataclass, a record is one by itself")
     namespace = {key: value for key, value in vars(cls).items() if key not in ("__dict__", "__weakref__")}
-    for slot in _own_slots(namespace):
-        namespace.pop(slot, None)  # the member of the old class; the record's field takes its place
-    namespace.pop("__slots__", None)
+    slots = namespace.get("__slots__", ())
+    slots = (slots,) if isinstance(slots, str) else tuple(slots)
+    for slot in slots:
+        namespace.pop(slot, None)  # the member of the old class
+    # fields have their place in the record's store, other attributes keep theirs
+    fields = {"__weakref__", *namespace.get("__annotations__", ())}
+    namespace["__slots__"] = tuple(slot for slot in slots if slot not in fields)
     namespace["__qualname__"] = cls.__qualname__
     bases = tuple(base for base in getattr(cls, "__orig_bases__", cls.__bases__) if base is not object)
-    if not any(isinstance(base, RecordMeta) for base in cls.__bases__):
-        generic = [base for base in bases if base is Generic or getattr(base, "__origin__", None) is Generic]
-        bases = (*(base for base in bases if base not in generic), TensorClass, *generic)
+    generic = [base for base in bases if base is Generic or getattr(base, "__origin__", None) is Generic]
+    bases = (*(base for base in bases if base not in generic), TensorClass, *generic)
     new = types.new_class(cls.__name__, bases, dict(options), lambda space: space.update(namespace))
-    _repoint(namespace.values(), cls, new)
+    _repoint([member for member in namespace.values() if not isinstance(member, type)], cls, new)
     return new
 
 
-def _own_slots(namespace: dict[str, Any]) -> tuple[str, ...]:
-    slots = namespace.get("__slots__", ())
-    return (slots,) if isinstance(slots, str) else tuple(slots)
+def _repoint(members: Iterable[Any], old: type, new: type) -> None:
+    """Lets ``super()`` and ``__class__`` in the methods of the decorated class mean the record.
+
+    All methods of a class share the cell that holds it; it may be reached only through what is wrapped around a method.
+    """
+    for _ in range(_DEPTH):
+        inside: list[Any] = []
+        for member in members:
+            if isinstance(member, types.FunctionType):
+                for name, cell in zip(member.__code__.co_freevars, member.__closure__ or (), strict=True):
+                    try:
+                        content = cell.cell_contents
+                    except ValueError:  # a cell that is still empty
+                        continue
+                    if name == "__class__" and content is old:
+                        cell.cell_contents = new
+                        return
+                    inside.append(content)
+            elif isinstance(member, property):
+                inside += [member.fget, member.fset, member.fdel]
+            # a classmethod, functools.wraps, cached_property and partialmethod, a decorator that is a class
+            inside += [getattr(member, name, None) for name in ("__func__", "__wrapped__", "func")]
+            inside += getattr(member, "__dict__", {}).values()
+        members = [
+            item
+            for item in {id(item): item for item in inside}.values()
+            if not isinstance(item, type) and (callable(item) or hasattr(item, "__get__"))
+        ]
 
 
-def _repoint(members: Any, old: type, new: type) -> None:
-    """Lets ``super()`` and ``__class__`` in the methods of the decorated class mean the record."""
-    seen: set[int] = set()
-    pending = list(members)
-    while pending:
-        member = pending.pop()
-        if id(member) in seen:
-            continue
-        seen.add(id(member))
-        if isinstance(member, (staticmethod, classmethod)):
-            pending.append(member.__func__)
-        elif isinstance(member, property):
-            pending += [f for f in (member.fget, member.fset, member.fdel) if f is not None]
-        elif isinstance(member, types.FunctionType):
-            if hasattr(member, "__wrapped__"):
-                pending.append(member.__wrapped__)
-            for name, cell in zip(member.__code__.co_freevars, member.__closure__ or (), strict=True):
-                try:
-                    content = cell.cell_contents
-                except ValueError:  # a cell that is still empty
-                    continue
-                if name == "__class__" and content is old:
-                    cell.cell_contents = new
-                elif isinstance(content, types.FunctionType):
-                    pending.append(content)
-        elif hasattr(member, "func"):  # functools.cached_property, functools.partialmethod
-            pending.append(member.func)
+#: how many wrappers around a method are looked through
+_DEPTH = 8

@@ -8,21 +8,24 @@ import sys
 import types
 import typing
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import typing_extensions
 from torch import Tensor
 
 from .td import values
 from .td.base import TensorCollection
 from .td.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
 from .td.tensordict import TensorDict
+from .td.values import BatchMismatch
 
 if TYPE_CHECKING:
     from .record import TensorClass
     from .td.collection import Value
 
 _UNIONS = (typing.Union, types.UnionType)
+_SELF = (typing_extensions.Self, getattr(typing, "Self", typing_extensions.Self))
 
 
 class Kind(enum.Enum):
@@ -32,6 +35,18 @@ class Kind(enum.Enum):
     COLLECTION = enum.auto()  #: a record or another collection
     OBJECT = enum.auto()  #: an object, stored as non-tensor data
     ANY = enum.auto()  #: whatever the value is
+
+
+class Meaning(NamedTuple):
+    """What an annotation says."""
+
+    kind: Kind
+    #: the classes of which a value is an instance; none where any value will do
+    types: tuple[type, ...] = ()
+    #: whether ``None`` is allowed
+    optional: bool = False
+    #: the only values allowed, if there are such
+    literals: tuple[Any, ...] = ()
 
 
 class Unresolved(Exception):
@@ -45,7 +60,7 @@ class FieldSpec:
     first value comes.
     """
 
-    __slots__ = ("_annotation", "_kind", "_module", "_options", "name", "optional", "owner", "types")
+    __slots__ = ("_annotation", "_kind", "_literals", "_module", "_options", "name", "optional", "owner", "types")
 
     def __init__(
         self,
@@ -54,13 +69,14 @@ class FieldSpec:
         annotation: Any,
         module: str,
         scope: Mapping[str, Any],
-        options: Mapping[str, Any],
+        options: Mapping[str, bool],
         optional: bool,
     ) -> None:
         self.owner = owner
         self.name = name
         self.optional = optional
         self.types: tuple[type, ...] = ()
+        self._literals: tuple[Any, ...] = ()
         self._annotation = annotation
         self._module = module
         self._options = options
@@ -70,6 +86,17 @@ class FieldSpec:
         except Unresolved:
             pass
 
+    def under(self, options: Mapping[str, bool]) -> FieldSpec:
+        """The same field in a class with these options."""
+        if self._options == options:
+            return self
+        new = object.__new__(FieldSpec)
+        for slot in FieldSpec.__slots__:
+            setattr(new, slot, getattr(self, slot))
+        new._options = options
+        new._only_tensors()
+        return new
+
     @property
     def kind(self) -> Kind | None:
         """What the field holds; ``None`` while its annotation names what is not defined yet."""
@@ -77,22 +104,28 @@ class FieldSpec:
 
     def _resolve(self, scope: Mapping[str, Any]) -> None:
         module = sys.modules.get(self._module)
-        space = dict(vars(module)) if module is not None and scope else vars(module) if module is not None else {}
-        kind, self.types, optional = classify(self._annotation, space, scope)
-        if self._options["tensor_only"] and kind in (Kind.OBJECT, Kind.ANY):
-            kind, self.types = Kind.TENSOR, (Tensor,)
-        self._kind = kind
+        space = {} if module is None else vars(module)
+        self._kind, self.types, optional, self._literals = classify(self._annotation, space, scope, scope.get(self.owner))
         self.optional = self.optional or optional
+        self._only_tensors()
+
+    def _only_tensors(self) -> None:
+        if self._options["tensor_only"] and self._kind in (Kind.OBJECT, Kind.ANY):
+            self._kind, self.types, self._literals = Kind.TENSOR, (Tensor,), ()
 
     def _known_kind(self, record: TensorClass) -> Kind:
         if self._kind is None:
             try:
                 self._resolve({type(record).__name__: type(record)})
             except Unresolved:
-                # it stays unknown (a class local to a function that has returned): the value decides
-                self._kind = Kind.ANY
+                return Kind.ANY  # it may stay unknown (a class local to a function that has returned): the value decides
         assert self._kind is not None
         return self._kind
+
+    def allows_none(self, record: TensorClass) -> bool:
+        """Whether the field can be ``None``, which is then not stored."""
+        self._known_kind(record)
+        return self.optional or self._kind is None
 
     # -- entering -----------------------------------------------------------------------------------------------------
 
@@ -107,17 +140,17 @@ class FieldSpec:
         if kind is Kind.TENSOR:
             return self._fit_tensor(record, value, non_blocking)
         if kind is Kind.COLLECTION:
-            return self._fit_collection(record, value, non_blocking)
+            if not isinstance(value, self.types):
+                value = self._as_collection(record, value)
+            return values.fit_collection(record, self.name, value, non_blocking)
         if isinstance(value, NonTensorDataBase):
             for item in value._objects:
-                if kind is Kind.OBJECT and not self._is_object(item):
+                if not self._is_item(item):
                     raise self.mismatch(item)
             return values.fit_collection(record, self.name, value, non_blocking)
-        if kind is Kind.ANY and not self._options["nocast"] and isinstance(value, (np.ndarray, np.generic)):
-            return values.fit(record, self.name, value, non_blocking)
-        if kind is Kind.ANY and isinstance(value, (Tensor, TensorCollection)):
-            return values.fit(record, self.name, value, non_blocking)
-        return self._fit_object(record, value, kind)
+        if kind is Kind.ANY:
+            return self._fit_any(record, value, non_blocking)
+        return self._fit_object(record, value)
 
     def _fit_tensor(self, record: TensorClass, value: Any, non_blocking: bool) -> Value:
         if not isinstance(value, Tensor):
@@ -127,52 +160,93 @@ class FieldSpec:
             value = tensor
         return values.fit(record, self.name, value, non_blocking)
 
-    def _fit_collection(self, record: TensorClass, value: Any, non_blocking: bool) -> Value:
-        if not isinstance(value, self.types):
-            target = self.types[0]
-            assert issubclass(target, TensorCollection)
-            if isinstance(value, TensorCollection) and value._is_tree():
-                if issubclass(target, TensorDict):
-                    value = TensorDict._of(value, value._store)
-                else:
-                    value = target._from_mapping(value._store, value._batch_size, value._device, None)
-            elif isinstance(value, Mapping):
-                concrete = target if target is not TensorCollection else TensorDict
-                value = concrete._from_mapping(value, record._batch_size, record._device, None)
-            else:
-                raise self.mismatch(value)
-        return values.fit_collection(record, self.name, value, non_blocking)
+    def _as_collection(self, record: TensorClass, value: Any) -> TensorCollection:
+        """A mapping or a TensorDict as what the field holds; another record only where the class casts."""
+        targets = [target for target in self.types if issubclass(target, TensorCollection)]
+        entries, size, device, names = value, record._batch_size, record._device, None
+        if isinstance(value, TensorCollection) and value._is_tree():
+            entries, size, device, names = dict(value._store), value._batch_size, value._device, value._names
+            if not isinstance(value, TensorDict) and not self._options["autocast"]:
+                targets = [target for target in targets if issubclass(target, TensorDict)]
+        elif not isinstance(value, Mapping):
+            raise self.mismatch(value)
+        for position, target in enumerate(targets, 1):
+            concrete = TensorDict if target is TensorCollection else target
+            try:
+                return concrete._from_mapping(entries, size, device, names)
+            except BatchMismatch as error:
+                raise error.below(self.name) from None
+            except ValueError as error:  # the keys are not the fields
+                if position == len(targets):
+                    raise ValueError(f"{self.owner}.{self.name}: {error}") from None
+        raise self.mismatch(value)
 
-    def _fit_object(self, record: TensorClass, value: Any, kind: Kind) -> Value:
-        size = record._batch_size
-        if kind is Kind.OBJECT and not self._is_object(value):
-            if isinstance(value, list) and size and len(value) == size[0] and self._are_objects(value):
-                return values.fit_collection(record, self.name, NonTensorStack.from_list(value), False)
+    def _fit_any(self, record: TensorClass, value: Any, non_blocking: bool) -> Value:
+        if not self.types:
+            is_array = not self._options["nocast"] and isinstance(value, (np.ndarray, np.generic))
+            if is_array or isinstance(value, (Tensor, TensorCollection)):
+                return values.fit(record, self.name, value, non_blocking)
+            return self._stored(record, value)
+        if self._is_object(value):
+            if isinstance(value, (Tensor, TensorCollection)):
+                return values.fit(record, self.name, value, non_blocking)
+            return self._stored(record, value)
+        if isinstance(value, (Mapping, TensorCollection)) and any(issubclass(t, TensorCollection) for t in self.types):
+            return values.fit_collection(record, self.name, self._as_collection(record, value), non_blocking)
+        if self._is_column(record, value):
+            return self._stored_column(record, value)
+        if any(issubclass(t, Tensor) for t in self.types):
+            return self._fit_tensor(record, value, non_blocking)
+        raise self.mismatch(value)
+
+    def _fit_object(self, record: TensorClass, value: Any) -> Value:
+        if not self._is_object(value):
+            if self._is_column(record, value):
+                return self._stored_column(record, value)
             if not self._options["autocast"] or isinstance(value, TensorCollection):
                 raise self.mismatch(value)
             try:
                 value = self.types[0](value)
             except (TypeError, ValueError) as error:
                 raise self.mismatch(value, f" ({error})") from None
-        result = NonTensorData(value, batch_size=size, device=record._device)
+            if not self._is_object(value):
+                raise self.mismatch(value)
+        return self._stored(record, value)
+
+    def _stored(self, record: TensorClass, value: Any) -> Value:
+        result = NonTensorData(value, batch_size=record._batch_size, device=record._device)
         result._names = record._names
         return result
 
+    def _stored_column(self, record: TensorClass, value: list[Any]) -> Value:
+        return values.fit_collection(record, self.name, NonTensorStack.from_list(value), False)
+
+    def _is_column(self, record: TensorClass, value: Any) -> bool:
+        """Whether a value is a list with an object for each row."""
+        size = record._batch_size
+        return isinstance(value, list) and len(size) > 0 and len(value) == size[0] and self._are_items(value)
+
+    def _are_items(self, items: list[Any]) -> bool:
+        return all(self._are_items(item) if isinstance(item, list) else self._is_item(item) for item in items)
+
+    def _is_item(self, value: Any) -> bool:
+        return self.optional if value is None else self._is_object(value)
+
     def _is_object(self, value: Any) -> bool:
+        if self._literals:
+            return any(type(value) is type(literal) and value == literal for literal in self._literals)
         if not self.types or isinstance(value, self.types):
-            return not isinstance(value, (Tensor, TensorCollection)) or bool(self.types)
+            return True
         # a number of a narrower kind stands for one of a wider kind, as in type checkers
         return (float in self.types and type(value) is int) or (
             complex in self.types and isinstance(value, (int, float)) and not isinstance(value, bool)
         )
 
-    def _are_objects(self, items: list[Any]) -> bool:
-        return all(self._are_objects(item) if isinstance(item, list) else self._is_object(item) for item in items)
-
     def mismatch(self, value: Any, why: str = "") -> TypeError:
         """The error for a value that is not what the annotation says."""
         expected = self._annotation if isinstance(self._annotation, str) else _shown(self._annotation)
-        got = f"{type(value).__name__}" + (f" {value!r}" if len(repr(value)) < 40 else "")
+        shown = repr(value)
+        got = f"{type(value).__name__} {shown}" if len(shown) < 40 else type(value).__name__
         return TypeError(
             f"{self.owner}.{self.name}: expected {expected}, got {got}{why}; give it that type, or change the annotation "
             "of the field"
@@ -183,75 +257,88 @@ def _shown(annotation: Any) -> str:
     return annotation.__name__ if isinstance(annotation, type) and not hasattr(annotation, "__args__") else str(annotation)
 
 
-def classify(annotation: Any, space: Mapping[str, Any], scope: Mapping[str, Any]) -> tuple[Kind, tuple[type, ...], bool]:
-    """Kind, classes and whether ``None`` is allowed, for an annotation.
+def classify(
+    annotation: Any, space: dict[str, Any], scope: Mapping[str, Any], owner: type | None = None
+) -> Meaning:
+    """What an annotation means.
 
     Args:
         annotation: the annotation, as an object or as text.
         space: the names of the module in which it stands.
         scope: further names: those of the function around the class, and of the class itself.
+        owner: the class in which it stands: what ``Self`` is.
 
     >>> classify(Tensor | None, {}, {})
-    (<Kind.TENSOR: 1>, (<class 'torch.Tensor'>,), True)
+    Meaning(kind=<Kind.TENSOR: 1>, types=(<class 'torch.Tensor'>,), optional=True, literals=())
     """
     if isinstance(annotation, typing.ForwardRef):
         annotation = annotation.__forward_arg__
     if isinstance(annotation, str):
         try:
-            annotation = eval(annotation, dict(space), dict(scope))  # the same text that Python itself would evaluate
+            annotation = eval(annotation, space, dict(scope))  # the same text that Python itself would evaluate
         except (NameError, AttributeError):
             raise Unresolved from None
-        except TypeError:  # an expression that this Python version cannot evaluate, such as "X | None" on strings
-            return Kind.ANY, (), True
-        return classify(annotation, space, scope)
+        except TypeError:  # an expression that this Python version cannot evaluate
+            return Meaning(Kind.ANY, optional=True)
+        return classify(annotation, space, scope, owner)
     if annotation is None or annotation is type(None):
-        return Kind.OBJECT, (type(None),), True
+        return Meaning(Kind.OBJECT, (type(None),), True)
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        return _of_class(annotation)
+    if annotation in _SELF:
+        return Meaning(Kind.COLLECTION, (owner or TensorCollection,))
     origin = typing.get_origin(annotation)
-    if origin is typing.Annotated:
-        return classify(typing.get_args(annotation)[0], space, scope)
-    if origin in (typing.Final, typing.ClassVar):
-        return classify(typing.get_args(annotation)[0], space, scope)
+    if origin in (typing.Annotated, typing.Final, typing.ClassVar):
+        return classify(typing.get_args(annotation)[0], space, scope, owner)
     if origin in _UNIONS:
-        return _union([classify(part, space, scope) for part in typing.get_args(annotation)])
-    if isinstance(annotation, type) and origin is None:
-        array = getattr(annotation, "array_type", None)  # jaxtyping: Float[Tensor, "..."] knows the class it describes
-        if isinstance(array, type) and issubclass(array, Tensor):
-            return Kind.TENSOR, (array,), False
-        if issubclass(annotation, Tensor):
-            return Kind.TENSOR, (annotation,), False
-        if issubclass(annotation, NonTensorDataBase):
-            return Kind.ANY, (), True
-        if issubclass(annotation, TensorCollection):
-            return Kind.COLLECTION, (annotation,), False
-        if annotation is builtins.object:
-            return Kind.ANY, (), True
-        return Kind.OBJECT, (annotation,) if _checkable(annotation) else (), False
-    if isinstance(origin, type):
-        if issubclass(origin, TensorCollection):
-            return Kind.COLLECTION, (origin,), False
-        return Kind.OBJECT, (origin,) if _checkable(origin) else (), False
+        return _union([classify(part, space, scope, owner) for part in typing.get_args(annotation)])
     if origin is typing.Literal:
-        return Kind.OBJECT, tuple({type(value) for value in typing.get_args(annotation)}), None in typing.get_args(annotation)
-    supertype = getattr(annotation, "__supertype__", None)  # NewType
-    if supertype is not None:
-        return classify(supertype, space, scope)
-    return Kind.ANY, (), True  # Any, type variables
+        literals = typing.get_args(annotation)
+        classes = tuple({type(literal): None for literal in literals if literal is not None})
+        return Meaning(Kind.OBJECT, classes, None in literals, tuple(x for x in literals if x is not None))
+    if isinstance(origin, type):  # list[str], Node[int], ...
+        return _of_class(origin)
+    if isinstance(annotation, typing.TypeVar):
+        if annotation.__constraints__:
+            return _union([classify(part, space, scope, owner) for part in annotation.__constraints__])
+        if annotation.__bound__ is not None:
+            return classify(annotation.__bound__, space, scope, owner)
+    for alias in ("__supertype__", "__value__"):  # NewType; a type alias
+        if hasattr(annotation, alias):
+            return classify(getattr(annotation, alias), space, scope, owner)
+    return Meaning(Kind.ANY, optional=True)  # Any, type variables, what is not known here
 
 
-def _union(parts: list[tuple[Kind, tuple[type, ...], bool]]) -> tuple[Kind, tuple[type, ...], bool]:
-    optional = any(is_optional for _, _, is_optional in parts)
-    rest = [(kind, classes) for kind, classes, _ in parts if classes != (type(None),)]
-    kinds = {kind for kind, _ in rest}
-    if len(kinds) == 1 and Kind.ANY not in kinds:
-        classes = tuple(cls for _, known in rest for cls in known)
-        return kinds.pop(), () if any(not known for _, known in rest) else classes, optional
-    return Kind.ANY, (), optional
+def _of_class(cls: type) -> Meaning:
+    array = getattr(cls, "array_type", None)  # jaxtyping: Float[Tensor, "..."] knows the class it describes
+    if isinstance(array, type) and issubclass(array, Tensor):
+        return Meaning(Kind.TENSOR, (array,))
+    if issubclass(cls, Tensor):
+        return Meaning(Kind.TENSOR, (cls,))
+    if issubclass(cls, NonTensorDataBase) or cls is builtins.object:
+        return Meaning(Kind.ANY, optional=True)
+    if issubclass(cls, TensorCollection):
+        return Meaning(Kind.COLLECTION, (cls,))
+    return Meaning(Kind.OBJECT, (cls,)) if _checkable(cls) else Meaning(Kind.ANY)
+
+
+def _union(parts: list[Meaning]) -> Meaning:
+    optional = any(part.optional for part in parts)
+    rest = [part for part in parts if part.types != (type(None),)]
+    if any(part.kind is Kind.ANY and not part.types for part in rest):
+        return Meaning(Kind.ANY, (), optional)
+    classes = tuple({cls: None for part in rest for cls in part.types})
+    literals = tuple([literal for part in rest for literal in part.literals])
+    kinds = {part.kind for part in rest}
+    if not all(part.literals for part in rest):
+        literals = ()
+    return Meaning(kinds.pop() if len(kinds) == 1 else Kind.ANY, classes, optional, literals)
 
 
 def _checkable(cls: type) -> bool:
     """Whether ``isinstance(x, cls)`` is allowed."""
     try:
         isinstance(None, cls)
-    except TypeError:  # a protocol that is not for run time
+    except TypeError:  # a protocol that is not for run time, a TypedDict
         return False
     return True

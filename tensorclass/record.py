@@ -35,6 +35,8 @@ OPTIONS: dict[str, bool] = {
 }
 
 _METADATA = ("batch_size", "device", "names")
+#: what stands in the slot ``_context`` while ``__post_init__`` runs, which can set the fields of a frozen record
+_IN_POST_INIT: Any = (None, ())
 _FACTORY: Any = type("_Factory", (), {"__repr__": lambda self: "<factory>"})()
 
 
@@ -52,9 +54,14 @@ class RecordMeta(abc.ABCMeta):
         given = {key: kwargs.pop(key) for key in OPTIONS.keys() & kwargs.keys()}
         # without a __dict__ an instance is small, and assigning an unknown attribute is an error
         namespace.setdefault("__slots__", ())
-        cls = super().__new__(mcs, name, bases, namespace, **kwargs)
+        try:
+            cls = super().__new__(mcs, name, bases, namespace, **kwargs)
+        except TypeError as error:
+            if kwargs and "takes no keyword arguments" in str(error):
+                raise TypeError(f"{name}: unknown options {sorted(kwargs)}; there are {list(OPTIONS)}") from None
+            raise
         if not is_base:
-            _define(cls, given, "__init__" in namespace)
+            _define(cls, given)
         return cls
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> None:
@@ -105,22 +112,66 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
 
     __slots__ = ()
 
-    _specs: ClassVar[dict[str, FieldSpec]] = {}
-    _options: ClassVar[dict[str, bool]] = dict(OPTIONS)
-
-    if TYPE_CHECKING:
+    if TYPE_CHECKING:  # annotations that are no fields, and that typing.get_type_hints shall not find
+        _specs: ClassVar[dict[str, FieldSpec]]
+        _options: ClassVar[dict[str, bool]]
         __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+    else:
+        _specs = {}
+        _options = dict(OPTIONS)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Sets the fields given, for a class that defines ``__init__`` itself; others come from :func:`_generate_init`.
+
+        Fields that are neither given nor have a default stay unset, to be assigned afterwards.
+        """
+        cls = type(self)
+        fields = [f for f in dataclasses.fields(cls) if f.init]
+        names = [f.name for f in fields if not f.kw_only]
+        if len(args) > len(names):
+            raise TypeError(f"{cls.__name__}: expected at most {len(names)} positional arguments, got {len(args)}")
+        given = dict(zip(names, args, strict=False))
+        if twice := sorted(given.keys() & kwargs.keys()):
+            raise TypeError(f"{cls.__name__}: got multiple values for {twice}")
+        given.update(kwargs)
+        metadata = {name: given.pop(name, None) for name in _METADATA if name not in cls._specs}
+        if unexpected := [name for name in given if name not in [f.name for f in fields]]:
+            raise TypeError(f"{cls.__name__}: got unexpected arguments {unexpected}; its fields are {list(cls._specs)}")
+        self._fill(given, **metadata)
+
+    def _fill(self, values: Mapping[str, Any], batch_size: Any = None, device: Any = None, names: Any = None) -> None:
+        """Sets the metadata and the fields, from ``values`` or their defaults."""
+        self._batch_size = shapes.as_size(batch_size)
+        self._device = as_device(device)
+        self._names = shapes.as_names(names, len(self._batch_size))
+        self._lock = None
+        self._store = {}
+        for f in dataclasses.fields(self):
+            if f.name in values:
+                value = values[f.name]
+            elif f.default is not dataclasses.MISSING:
+                value = f.default
+            elif f.default_factory is not dataclasses.MISSING:
+                value = f.default_factory()
+            else:
+                continue
+            spec = self._specs[f.name]
+            if value is not None:
+                self._store[f.name] = spec.fit(self, value)
+            elif not spec.allows_none(self):
+                raise spec.mismatch(value)
 
     def __class_getitem__(cls, item: Any) -> Any:
         options = item if isinstance(item, tuple) else (item,)
+        generic = getattr(super(), "__class_getitem__", None)
         if options and all(isinstance(option, str) for option in options) and not cls._specs:
             unknown = [option for option in options if option not in OPTIONS]
-            if unknown:
-                raise ValueError(f"TensorClass[...]: unknown options {unknown}; there are {list(OPTIONS)}")
-            base = RecordMeta(cls.__name__, (cls,), {"__module__": cls.__module__}, is_base=True)
-            base._options = {**cls._options, **dict.fromkeys(options, True)}  # type: ignore[attr-defined]
-            return base
-        generic = getattr(super(), "__class_getitem__", None)
+            if not unknown:
+                base = RecordMeta(cls.__name__, (cls,), {"__module__": cls.__module__}, is_base=True)
+                base._options = {**cls._options, **dict.fromkeys(options, True)}  # type: ignore[attr-defined]
+                return base
+            if generic is None:
+                raise ValueError(f"{cls.__name__}[...]: unknown options {unknown}; there are {list(OPTIONS)}")
         if generic is None:
             raise TypeError(f"{cls.__name__} is not generic: it cannot be subscripted with {item!r}")
         return generic(item)
@@ -153,37 +204,28 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
         self._check_unlocked()
         spec = self._spec(key)
         if value is None:
-            if not (spec.optional or spec._known_kind(self) is Kind.ANY):
+            if not spec.allows_none(self):
                 raise spec.mismatch(value)
             self._store.pop(key, None)
         else:
             self._store[key] = spec.fit(self, value, non_blocking)
 
-    def _check_unlocked(self) -> None:
-        if self._options["frozen"]:
-            raise dataclasses.FrozenInstanceError(
-                f"{type(self).__name__} is frozen: its fields cannot be set, replaced or removed; "
-                f"make a changed one with dataclasses.replace or .replace(...)"
-            )
-        super()._check_unlocked()
+    def _holds_none(self, key: str) -> bool:
+        return key in self._specs and self._specs[key].optional
 
-    @property
-    def is_locked(self) -> bool:
-        """Whether fields are protected from being set, replaced or removed."""
-        return self._lock is not None or self._options["frozen"]
+    def _merges(self, source: object) -> bool:
+        # a record of another class does not fit here, whatever the names of its fields: writing it whole says so
+        return super()._merges(source) and (type(source) is type(self) or not isinstance(source, TensorClass))
 
-    @is_locked.setter
-    def is_locked(self, value: bool) -> None:
-        if value:
-            self.lock_()
-        else:
-            self.unlock_()
-
-    def unlock_(self) -> Self:
-        """Unlocks the fields; an error for a frozen class."""
-        if self._options["frozen"]:
-            self._check_unlocked()
-        return super().unlock_()
+    def rename_key_(self, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> Self:
+        """Moves the value of a field to another one that it fits; see :meth:`TensorDict.rename_key_`."""
+        self._check_unlocked()
+        if type(old_key) is not str or type(new_key) is not str or old_key not in self._store:
+            return super().rename_key_(old_key, new_key, safe)
+        value = self._spec(new_key).fit(self, self._store[old_key])
+        super().rename_key_(old_key, new_key, safe)
+        self._store[new_key] = value
+        return self
 
     # -- as a dataclass -----------------------------------------------------------------------------------------------
 
@@ -195,16 +237,37 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
         for source in (*args, kwargs):
             for key, value in (source._store if isinstance(source, Collection) else source).items():
                 spec = new._spec(key)
-                if value is None and spec.optional:
-                    new._store.pop(key, None)
-                elif value is None:
-                    raise spec.mismatch(value)
-                else:
+                if value is not None:
                     new._store[key] = spec.fit(new, value)
+                elif spec.allows_none(new):
+                    new._store.pop(key, None)
+                else:
+                    raise spec.mismatch(value)
         return new
 
     def __replace__(self, /, **changes: Any) -> Self:
         return dataclasses.replace(self, **changes)
+
+    # -- with others -----------------------------------------------------------------------------------------------------
+
+    def _stack(self, items: list[Any], dim: int) -> Self:
+        self._check_class("stack", items)
+        return super()._stack(items, dim)
+
+    def _cat(self, items: list[Any], dim: int) -> Self:
+        self._check_class("cat", items)
+        return super()._cat(items, dim)
+
+    def _check_class(self, what: str, items: list[Any]) -> None:
+        cls = type(self)
+        if [type(item) for item in items].count(cls) == len(items):
+            return
+        for position, item in enumerate(items):
+            if not isinstance(item, cls):
+                raise TypeError(
+                    f"{what}: all of them must be records of the class {cls.__name__}; item {position} is a "
+                    f"{type(item).__name__}"
+                )
 
     # -- other keys: what does not have the declared fields is a TensorDict ---------------------------------------------
 
@@ -254,22 +317,33 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
     def _from_mapping(cls, source: Mapping[Any, Any], batch_size: Any, device: Any, names: Any) -> Self:
         known = {f.name: f for f in dataclasses.fields(cls)}
         unexpected = [key for key in source if key not in known]
-        missing = [
+        absent = [
             name
             for name, f in known.items()
             if name not in source and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING and f.init
         ]
+        missing = [name for name in absent if not cls._specs[name].optional]
+        source = {**source, **{name: None for name in absent if name not in missing}}
         if unexpected or missing:
             raise ValueError(
                 f"{cls.__name__}: the keys must be the fields {list(known)};"
                 + (f" missing: {missing}" if missing else "")
                 + (f" unexpected: {unexpected}" if unexpected else "")
             )
+        if not getattr(cls.__init__, "__generated__", False):  # what it takes is its own affair
+            record = object.__new__(cls)
+            record._fill(source, batch_size, device, names)
+            return record
+        metadata = {"batch_size": batch_size, "device": device, "names": names}
         values = {key: value for key, value in source.items() if known[key].init}
-        record = cls(**values, batch_size=batch_size, device=device, names=names)
+        record = cls(**values, **{key: value for key, value in metadata.items() if key not in cls._specs})
         for key, value in source.items():
-            if not known[key].init:
+            if not known[key].init and value is not None:
                 record._store[key] = record._spec(key).fit(record, value)
+        if "device" in cls._specs and device is not None:  # fields of a class with shadow=True
+            record = TensorCollection.to(record, device)
+        if "names" in cls._specs and names is not None:
+            record._set_names(shapes.as_names(names, len(record._batch_size)))
         return record
 
     @classmethod
@@ -290,8 +364,8 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
         parts = [f"{name}={_shown(store.get(name))}" for name in shown]
         parts += [f"batch_size={self._batch_size}", f"device={self._device}"]
         if self._names is not None:
-            parts.append(f"names={self.names}")
-        parts.append(f"is_shared={self.is_shared()}")
+            parts.append(f"names={list(self._names)}")
+        parts.append(f"is_shared={TensorCollection.is_shared(self)}")
         return f"{type(self).__name__}(\n    " + ",\n    ".join(part.replace("\n", "\n    ") for part in parts) + ")"
 
 
@@ -300,55 +374,137 @@ def _shown(value: Any) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+# what is different in a frozen class
+
+
+class _Frozen:
+    """Members that :func:`_define` puts into every frozen class, so that other classes do not pay for them."""
+
+    def _check_unlocked(self: Any) -> None:
+        if getattr(self, "_context", None) is not _IN_POST_INIT:
+            raise dataclasses.FrozenInstanceError(
+                f"{type(self).__name__} is frozen: its fields cannot be set, replaced or removed; "
+                f"make a changed one with dataclasses.replace or .replace(...)"
+            )
+
+    def _set_nested(self: Any, path: Any, item: Any, inplace: bool = False, non_blocking: bool = False) -> None:
+        if not inplace:
+            self._check_unlocked()
+        TensorCollection._set_nested(self, path, item, inplace, non_blocking)
+
+    def _merge(self: Any, source: Any, wanted: Any, clone: bool, inplace: bool, *args: Any) -> None:
+        if not inplace:
+            self._check_unlocked()
+        TensorCollection._merge(self, source, wanted, clone, inplace, *args)
+
+    def unlock_(self: Any) -> Any:
+        """Raises an error: the class is frozen."""
+        self._check_unlocked()
+
+    @property
+    def is_locked(self: Any) -> bool:
+        """Always: the class is frozen."""
+        return True
+
+    @is_locked.setter
+    def is_locked(self: Any, value: bool) -> None:
+        if value:
+            self.lock_()
+        else:
+            self._check_unlocked()
+
+
+_FROZEN_MEMBERS = {name: member for name, member in vars(_Frozen).items() if not name.startswith("__")}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 # defining a class
 
 
-def _define(cls: Any, given: Mapping[str, Any], has_init: bool) -> None:
+def _define(cls: Any, given: Mapping[str, bool]) -> None:
     """Turns the annotations of a new class into fields, properties and ``__init__``."""
-    for name, value in given.items():
-        if not isinstance(value, bool):
-            raise TypeError(f"{cls.__name__}: the option {name} is True or False, got {value!r}")
-    # kw_only is about the fields of one class, as in dataclasses; the other options hold for subclasses too
-    options = {**OPTIONS}
-    for base in reversed(cls.__mro__[1:]):
-        inherited = base.__dict__.get("_options")
-        if isinstance(inherited, dict):
-            options.update({name: True for name, on in inherited.items() if on})
-    kw_only = given.get("kw_only", options["kw_only"] and not _fields_of_bases(cls))
-    options.update(given)
-    options["kw_only"] = False
-    if options["autocast"] and options["nocast"]:
-        raise ValueError(f"{cls.__name__}: the options autocast and nocast exclude each other")
+    options, kw_only = _combined_options(cls, given)
     cls._options = options
+    own = vars(cls)
     annotations = _annotations(cls)
+    _refuse_hidden(cls, annotations)
     _restore_defaults(cls, annotations)
     if cls.__doc__ is None:
         cls.__doc__ = f"A record with the fields {', '.join(annotations) or 'of its bases'}."
     dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
     fields = [f for f in cls.__dataclass_fields__.values() if f._field_type is dataclasses._FIELD]  # type: ignore[attr-defined]
-    if not options["shadow"]:
-        _refuse_reserved(cls, fields)
-    scope = _scope(cls)
+    _refuse_reserved(cls, fields, annotations)
+    scope = _scope(cls, annotations)
     specs: dict[str, FieldSpec] = {}
     for f in fields:
-        spec = cls._specs.get(f.name)
-        if spec is None or f.name in annotations:
-            spec = FieldSpec(cls.__name__, f.name, f.type, cls.__module__, scope, options, f.default is None)
-        specs[f.name] = spec
         if f.name in annotations:
+            spec = FieldSpec(cls.__name__, f.name, f.type, cls.__module__, scope, options, f.default is None)
             setattr(cls, f.name, _property(spec, options["frozen"]))
-        elif options["frozen"] and not _is_frozen(cls.__mro__[1:], f.name):
-            setattr(cls, f.name, _property(spec, True))
+        else:
+            spec = _inherited(cls, f).under(options)
+            if not _has_property(cls, spec):
+                setattr(cls, f.name, _property(spec, options["frozen"]))
+        specs[f.name] = spec
+    is_new = "_specs" not in own
     cls._specs = specs
-    if not has_init and not _has_own_init(cls):
-        cls.__init__ = _generate_init(cls, specs, options)
-    if cls.__dictoffset__:
+    if not _has_own_init(cls):
+        cls.__init__ = _generate_init(cls, specs)
+    if options["frozen"]:
+        for name, member in _FROZEN_MEMBERS.items():
+            setattr(cls, name, member)
+    if cls.__abstractmethods__:
+        abc.update_abstractmethods(cls)  # a field makes an abstract property of a base concrete
+    if cls.__dictoffset__ and cls.__setattr__ is object.__setattr__:
         cls.__setattr__ = _strict_setattr
-    pytree.register(cls)
+    if is_new:
+        pytree.register(cls)
 
 
-def _fields_of_bases(cls: Any) -> bool:
-    return any(getattr(base, "_specs", None) for base in cls.__mro__[1:])
+def redefine(cls: Any, given: Mapping[str, bool]) -> None:
+    """Gives a class that is defined already more options, as a decorator over a class derived from a record does."""
+    _check_options(cls, given)
+    own = vars(cls)
+    for name in _annotations(cls):
+        f = cls.__dataclass_fields__.get(name)
+        if f is not None and f._field_type is dataclasses._FIELD:  # type: ignore[attr-defined]
+            as_written: dict[str, Any] = {
+                key: getattr(f, key) for key in ("default", "default_factory", "init", "repr", "hash", "compare", "metadata")
+            }
+            if f.kw_only:
+                as_written["kw_only"] = True
+            setattr(cls, name, dataclasses.field(**as_written))
+    positional = tuple([f.name for f in dataclasses.fields(cls) if f.init and not f.kw_only])
+    if own.get("__match_args__") == positional:
+        del cls.__match_args__
+    if getattr(own.get("__init__"), "__generated__", False):
+        del cls.__init__
+    _define(cls, {**{name: True for name, on in cls._options.items() if on}, **given})
+
+
+def _check_options(cls: Any, given: Mapping[str, Any]) -> None:
+    if unknown := [name for name in given if name not in OPTIONS]:
+        raise TypeError(f"{cls.__name__}: unknown options {unknown}; there are {list(OPTIONS)}")
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{cls.__name__}: the option {name} is True or False, got {value!r}")
+
+
+def _combined_options(cls: Any, given: Mapping[str, bool]) -> tuple[dict[str, bool], bool]:
+    """The options that hold for a class and its subclasses, and ``kw_only``, which is about the fields of one class."""
+    _check_options(cls, given)
+    options = {**OPTIONS}
+    for base in reversed(cls.__mro__[1:]):
+        inherited = base.__dict__.get("_options")
+        if isinstance(inherited, dict):
+            options.update({name: True for name, on in inherited.items() if on})
+    if options["frozen"] and not given.get("frozen", True):
+        raise TypeError(f"{cls.__name__}: frozen=False, but a class that it derives from is frozen")
+    kw_only = given.get("kw_only", any(vars(base).get("_options", OPTIONS)["kw_only"] for base in cls.__bases__))
+    options.update(given)
+    options["kw_only"] = False
+    if options["autocast"] and options["nocast"]:
+        raise ValueError(f"{cls.__name__}: the options autocast and nocast exclude each other")
+    return options, kw_only
 
 
 def _annotations(cls: Any) -> dict[str, Any]:
@@ -360,49 +516,100 @@ def _annotations(cls: Any) -> dict[str, Any]:
     return dict(cls.__dict__.get("__annotations__", {}))
 
 
+def _refuse_hidden(cls: Any, annotations: Mapping[str, Any]) -> None:
+    """A class attribute of the name of an inherited field would hide the field."""
+    own = vars(cls)
+    for base in cls.__bases__:
+        for name in getattr(base, "_specs", ()):
+            if name in own and name not in annotations and "_specs" not in own:
+                raise TypeError(
+                    f"{cls.__name__}.{name} would hide the field {name!r} of {base.__name__}; to change its default, "
+                    f"declare it again with its type: {name}: ... = {own[name]!r}"
+                )
+
+
 def _restore_defaults(cls: Any, annotations: Mapping[str, Any]) -> None:
-    """Keeps ``dataclasses`` from taking what a base class has under a field's name (its property) for a default."""
+    """Keeps ``dataclasses`` from taking what a base class has under a field's name for a default."""
     own = cls.__dict__
     for name in annotations:
         if name in own:
             continue
-        inherited = next((b.__dataclass_fields__[name] for b in cls.__mro__[1:] if name in getattr(b, "__dataclass_fields__", ())), None)
+        bases = cls.__mro__[1:]
+        inherited = next((b.__dataclass_fields__[name] for b in bases if name in getattr(b, "__dataclass_fields__", ())), None)
         if inherited is not None:
             kwargs: dict[str, Any] = {"default": inherited.default}
             if inherited.default_factory is not dataclasses.MISSING:
                 kwargs = {"default_factory": inherited.default_factory}
             setattr(cls, name, dataclasses.field(**kwargs))
-        elif hasattr(cls, name):
+            continue
+        base = next((base for base in bases if name in base.__dict__), None)
+        # an attribute of a plain base is a default, as in dataclasses; a method or property of it, or of records, is none
+        if base is not None and (name in _RESERVED or hasattr(base.__dict__[name], "__get__")):
             setattr(cls, name, dataclasses.field())
 
 
-def _refuse_reserved(cls: Any, fields: Sequence[dataclasses.Field[Any]]) -> None:
-    taken = [f.name for f in fields if f.name in _RESERVED]
-    if taken:
+def _refuse_reserved(cls: Any, fields: Sequence[dataclasses.Field[Any]], annotations: Mapping[str, Any]) -> None:
+    names = [f.name for f in fields]
+    for name in annotations:  # what is given to __post_init__ has a name too
+        if name not in names and cls.__dataclass_fields__.get(name, _NO_FIELD)._field_type is dataclasses._FIELD_INITVAR:  # type: ignore[attr-defined]
+            if name in _METADATA:
+                raise AttributeError(f"{cls.__name__}: {name} is an argument of every record's constructor; rename yours")
+            names.append(name)
+    taken = _RESERVED.intersection(names)
+    if taken and not cls._options["shadow"]:
         raise AttributeError(
-            f"{cls.__name__}: records have members of their own with the names {taken}, which operations need; rename the "
-            "fields, or hide the members with the option shadow=True"
+            f"{cls.__name__}: records have members of their own with the names {sorted(taken)}, which operations need; rename "
+            f"the fields, or hide the members with the option shadow=True: class {cls.__name__}(..., shadow=True)"
+        )
+    if taken & _NEEDED:
+        raise AttributeError(
+            f"{cls.__name__}: no field can have one of the names {sorted(taken & _NEEDED)}, also with shadow=True: a record "
+            "that is a value of another collection must answer to them as a tensor does"
         )
 
 
-def _scope(cls: Any) -> dict[str, Any]:
-    """The names around a class statement inside a function, and the class itself, for annotations that are text."""
-    scope: dict[str, Any] = {}
+def _scope(cls: Any, annotations: Mapping[str, Any]) -> dict[str, Any]:
+    """The names that annotations which are text can use beside those of the module: those of the function around the
+    class statement, and of the class itself.
+    """
     frame: Any = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(__package__ + "."):
-        module = frame.f_globals["__name__"]
-        if module not in (__name__, f"{__package__}.decorator"):
-            break
+    while frame is not None and frame.f_globals.get("__name__") in _DEFINING:
         frame = frame.f_back
-    if frame is not None and frame.f_code.co_name != "<module>":
+    while frame is not None and not frame.f_code.co_flags & _OPTIMIZED and frame.f_code.co_name != "<module>":
+        frame = frame.f_back  # the body of a class around this one: its names are not seen from within
+    module = getattr(sys.modules.get(cls.__module__), "__dict__", {})
+    scope: dict[str, Any] = {}
+    for name, value in vars(cls).items():
+        if name not in annotations and name not in module and not name.startswith("__"):
+            scope[name] = value
+    if frame is not None and frame.f_globals is not module:  # code that was run with names of its own
+        scope.update(frame.f_globals)
+    if frame is not None and frame.f_locals is not frame.f_globals:
         scope.update(frame.f_locals)
     scope[cls.__name__] = cls
     return scope
 
 
-def _is_frozen(bases: Sequence[type], name: str) -> bool:
-    found = next((base.__dict__[name] for base in bases if name in base.__dict__), None)
-    return isinstance(found, property) and found.fset is not None and found.fset.__name__ == "refuse"
+#: the modules between the place where a class is written and _scope
+_DEFINING = (__name__, f"{__package__}.decorator", "types")
+_OPTIMIZED = 1  # inspect.CO_OPTIMIZED: the code of a function
+
+
+def _inherited(cls: Any, f: dataclasses.Field[Any]) -> FieldSpec:
+    """The spec of a field that a base declared."""
+    for base in cls.__mro__[1:]:
+        specs: dict[str, FieldSpec] = base.__dict__.get("_specs", {})
+        if f.name in specs and base.__dataclass_fields__[f.name] is f:
+            return specs[f.name]
+    raise AssertionError(f"{cls.__name__}: no base declares the field {f.name!r}")
+
+
+def _has_property(cls: Any, spec: FieldSpec) -> bool:
+    """Whether what the class has under a field's name is the property made from this spec."""
+    for base in cls.__mro__:
+        if spec.name in base.__dict__:
+            return base.__dict__.get("_specs", {}).get(spec.name) is spec
+    return False
 
 
 def _property(spec: FieldSpec, frozen: bool) -> property:
@@ -443,90 +650,104 @@ def _property(spec: FieldSpec, frozen: bool) -> property:
     def set_value(self: TensorClass, value: Any) -> None:
         self._set(name, value)
 
-    def refuse(self: TensorClass, value: Any) -> None:
-        self._check_unlocked()
-
     def delete(self: TensorClass) -> None:
-        self.del_(name)
+        self._check_unlocked()
+        if name in self._store:
+            del self._store[name]
+        elif not spec.optional:
+            raise AttributeError(removed)
 
     getter = get_object if not tensor else get_optional if spec.optional else get_value
-    setter = refuse if frozen else set_tensor if spec.kind is Kind.TENSOR else set_value
+    setter = set_tensor if spec.kind is Kind.TENSOR and not frozen else set_value
     return property(getter, setter, delete)
 
 
 def _has_own_init(cls: Any) -> bool:
-    """Whether a base other than a record defines ``__init__``, or a record base does by hand."""
-    for base in cls.__mro__[1:]:
+    """Whether this class, or a record that it derives from, defines ``__init__`` by hand: as a method, it is inherited."""
+    for base in cls.__mro__:
         if base is TensorClass:
-            return False
-        init = base.__dict__.get("__init__")
-        if init is not None:
-            return not getattr(init, "__generated__", False) and isinstance(base, RecordMeta)
+            break
+        if isinstance(base, RecordMeta) and "__init__" in base.__dict__:
+            return not getattr(base.__dict__["__init__"], "__generated__", False)
     return False
 
 
-def _generate_init(cls: Any, specs: Mapping[str, FieldSpec], options: Mapping[str, bool]) -> Callable[..., None]:
+def _generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., None]:
     """``__init__`` as text, compiled: each field's part is written for what the field holds."""
+    # names that are no field's
     space: dict[str, Any] = {
-        "Tensor": Tensor,
-        "Size": Size,
-        "as_size": shapes.as_size,
-        "as_names": shapes.as_names,
-        "as_device": as_device,
-        "batch_mismatch": batch_mismatch,
-        "FACTORY": _FACTORY,
+        "__Tensor": Tensor,
+        "__Size": Size,
+        "__as_size": shapes.as_size,
+        "__as_names": shapes.as_names,
+        "__as_device": as_device,
+        "__mismatch": batch_mismatch,
+        "__FACTORY": _FACTORY,
+        "__IN_POST_INIT": _IN_POST_INIT,
     }
+    metadata = [name for name in _METADATA if name not in specs]
+    me = "__self" if "self" in cls.__dataclass_fields__ else "self"
+    device = "device" if "device" in metadata else "__device"
     positional: list[str] = []
     keyword: list[str] = []
     body: list[str] = []
     post: list[str] = []
+    parameters: dict[str, Any] = {}
     seen_default = ""
     for f in cls.__dataclass_fields__.values():
         kind = f._field_type
-        if kind is dataclasses._FIELD_CLASSVAR or (f.name in _METADATA and f.name not in specs):  # type: ignore[attr-defined]
-            continue
         name = f.name
+        if kind is dataclasses._FIELD_CLASSVAR or (name in _METADATA and name not in specs):  # type: ignore[attr-defined]
+            continue
         default = ""
         if f.default is not dataclasses.MISSING:
-            space[f"default_{name}"] = f.default
-            default = f" = default_{name}"
+            space[f"__default_{name}"] = f.default
+            default = f"__default_{name}"
         elif f.default_factory is not dataclasses.MISSING:
-            space[f"factory_{name}"] = f.default_factory
-            default = " = FACTORY"
+            space[f"__factory_{name}"] = f.default_factory
+            default = "__FACTORY"
         if f.init:
+            parameters[name] = f.type
+            parameter = f"{name}={default}" if default else name
             if f.kw_only:
-                keyword.append(f"{name}{default}")
+                keyword.append(parameter)
             else:
                 if seen_default and not default:
-                    raise TypeError(f"{cls.__name__}: the field {name!r} without a default follows {seen_default!r}, which has one")
+                    raise TypeError(
+                        f"{cls.__name__}: the field {name!r} without a default follows {seen_default!r}, which has one; give "
+                        f"it one too, or make it keyword-only: class {cls.__name__}(..., kw_only=True)"
+                    )
                 seen_default = name if default else seen_default
-                positional.append(f"{name}{default}")
+                positional.append(parameter)
         elif default:
-            body.append(f"{name} = {default[3:]}")
+            body.append(f"{name} = {default}")
         else:
             continue
         if kind is dataclasses._FIELD_INITVAR:  # type: ignore[attr-defined]
             post.append(name)
             continue
         if f.default_factory is not dataclasses.MISSING:
-            body += [f"if {name} is FACTORY:", f"    {name} = factory_{name}()"]
-        body += _enter(specs[name], space)
-    signature = ", ".join(["self", *positional, "*", *keyword, "batch_size=None", "device=None", "names=None"])
+            body += [f"if {name} is __FACTORY:", f"    {name} = __factory_{name}()"]
+        body += _enter(specs[name], space, me, device)
+    signature = ", ".join([me, *positional, "*", *keyword, *[f"{name}=None" for name in metadata]])
     lines = [
         f"def __init__({signature}):",
-        "    size = batch_size if type(batch_size) is Size else as_size(batch_size)",
-        "    ndim = len(size)",
-        "    if device is not None:",
-        "        device = as_device(device)",
-        "    self._batch_size = size",
-        "    self._device = device",
-        "    self._names = None if names is None else as_names(names, ndim)",
-        "    self._lock = None",
-        "    self._store = store = {}",
+        "    __size = batch_size if type(batch_size) is __Size else __as_size(batch_size)",
+        "    __ndim = len(__size)",
+        *(["    if device is not None:", "        device = __as_device(device)"] if device in metadata else ["    __device = None"]),
+        f"    {me}._batch_size = __size",
+        f"    {me}._device = {device}",
+        f"    {me}._names = " + ("None if names is None else __as_names(names, __ndim)" if "names" in metadata else "None"),
+        f"    {me}._lock = None",
+        f"    {me}._store = __store = {{}}",
         *(f"    {line}" for line in body),
     ]
     if hasattr(cls, "__post_init__"):
-        lines.append(f"    self.__post_init__({', '.join(post)})")
+        call = f"{me}.__post_init__({', '.join(post)})"
+        if cls._options["frozen"]:
+            lines += [f"    {me}._context = __IN_POST_INIT", f"    {call}", f"    del {me}._context"]
+        else:
+            lines.append(f"    {call}")
     source = "\n".join(lines) + "\n"
     filename = f"<generated __init__ of {cls.__module__}.{cls.__qualname__}>"
     exec(compile(source, filename, "exec"), space)
@@ -535,42 +756,46 @@ def _generate_init(cls: Any, specs: Mapping[str, FieldSpec], options: Mapping[st
     init: Any = space["__init__"]
     init.__qualname__ = f"{cls.__qualname__}.__init__"
     init.__module__ = cls.__module__
-    init.__annotations__ = {
-        f.name: f.type for f in cls.__dataclass_fields__.values() if f.init and f.name in specs
-    } | {"return": None}
+    init.__annotations__ = {**parameters, "return": None}
     init.__generated__ = True
     return init  # type: ignore[no-any-return]
 
 
-def _enter(spec: FieldSpec, space: dict[str, Any]) -> list[str]:
+def _enter(spec: FieldSpec, space: dict[str, Any], me: str, device: str) -> list[str]:
     """The lines of ``__init__`` that check one field and store it."""
     name = spec.name
-    space[f"spec_{name}"] = spec
+    own = f"__spec_{name}"
+    space[own] = spec
     if spec.kind is Kind.TENSOR:
         lines = [
-            f"if isinstance({name}, Tensor):",
-            f"    shape = {name}.shape",
-            "    if shape != size and shape[:ndim] != size:",
-            f"        raise batch_mismatch({name!r}, size, shape)",
-            f"    store[{name!r}] = {name} if device is None or {name}.device == device else {name}.to(device)",
+            f"if isinstance({name}, __Tensor):",
+            f"    __shape = {name}.shape",
+            "    if __shape != __size and __shape[:__ndim] != __size:",
+            f"        raise __mismatch({name!r}, __size, __shape)",
+            f"    __store[{name!r}] = {name} if {device} is None or {name}.device == {device} else {name}.to({device})",
             f"elif {name} is not None:",
-            f"    store[{name!r}] = spec_{name}.fit(self, {name})",
+            f"    __store[{name!r}] = {own}.fit({me}, {name})",
         ]
     else:
-        lines = [f"if {name} is not None:", f"    store[{name!r}] = spec_{name}.fit(self, {name})"]
-    if not spec.optional and spec.kind is not None:
-        lines += ["else:", f"    raise spec_{name}.mismatch({name})"]
+        lines = [f"if {name} is not None:", f"    __store[{name!r}] = {own}.fit({me}, {name})"]
+    if spec.kind is None:  # what it names is not defined yet
+        lines += [f"elif not {own}.allows_none({me}):", f"    raise {own}.mismatch({name})"]
+    elif not spec.optional:
+        lines += ["else:", f"    raise {own}.mismatch({name})"]
     return lines
 
 
 def _strict_setattr(self: Any, name: str, value: Any) -> None:
-    """For classes whose plain bases bring a ``__dict__`` along: only what the class knows can be assigned."""
-    if not hasattr(type(self), name):
+    """For classes whose plain bases bring a ``__dict__`` along: only what the class has a place for can be assigned."""
+    if not hasattr(getattr(type(self), name, None), "__set__"):
         raise AttributeError(f"{type(self).__name__} has no field {name!r}; its fields are {list(self._specs)}")
     object.__setattr__(self, name, value)
 
 
 _RESERVED = frozenset(name for name in dir(TensorClass) if not name.startswith("__")) | set(_METADATA)
+#: what a value is asked by the collection that holds it, so that no field can hide it
+_NEEDED = frozenset(("batch_size",))
+_NO_FIELD: Any = type("_NoField", (), {"_field_type": None})()
 
 # batch_size, device and names are arguments of __init__ that are no fields: what dataclasses call InitVar. Declared so,
 # dataclasses.replace passes them on.

@@ -80,7 +80,7 @@ def _common_names(scores: tuple[_Score, ...], values: list[Tensor], field: str) 
     translated: list[Tensor] = []
     for (codes, own), value in zip(each, values, strict=True):
         table = np.array([*(place[name] for name in own), -1], dtype=np.int64)
-        translated.append(torch.from_numpy(table[codes]).to(value))
+        translated.append(torch.as_tensor(table[codes], device="cpu").to(value))
     return translated, names
 
 

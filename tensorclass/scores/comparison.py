@@ -112,7 +112,7 @@ def pair(a: ScoreData, b: ScoreData) -> tuple[NDArray[np.int64], NDArray[np.int6
         raise ValueError("prompt_id: expected in both runs or in none, got None in one of them")
     values_a, values_b = ids_a.cpu().long().numpy(), ids_b.cpu().long().numpy()
     # A prompt's key is its id's rank among all ids and its number among equal ids of its run: all keys are distinct.
-    rank = np.unique(np.concatenate([values_a, values_b]), return_inverse=True)[1].reshape(-1)
+    rank = np.unique(np.concatenate([values_a, values_b]), return_inverse=True)[1]
     number_a, number_b = _occurrence(values_a), _occurrence(values_b)
     most = max(number_a.max(initial=0), number_b.max(initial=0)) + 1
     keys_a, keys_b = rank[:count_a] * most + number_a, rank[count_a:] * most + number_b

@@ -6,10 +6,10 @@ import dataclasses
 import os
 import shutil
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import torch
 from torch import Tensor
@@ -100,7 +100,7 @@ def save_scores(scores: ScoreData, path: str | Path) -> None:
         tensor([1., 0.])
     """
     (scores,) = align(scores)  # one vocabulary, where positions had their own
-    fields = {}
+    fields: dict[str, Any] = {}
     for field in dataclasses.fields(scores):
         value = getattr(scores, field.name)
         if isinstance(value, Tensor):
@@ -132,12 +132,13 @@ def load_scores(path: str | Path, family: type[ScoreData] | None = None) -> Scor
         ValueError: another kind of file, or a class that isn't of this package and wasn't given.
     """
     try:
-        content: Any = torch.load(path, map_location="cpu", weights_only=True)
+        read: object = torch.load(path, map_location="cpu", weights_only=True)
     except OSError:
         raise
     except Exception as error:  # what the unpickler makes of other files can be any error
         raise ValueError(f"{path}: expected a file written by save_scores, got something else ({error})") from error
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+    content = cast("dict[str, Any]", read) if isinstance(read, dict) else {}
+    if content.get("format") != _FORMAT:
         raise ValueError(f"{path}: expected a file written by save_scores ({_FORMAT}), got something else")
     name = content["family"]
     if family is None:
@@ -154,7 +155,7 @@ def load_scores(path: str | Path, family: type[ScoreData] | None = None) -> Scor
 
 def _is_plain(value: object) -> bool:
     if isinstance(value, (tuple, list)):
-        return all(map(_is_plain, value))
+        return all(map(_is_plain, cast("Iterable[object]", value)))
     return value is None or isinstance(value, (str, int, float))
 
 

@@ -9,7 +9,7 @@ into one common vocabulary before they are used.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,11 @@ __all__ = ["Vocabulary", "common_codes", "is_vocabulary", "merge", "translate"]
 Vocabulary: TypeAlias = tuple[str, ...]
 
 
-def is_vocabulary(names: object) -> bool:
+def is_vocabulary(names: object) -> TypeGuard[Sequence[str]]:
     """Whether ``names`` is one vocabulary, rather than one for each position."""
-    return isinstance(names, (tuple, list)) and all(isinstance(name, str) for name in names)
+    if not isinstance(names, (tuple, list)):
+        return False
+    return all(isinstance(name, str) for name in cast("Sequence[object]", names))
 
 
 def merge(vocabularies: Iterable[Sequence[str]]) -> Vocabulary:
@@ -71,16 +73,16 @@ def common_codes(
         count = int(codes.max(initial=-1)) + 1
         return np.maximum(codes, -1), tuple(str(code) for code in range(count))
     if is_vocabulary(names):
-        vocabulary: Vocabulary = tuple(cast("Sequence[str]", names))
+        vocabulary: Vocabulary = tuple(names)
         return translate(codes, vocabulary, vocabulary), vocabulary
     each = _flatten(names, len(batch_shape))
     vocabulary = merge(each)
-    rows = codes.reshape(len(each), -1)
+    rows = np.reshape(codes, (len(each), -1))
     translated = np.empty_like(rows)
     for kind in dict.fromkeys(each):
         positions = [position for position, own in enumerate(each) if own == kind]
         translated[positions] = translate(rows[positions], kind, vocabulary)
-    return translated.reshape(codes.shape), vocabulary
+    return np.reshape(translated, codes.shape), vocabulary
 
 
 def _flatten(names: object, depth: int) -> list[Vocabulary]:
@@ -95,5 +97,5 @@ def _flatten(names: object, depth: int) -> list[Vocabulary]:
 
 def _parts(group: object) -> Sequence[object]:
     if isinstance(group, (list, tuple)):
-        return group
+        return cast("Sequence[object]", group)
     raise ValueError(f"expected a tuple of names, or one for each position, got {group!r}")

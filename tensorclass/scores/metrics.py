@@ -119,8 +119,8 @@ class Mean(Metric):
                 f"{self.by}: expected shape {list(values.shape)} or its leading dimensions, as {field} has, "
                 f"got {list(group.shape)}"
             )
-        group = np.broadcast_to(group.reshape(group.shape + (1,) * (values.ndim - group.ndim)), values.shape)
-        prompt = np.broadcast_to(np.arange(len(values)).reshape((-1,) + (1,) * (values.ndim - 1)), values.shape)
+        group = np.broadcast_to(np.expand_dims(group, tuple(range(group.ndim, values.ndim))), values.shape)
+        prompt = np.broadcast_to(np.expand_dims(np.arange(len(values)), tuple(range(1, values.ndim))), values.shape)
         counted = ~np.isnan(values) & (group >= 0)
         # Sorted by group, values of a prompt lie together; each run of equal (group, prompt) is one prompt's part.
         order = np.argsort(group[counted], kind="stable")

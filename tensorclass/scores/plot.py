@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from tensorclass.scores.document import ComparedRuns, ScoredRun
 from tensorclass.scores.errors import require
 from tensorclass.scores.estimate import show
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
 __all__ = ["plot"]
+
+# Not matplotlib's own class: its stubs leave **kwargs without a type, which strict checkers refuse at every call.
+_Axes: TypeAlias = Any
 
 # Okabe and Ito's palette, told apart by most colour-blind readers.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -65,9 +67,9 @@ def plot(
     scores, differences = stretch * scores, stretch * differences
     group_label = 0.45 + 0.075 * max((len(group) for group, _, _ in rows), default=0)
     width = label + _PANEL + 0.6 + (group_label + _PANEL + 0.4 if rows else 0.0)
-    figure = cast("Figure", figure_module.Figure(figsize=(width, height)))
+    figure: Any = figure_module.Figure(figsize=(width, height))
 
-    def panel(left: float, top: float, size: float) -> Axes:
+    def panel(left: float, top: float, size: float) -> _Axes:
         return figure.add_axes((left / width, 1 - (top + size) / height, _PANEL / width, size / height))
 
     if title:
@@ -90,10 +92,10 @@ def plot(
         _differences(panel(label, top + scores + 1.0, differences), comparison, names)
     if rows and groups is not None:
         _groups(figure, panel(label + _PANEL + 0.6 + group_label, top, height - top - 0.5), groups, rows)
-    return figure
+    return cast("Figure", figure)
 
 
-def _scores(axes: Axes, runs: Sequence[ScoredRun], names: Sequence[str]) -> list[Line2D]:
+def _scores(axes: _Axes, runs: Sequence[ScoredRun], names: Sequence[str]) -> list[Line2D]:
     handles: list[Line2D] = []
     for place, one in enumerate(runs):
         colour = _COLOURS[place % len(_COLOURS)]
@@ -115,7 +117,7 @@ def _scores(axes: Axes, runs: Sequence[ScoredRun], names: Sequence[str]) -> list
     return handles
 
 
-def _differences(axes: Axes, compared: ComparedRuns, names: Sequence[str]) -> None:
+def _differences(axes: _Axes, compared: ComparedRuns, names: Sequence[str]) -> None:
     axes.axvline(0, color=_INK, linewidth=1)
     shown = [name for name in names if name in compared.comparison]
     for row, name in enumerate(shown):
@@ -133,7 +135,7 @@ def _differences(axes: Axes, compared: ComparedRuns, names: Sequence[str]) -> No
     _finish(axes, f"{compared.b} - {compared.a}, points, paired on {compared.comparison.prompts} prompts")
 
 
-def _groups(figure: Figure, axes: Axes, name: str, rows: Sequence[tuple[str, list[float], str]]) -> None:
+def _groups(figure: Any, axes: _Axes, name: str, rows: Sequence[tuple[str, list[float], str]]) -> None:
     transforms = require("matplotlib.transforms", "plotting scores")
     for row, (_, values, count) in enumerate(rows):
         present = [value for value in values if value == value]
@@ -152,7 +154,7 @@ def _groups(figure: Figure, axes: Axes, name: str, rows: Sequence[tuple[str, lis
     _finish(axes, f"{name} by type, %")
 
 
-def _annotate(axes: Axes, text: str, at: tuple[float, float], by: tuple[float, float], side: str, colour: str) -> None:
+def _annotate(axes: _Axes, text: str, at: tuple[float, float], by: tuple[float, float], side: str, colour: str) -> None:
     axes.annotate(
         text,
         at,
@@ -184,7 +186,7 @@ def _group_rows(runs: Sequence[ScoredRun], name: str) -> list[tuple[str, list[fl
     return sorted(rows, key=rise, reverse=True)
 
 
-def _finish(axes: Axes, title: str) -> None:
+def _finish(axes: _Axes, title: str) -> None:
     axes.set_title(title, loc="left", fontsize=10.5, color=_INK)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", color=_FAINT, linewidth=0.8)

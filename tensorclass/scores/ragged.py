@@ -68,4 +68,4 @@ def pad_rows(flat: ArrayLike, lengths: ArrayLike, width: int | None = None, fill
         raise ValueError(f"width: expected at least the longest row, {longest}, got {width}")
     padded = np.full((len(counts), width), fill, dtype=np.float64)
     padded[np.arange(width) < counts[:, None]] = values
-    return torch.from_numpy(padded)
+    return torch.as_tensor(padded, device="cpu")

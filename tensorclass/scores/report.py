@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from torch import Tensor
 
@@ -23,7 +23,7 @@ class _Results(Mapping[str, _Result], Generic[_Result]):
 
     figures: Mapping[str, _Result]
     """The figures by name, in the order of the record's fields."""
-    groups: Mapping[str, Mapping[str, _Result]] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[str, _Result]] = field(default_factory=dict[str, Mapping[str, _Result]])
     """The figures that have groups, by name, then by the name of the group."""
     family: str = ""
     """The class of the scores."""
@@ -184,20 +184,20 @@ def _difference_dict(one: Difference) -> dict[str, Any]:
     }
 
 
-def _plain(value: Tensor) -> Any:
-    return _finite(value.tolist())
+def _plain(value: Tensor) -> object:
+    return _finite(cast("Any", value).tolist())  # torch says that it is a list, but not of what
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, list):
-        return [_finite(part) for part in value]
+        return [_finite(part) for part in cast("list[object]", value)]
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def _whole(count: Any) -> Any:
+def _whole(count: object) -> object:
     if isinstance(count, list):
-        return [_whole(part) for part in count]
-    return int(count) if count is not None and count == int(count) else count
+        return [_whole(part) for part in cast("list[object]", count)]
+    return int(count) if isinstance(count, float) and count.is_integer() else count
 
 
 def _positions(batch_size: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

@@ -66,7 +66,7 @@ def distinct_rows(columns: Sequence[NDArray[np.float64]]) -> DistinctRows:
         values, codes = np.unique(column, return_inverse=True)
         if len(values) > 1:
             # Ranks stay below N at each step, so the product can't overflow.
-            rank = np.unique(rank * len(values) + codes.reshape(-1), return_inverse=True)[1].reshape(-1)
+            rank = np.unique(rank * len(values) + codes, return_inverse=True)[1]
     _, first, counts = np.unique(rank, return_index=True, return_counts=True)
     return DistinctRows(np.stack([column[first] for column in columns], axis=1), counts.astype(np.int64))
 

@@ -107,8 +107,8 @@ class RecordRows:
 
     def _laid_out(self, values: NDArray[Any]) -> NDArray[Any]:
         ndim = len(self._order)
-        values = values.transpose(*self._order, *range(ndim, values.ndim))
-        return values.reshape((prod(self.runs), *values.shape[len(self.runs) :]))
+        values = np.transpose(values, (*self._order, *range(ndim, values.ndim)))
+        return np.reshape(values, (prod(self.runs), *values.shape[len(self.runs) :]))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -49,14 +49,15 @@ class Collection:
 
     __slots__ = ("__weakref__", "_batch_size", "_context", "_device", "_lock", "_names", "_store")
 
-    _store: Store
-    _batch_size: Size
-    _device: torch.device | None
-    _names: Names
-    # None: unlocked. A tuple: locked; it refers to the collections that hold this one and were locked with it.
-    _lock: tuple[weakref.ref[Collection], ...] | None
-    # What a `with` statement undoes. Unset on nearly all instances, so that operations do not pay for it (see locking).
-    _context: Undo
+    if TYPE_CHECKING:  # typing.get_type_hints of a record shall find its fields, not these
+        _store: Store
+        _batch_size: Size
+        _device: torch.device | None
+        _names: Names
+        # None: unlocked. A tuple: locked; it refers to the collections that hold this one and were locked with it.
+        _lock: tuple[weakref.ref[Collection], ...] | None
+        # What a `with` statement undoes. Unset on nearly all instances, so that operations do not pay for it (see locking).
+        _context: Undo
 
     __hash__ = None  # type: ignore[assignment]  # == compares element by element, as a tensor's does
 

@@ -15,6 +15,7 @@ from .collection import Collection, as_device
 
 if TYPE_CHECKING:
     from .base import TensorCollection
+    from .collection import Store
 
 T = TypeVar("T", bound="TensorCollection")
 
@@ -113,19 +114,29 @@ class Creation(Collection):
 
         Of a tensor (or an array, a number, a sequence of numbers) there is a copy for each value.
         """
-        if not isinstance(data, Collection):
+        if isinstance(data, Collection):
+            batch_size, names, sources = data._batch_size, data._names, data._store
+        else:
             tensor = data if isinstance(data, Tensor) else torch.as_tensor(np.asarray(data))
-            data = self._like(dict.fromkeys(self._store, tensor), tensor.shape[: len(self._batch_size)])
-            data._store.update(
-                {key: value.new_tensor(tensor) for key, value in self._store.items() if isinstance(value, Collection)}
-            )
-        store = {}
-        for key, value in data._store.items():
-            like = self._store.get(key, value)
-            store[key] = value.to(dtype=dtype or like.dtype, device=device or like.device, copy=True)
-            if requires_grad:
-                store[key].requires_grad_()
-        return self._like(store, data._batch_size, data._names)
+            batch_size, names, sources = tensor.shape[: len(self._batch_size)], None, dict.fromkeys(self._store, tensor)
+        store: Store = {}
+        for key, source in sources.items():
+            like = self._store.get(key, source)
+            if not isinstance(like, Creation):
+                store[key] = source.to(dtype=dtype or like.dtype, device=device or like.device, copy=True)
+                store[key].requires_grad_(requires_grad)
+            elif like._is_tree():
+                store[key] = like.new_tensor(source, dtype=dtype, device=device, requires_grad=requires_grad)
+            else:
+                store[key] = source.clone() if isinstance(source, Collection) else like._new("", batch_size, (), {})
+        result = self._like(store, batch_size, names)
+        if device is not None:
+            result._device = as_device(device)
+        return result
+
+    if TYPE_CHECKING:
+
+        def _is_tree(self) -> bool: ...
 
 
 def _options(

@@ -151,6 +151,7 @@ class Indexing(Collection):
         def _get_key(self, key: Any) -> Any: ...
         def _out(self, value: Any) -> Any: ...
         def _key_error(self, key: NestedKey) -> KeyError: ...
+        def _holds_none(self, key: str) -> bool: ...
         def set(
             self, key: NestedKey, item: Any, inplace: bool = ..., *, non_blocking: bool = ..., **kwargs: Any
         ) -> Self: ...
@@ -167,6 +168,8 @@ class Indexing(Collection):
             try:
                 found = self._store[index]
             except KeyError:
+                if self._holds_none(index):
+                    return None
                 raise self._key_error(index) from None
             return found if type(found) is Tensor else self._out(found)
         batch_size = self._batch_size

@@ -95,7 +95,7 @@ def foreach_over_trees(kernel: Callable[..., Any], first: list[Any], *rest: Any,
         else:
             leaves.append(item)
             for target, operand in zip(lists, operands, strict=True):
-                target.append(operand)
+                target.append(_leaf(operand))
     flat = iter(lists)
     args = [next(flat) if isinstance(arg, (list, tuple)) else arg for arg in rest]
     results = iter(_apply(kernel, leaves, args, kwargs) or leaves if leaves else ())
@@ -116,7 +116,14 @@ def _aligned(tree: Any, operand: Any) -> Iterator[Any]:
         if isinstance(value, Collection):
             yield from _aligned(value, operand._store[key])
         else:
-            yield operand._store[key]
+            yield _leaf(operand._store[key])
+
+
+def _leaf(operand: Any) -> Any:
+    """What meets a tensor: no collection, for which torch would only ask again."""
+    if isinstance(operand, Collection):
+        raise TypeError(f"one of the two collections has a tensor where the other has a {type(operand).__name__}")
+    return operand
 
 
 def _check_same_keys(left: Collection, right: Collection) -> None:

@@ -90,10 +90,18 @@ class Reading(Collection):
                 for name in key if type(key[0]) is str else unravel_key_to_tuple(key):
                     value = value._store[name]
         except (KeyError, AttributeError, TypeError):
-            value = self._find(unravel_key_to_tuple(key))
+            path = unravel_key_to_tuple(key)
+            value = self._find(path)
             if value is MISSING:
+                holder = self._find(path[:-1])
+                if isinstance(holder, Reading) and holder._holds_none(path[-1]):
+                    return None
                 raise self._key_error(key) from None
         return value if type(value) is Tensor else self._out(value)
+
+    def _holds_none(self, key: str) -> bool:
+        """Whether a key that is not there stands for ``None``: an optional field of a record."""
+        return False
 
     def _out(self, value: Any) -> Any:
         """What the outside sees of a value."""

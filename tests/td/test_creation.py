@@ -176,6 +176,16 @@ def test_new_tensor_copies_also_where_the_dtype_is_the_same() -> None:
     assert not shares_memory(result["a"], data["a"])
 
 
+def test_new_tensor_keeps_each_dtype_of_a_nested_collection_and_the_objects_of_the_copied_one() -> None:
+    data, values = mixed(), mixed().apply(lambda x: x.double())
+    values["text"], values["nest", "none"] = "other", "some"
+    result = data.new_tensor(values)
+    assert {key: leaf.dtype for key, leaf in result.items(True, True)} == {
+        key: leaf.dtype for key, leaf in data.items(True, True)
+    }
+    assert (result["text"], result["labels"], result["nest", "none"]) == ("other", ["p", "q", "r"], "some")
+
+
 def test_new_tensor_takes_dtype_and_device() -> None:
     result = nested().new_tensor(nested(), dtype=torch.float64, device="meta")
     assert {(leaf.dtype, leaf.device.type) for leaf in result.values(True, True)} == {(torch.float64, "meta")}
@@ -186,6 +196,14 @@ def test_new_tensor_of_a_tensor_is_a_copy_for_each_value(values: Any) -> None:
     result = TensorDict({"a": torch.zeros(3), "b": {"c": torch.zeros(3, dtype=torch.int32)}}, [3]).new_tensor(values)
     assert result["a"].tolist() == result["b", "c"].tolist() == [0, 1, 2]
     assert (result["a"].dtype, result["b", "c"].dtype) == (torch.float32, torch.int32)
+    assert result.batch_size == (3,)
+
+
+def test_new_tensor_of_a_tensor_takes_its_batch_size_from_it() -> None:
+    result = mixed().new_tensor(torch.ones(5, 2))
+    assert result.batch_size == (5,)
+    assert_consistent(result)
+    assert result["text"] == "hello"
 
 
 class Record(TensorClass):

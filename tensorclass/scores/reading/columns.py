@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from hashlib import blake2b
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import torch
@@ -49,7 +49,7 @@ class NumberColumn:
         self._values.append(value)
 
     def tensor(self, width: int) -> Tensor:
-        values = torch.from_numpy(np.array(self._values, dtype=np.float64))
+        values = torch.as_tensor(np.array(self._values, dtype=np.float64), device="cpu")
         return values.to(torch.bool if self._bool else torch.float32)
 
 
@@ -63,14 +63,15 @@ class RaggedColumn:
     def add(self, value: object) -> None:
         if not isinstance(value, list):
             raise TypeError(f"a list of verdicts, got {_shown(value)}")
+        numbers = cast("list[float]", value)  # else the next lines raise
         try:
-            self._values.extend(value)
-            finite = not value or max(map(abs, value)) <= _LARGEST
+            self._values.extend(numbers)
+            finite = not numbers or max(map(abs, numbers)) <= _LARGEST
         except (TypeError, OverflowError):
             finite = False
         if not finite:
-            raise TypeError(f"a list of finite numbers or true or false, got {_shown(value)}")
-        self.lengths.append(len(value))
+            raise TypeError(f"a list of finite numbers or true or false, got {_shown(numbers)}")
+        self.lengths.append(len(numbers))
 
     def tensor(self, width: int) -> Tensor:
         return pad_rows(self._values, self.lengths, max(width, max(self.lengths, default=0))).to(torch.float32)
@@ -103,7 +104,7 @@ class LabelColumn(_Names):
         self._values.append(self.code(value))
 
     def tensor(self, width: int) -> Tensor:
-        return torch.from_numpy(np.array(self._values, dtype=np.int32))
+        return torch.as_tensor(np.array(self._values, dtype=np.int32), device="cpu")
 
 
 class RaggedLabelColumn(_Names):
@@ -117,8 +118,9 @@ class RaggedLabelColumn(_Names):
     def add(self, value: object) -> None:
         if not isinstance(value, list):
             raise TypeError(f"a list of names, got {_shown(value)}")
-        self._values.extend(map(self.code, value))
-        self.lengths.append(len(value))
+        names = cast("list[object]", value)
+        self._values.extend(map(self.code, names))
+        self.lengths.append(len(names))
 
     def tensor(self, width: int) -> Tensor:
         width = max(width, max(self.lengths, default=0))
@@ -137,7 +139,7 @@ class PromptColumn:
         self._values.append(prompt_id(value))
 
     def tensor(self, width: int) -> Tensor:
-        return torch.from_numpy(np.array(self._values, dtype=np.int64))
+        return torch.as_tensor(np.array(self._values, dtype=np.int64), device="cpu")
 
 
 def prompt_id(text: str) -> int:

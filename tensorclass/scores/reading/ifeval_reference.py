@@ -113,7 +113,7 @@ def _together(
     """The rows of the files side by side; an error where they are not of the same prompt."""
     last = dict.fromkeys(given, 0)
     for rows in zip_longest(*(iter(rows) for _, rows in given.values())):
-        found = {}
+        found: dict[str, tuple[str, int, Row]] = {}
         for (level, (path, _)), numbered in zip(given.items(), rows, strict=True):
             if numbered is None:
                 other = next(path for name, (path, _) in given.items() if name != level)

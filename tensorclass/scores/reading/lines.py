@@ -66,7 +66,7 @@ def json_rows(path: str | Path, on_progress: OnProgress | None = None) -> Iterat
                 raise ScoreFileError(name, number, f"expected a JSON object on each line, got {_kind(row)}")
             if on_progress is not None and number % _ROWS_A_REPORT == 0:
                 on_progress(raw.tell())
-            yield number, row
+            yield number, cast("Row", row)
         if on_progress is not None:
             on_progress(raw.tell())
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tensorclass.scores.errors import ScoreFileError
 from tensorclass.scores.families import ExactMatchScoreData, MultipleChoiceScoreData
@@ -192,7 +192,7 @@ class _Plan:
 def _logged_metrics(row: Row) -> list[str]:
     names = row.get("metrics")
     if isinstance(names, list):
-        return [name for name in names if isinstance(name, str)]
+        return [name for name in cast("list[object]", names) if isinstance(name, str)]
     return [name for name in row if name not in _BOOKKEEPING]
 
 
@@ -223,14 +223,14 @@ def _reach(row: Row, keys: tuple[str, ...]) -> Any:
     for key in keys:
         if not isinstance(value, dict):
             return None
-        value = value.get(key)
+        value = cast("Row", value).get(key)
     return value
 
 
 def _prompt_text(row: Row) -> str:
     """What tells one prompt from another: its text where the document holds it, else the document's hash or number."""
     doc = row.get("doc")
-    if isinstance(doc, dict) and isinstance(prompt := doc.get("prompt"), str):
+    if isinstance(doc, dict) and isinstance(prompt := cast("Row", doc).get("prompt"), str):
         return prompt
     if isinstance(digest := row.get("doc_hash"), str):
         return digest

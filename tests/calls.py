@@ -1,0 +1,202 @@
+"""A call of every operation whose result is of the class that it is called on, for a record of batch size ``[2, 3]``.
+
+``CALLS`` is found by the annotations of the methods, so that an operation that is added is called too; only the arguments
+that a method requires stand here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tensorclass import TensorClass
+
+SIZE = (2, 3)
+MASK = torch.tensor([[True, False, True], [False, False, True]])
+INDEX = torch.tensor([[1, 0, 1]])
+
+#: what the class of a result is written as, where it is that of the collection itself
+_SELF = ("Self", "tuple[Self, ...]", "Pointwise", "Devices", "T")
+
+#: the arguments of a method that requires some, or the whole call
+ARGUMENTS: dict[str, tuple[Any, ...] | Callable[[Any], Any]] = {
+    "__deepcopy__": ({},),
+    "__getitems__": ([0, 1],),
+    "addcdiv": lambda r: r.addcdiv(r, r),
+    "addcdiv_": lambda r: r.addcdiv_(r.clone(), r.clone()),
+    "addcmul": lambda r: r.addcmul(r, r),
+    "addcmul_": lambda r: r.addcmul_(r.clone(), r.clone()),
+    "apply": (torch.abs,),
+    "apply_": (torch.abs,),
+    "broadcast_to": ((4, 2, 3),),
+    "cat": lambda r: type(r).cat([r, r]),
+    "chunk": (2,),
+    "clamp": (0.0, 1.0),
+    "copy_": lambda r: r.copy_(r.clone()),
+    "create_nested": ("extra",),
+    "cumprod": (0,),
+    "cumsum": (0,),
+    "del_": ("label",),
+    "exclude": ("spare",),
+    "expand": (4, 2, 3),
+    "expand_as": (torch.empty(4, 2, 3),),
+    "fill_": ("image", 1.0),
+    "flip": (0,),
+    "from_dict": lambda r: type(r).from_dict(dict(r.items()), batch_size=SIZE),
+    "from_tensordict": lambda r: type(r).from_tensordict(r.to_tensordict()),
+    "fromkeys": lambda r: type(r).fromkeys(["image", "label"], 0),
+    "gather": (0, INDEX),
+    "lerp": lambda r: r.lerp(r, 0.5),
+    "lerp_": lambda r: r.lerp_(r.clone(), 0.5),
+    "load_state_dict": lambda r: r.load_state_dict(r.clone().state_dict()),
+    "logical_and": lambda r: r.logical_and(r),
+    "logical_or": lambda r: r.logical_or(r),
+    "logical_xor": lambda r: r.logical_xor(r),
+    "masked_fill": (MASK, 0.0),
+    "masked_fill_": (MASK, 0.0),
+    "masked_select": (MASK,),
+    "moveaxis": (0, 1),
+    "movedim": (0, 1),
+    "named_apply": (lambda key, value: value.abs(),),
+    "narrow": (1, 0, 2),
+    "new_empty": (5,),
+    "new_full": ((5,), 1.0),
+    "new_ones": (5,),
+    "new_tensor": lambda r: r.new_tensor(r),
+    "new_zeros": (5,),
+    "permute": (1, 0),
+    "refine_names": ("a", "b"),
+    "rename": ("a", "b"),
+    "rename_": ("a", "b"),
+    "rename_key_": ("label", "spare"),
+    "rename_keys": ({"label": "spare"},),
+    "repeat": (2, 1),
+    "repeat_interleave": (2, 0),
+    "replace": lambda r: r.replace(label=torch.ones(SIZE)),
+    "reshape": (3, 2),
+    "roll": (1, 0),
+    "select": ("image", "inner"),
+    "set": ("label", torch.ones(SIZE)),
+    "set_": ("label", torch.ones(SIZE)),
+    "set_at_": ("label", 1.0, 0),
+    "set_non_tensor": ("text", "other"),
+    "softmax": (0,),
+    "split": (1,),
+    "split_keys": (["image"], ["label"]),
+    "split_with_sizes": ([1, 1],),
+    "stack": lambda r: type(r).stack([r, r]),
+    "swapaxes": (0, 1),
+    "swapdims": (0, 1),
+    "take": (torch.tensor([1]),),
+    "tensor_split": (2,),
+    "tile": ((2, 1),),
+    "to": (torch.float64,),
+    "transpose": (0, 1),
+    "type": (torch.float64,),
+    "unflatten": (1, (3, 1)),
+    "unsqueeze": (0,),
+    "update": ({"label": torch.ones(SIZE)},),
+    "update_": ({"label": torch.ones(SIZE)},),
+    "update_at_": ({"label": torch.ones(3)}, 0),
+    "view": (6,),
+    "where": (MASK, 0.0),
+}
+
+#: operations on integers
+INTEGER = {"__and__", "__or__", "__xor__", "__rand__", "__ror__", "__rxor__", "__invert__"} | {
+    f"bitwise_{name}" for name in ("and", "or", "xor", "not")
+}
+
+#: they need a device that is no CPU
+DEVICE = {"cuda", "pin_memory", "pin_memory_"}
+
+#: results whose class the annotations do not say
+MORE: dict[str, Callable[[Any], Any]] = {
+    "[int]": lambda r: r[0],
+    "[slice]": lambda r: r[:, 1:],
+    "[None]": lambda r: r[None],
+    "[...]": lambda r: r[..., 0],
+    "[mask]": lambda r: r[MASK],
+    "[list]": lambda r: r[[1, 0]],
+    "[tensor]": lambda r: r[INDEX],
+    "iter": lambda r: tuple(r),
+    "==": lambda r: r == r,
+    "!=": lambda r: r != r,
+    "2 ** r": lambda r: 2.0**r,
+    "tensor + r": lambda r: torch.ones(SIZE) + r,
+    "grad": lambda r: r.requires_grad_().detach_().grad or r,
+    "all": lambda r: r.all(0),
+    "amax": lambda r: r.amax(0),
+    "amin": lambda r: r.amin(0),
+    "any": lambda r: r.any(0),
+    "cummax": lambda r: r.cummax(0)[0],
+    "cummin": lambda r: r.cummin(0)[1],
+    "logsumexp": lambda r: r.logsumexp(0),
+    "max": lambda r: r.max(0)[0],
+    "mean": lambda r: r.mean(0),
+    "mean over features": lambda r: r.mean(dim="feature"),
+    "min": lambda r: r.min(0)[1],
+    "nanmean": lambda r: r.nanmean(0),
+    "nansum": lambda r: r.nansum(0),
+    "prod": lambda r: r.prod(0),
+    "quantile": lambda r: r.quantile(0.5, 0),
+    "std": lambda r: r.std(0),
+    "sum": lambda r: r.sum(),
+    "var": lambda r: r.var(0),
+    "torch.stack": lambda r: torch.stack([r, r], -1),
+    "torch.cat": lambda r: torch.cat([r, r], 1),
+    "torch.where": lambda r: torch.where(MASK, r, r),
+    "torch.zeros_like": torch.zeros_like,
+    "torch.ones_like": torch.ones_like,
+    "torch.empty_like": torch.empty_like,
+    "torch.full_like": lambda r: torch.full_like(r, 1.0),
+    "torch.rand_like": torch.rand_like,
+    "torch.unbind": lambda r: torch.unbind(r, 1),
+    "torch.split": lambda r: torch.split(r, 1),
+    "torch.reshape": lambda r: torch.reshape(r, (6,)),
+    "torch.permute": lambda r: torch.permute(r, (1, 0)),
+    "torch.sum": lambda r: torch.sum(r, 0),
+    "torch.abs": torch.abs,
+    "torch.clone": torch.clone,
+    "torch.squeeze": torch.squeeze,
+}
+
+
+def _function(member: Any) -> Any:
+    if isinstance(member, (staticmethod, classmethod)):
+        return member.__func__
+    return member.fget if isinstance(member, property) else member
+
+
+def _call(name: str, member: Any) -> Callable[[Any], Any]:
+    if isinstance(member, property):
+        return lambda record: getattr(record, name)
+    arguments = ARGUMENTS.get(name)
+    if arguments is None:
+        parameters = list(inspect.signature(_function(member)).parameters.values())[1:]
+        required = [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+        assert required in ([], ["other"]), f"say in ARGUMENTS what {name} is called with"
+        arguments = (2,) * len(required)
+    if callable(arguments):
+        return arguments
+    return lambda record: getattr(record, name)(*arguments)
+
+
+def _is_public(name: str) -> bool:
+    return not name.startswith("_") or (name.startswith("__") and name.endswith("__"))
+
+
+def calls() -> dict[str, Callable[[Any], Any]]:
+    """The operations by name; each is called with a record."""
+    found = dict(MORE)
+    for name in filter(_is_public, dir(TensorClass)):
+        member = inspect.getattr_static(TensorClass, name)
+        if getattr(_function(member), "__annotations__", {}).get("return") in _SELF and name not in DEVICE:
+            found[name] = _call(name, member)
+    return found
+
+
+CALLS = calls()
