@@ -1,12 +1,12 @@
 """Typed records of tensors for PyTorch.
 
-    @tensorclass
-    class Sample:
-        image: Tensor
-        label: Tensor
+@tensorclass
+class Sample:
+    image: Tensor
+    label: Tensor
 
-    batch = Sample(image=torch.zeros(32, 3, 8, 8), label=torch.zeros(32), batch_size=[32])
-    batch[:8].to("cuda").reshape(2, 4)
+batch = Sample(image=torch.zeros(32, 3, 8, 8), label=torch.zeros(32), batch_size=[32])
+batch[:8].to("cuda").reshape(2, 4)
 """
 
 from dataclasses import field

@@ -105,7 +105,9 @@ class FieldSpec:
     def _resolve(self, scope: Mapping[str, Any]) -> None:
         module = sys.modules.get(self._module)
         space = {} if module is None else vars(module)
-        self._kind, self.types, optional, self._literals = classify(self._annotation, space, scope, scope.get(self.owner))
+        self._kind, self.types, optional, self._literals = classify(
+            self._annotation, space, scope, scope.get(self.owner)
+        )
         self.optional = self.optional or optional
         self._only_tensors()
 
@@ -118,7 +120,9 @@ class FieldSpec:
             try:
                 self._resolve({type(record).__name__: type(record)})
             except Unresolved:
-                return Kind.ANY  # it may stay unknown (a class local to a function that has returned): the value decides
+                return (
+                    Kind.ANY
+                )  # it may stay unknown (a class local to a function that has returned): the value decides
         assert self._kind is not None
         return self._kind
 
@@ -254,12 +258,12 @@ class FieldSpec:
 
 
 def _shown(annotation: Any) -> str:
-    return annotation.__name__ if isinstance(annotation, type) and not hasattr(annotation, "__args__") else str(annotation)
+    return (
+        annotation.__name__ if isinstance(annotation, type) and not hasattr(annotation, "__args__") else str(annotation)
+    )
 
 
-def classify(
-    annotation: Any, space: dict[str, Any], scope: Mapping[str, Any], owner: type | None = None
-) -> Meaning:
+def classify(annotation: Any, space: dict[str, Any], scope: Mapping[str, Any], owner: type | None = None) -> Meaning:
     """What an annotation means.
 
     Args:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import inspect
 import linecache
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self, dataclass_transform
 
 from .fields import FieldSpec, Kind
@@ -232,7 +234,9 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
     def replace(self, *args: Any, **kwargs: Any) -> Self:
         """A record that shares the values, but for those given: ``record.replace(label=...)``."""
         if len(args) > 1:
-            raise TypeError(f"replace: expected one mapping or record and keywords, got {len(args)} positional arguments")
+            raise TypeError(
+                f"replace: expected one mapping or record and keywords, got {len(args)} positional arguments"
+            )
         new = self._shallow()
         for source in (*args, kwargs):
             for key, value in (source._store if isinstance(source, Collection) else source).items():
@@ -288,13 +292,18 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
 
     def _refuse_inplace(self, what: str, inplace: bool) -> None:
         if inplace:
-            raise TypeError(f"{what}(inplace=True): the keys of a {type(self).__name__} are declared, they cannot change")
+            raise TypeError(
+                f"{what}(inplace=True): the keys of a {type(self).__name__} are declared, they cannot change"
+            )
 
     # -- in and out ---------------------------------------------------------------------------------------------------
 
     @classmethod
     def from_tensordict(
-        cls, tensordict: Collection | Mapping[str, Any], non_tensordict: Mapping[str, Any] | None = None, safe: bool = True
+        cls,
+        tensordict: Collection | Mapping[str, Any],
+        non_tensordict: Mapping[str, Any] | None = None,
+        safe: bool = True,
     ) -> Self:
         """A record on the values of a collection whose keys are its fields.
 
@@ -320,7 +329,10 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
         absent = [
             name
             for name, f in known.items()
-            if name not in source and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING and f.init
+            if name not in source
+            and f.default is dataclasses.MISSING
+            and f.default_factory is dataclasses.MISSING
+            and f.init
         ]
         missing = [name for name in absent if not cls._specs[name].optional]
         source = {**source, **{name: None for name in absent if name not in missing}}
@@ -360,7 +372,9 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
 
     def __repr__(self) -> str:
         store = self._store
-        shown = [f.name for f in dataclasses.fields(self) if f.repr and (f.name in store or self._specs[f.name].optional)]
+        shown = [
+            f.name for f in dataclasses.fields(self) if f.repr and (f.name in store or self._specs[f.name].optional)
+        ]
         parts = [f"{name}={_shown(store.get(name))}" for name in shown]
         parts += [f"batch_size={self._batch_size}", f"device={self._device}"]
         if self._names is not None:
@@ -431,7 +445,7 @@ def _define(cls: Any, given: Mapping[str, bool]) -> None:
     _restore_defaults(cls, annotations)
     if cls.__doc__ is None:
         cls.__doc__ = f"A record with the fields {', '.join(annotations) or 'of its bases'}."
-    dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
+    _make_dataclass(cls, annotations, kw_only)
     fields = [f for f in cls.__dataclass_fields__.values() if f._field_type is dataclasses._FIELD]  # type: ignore[attr-defined]
     _refuse_reserved(cls, fields, annotations)
     scope = _scope(cls, annotations)
@@ -468,7 +482,8 @@ def redefine(cls: Any, given: Mapping[str, bool]) -> None:
         f = cls.__dataclass_fields__.get(name)
         if f is not None and f._field_type is dataclasses._FIELD:  # type: ignore[attr-defined]
             as_written: dict[str, Any] = {
-                key: getattr(f, key) for key in ("default", "default_factory", "init", "repr", "hash", "compare", "metadata")
+                key: getattr(f, key)
+                for key in ("default", "default_factory", "init", "repr", "hash", "compare", "metadata")
             }
             if f.kw_only:
                 as_written["kw_only"] = True
@@ -535,7 +550,9 @@ def _restore_defaults(cls: Any, annotations: Mapping[str, Any]) -> None:
         if name in own:
             continue
         bases = cls.__mro__[1:]
-        inherited = next((b.__dataclass_fields__[name] for b in bases if name in getattr(b, "__dataclass_fields__", ())), None)
+        inherited = next(
+            (b.__dataclass_fields__[name] for b in bases if name in getattr(b, "__dataclass_fields__", ())), None
+        )
         if inherited is not None:
             kwargs: dict[str, Any] = {"default": inherited.default}
             if inherited.default_factory is not dataclasses.MISSING:
@@ -548,12 +565,28 @@ def _restore_defaults(cls: Any, annotations: Mapping[str, Any]) -> None:
             setattr(cls, name, dataclasses.field())
 
 
+def _make_dataclass(cls: Any, annotations: Mapping[str, Any], kw_only: bool) -> None:
+    has_match_args = "__match_args__" in vars(cls)
+    dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
+    if any(name in annotations for name in _METADATA):
+        # a field of that name (with shadow=True) comes where it is declared, not where the argument stands in the bases
+        fields = cls.__dataclass_fields__
+        inherited = {name for base in cls.__bases__ for name in getattr(base, "_specs", ())}
+        new = [name for name in annotations if name in fields and name not in inherited]
+        cls.__dataclass_fields__ = {k: f for k, f in fields.items() if k not in new} | {name: fields[name] for name in new}
+        if not has_match_args:
+            cls.__match_args__ = tuple([f.name for f in dataclasses.fields(cls) if f.init and not f.kw_only])
+
+
 def _refuse_reserved(cls: Any, fields: Sequence[dataclasses.Field[Any]], annotations: Mapping[str, Any]) -> None:
     names = [f.name for f in fields]
     for name in annotations:  # what is given to __post_init__ has a name too
-        if name not in names and cls.__dataclass_fields__.get(name, _NO_FIELD)._field_type is dataclasses._FIELD_INITVAR:  # type: ignore[attr-defined]
+        f = cls.__dataclass_fields__.get(name)
+        if f is not None and f._field_type is dataclasses._FIELD_INITVAR:
             if name in _METADATA:
-                raise AttributeError(f"{cls.__name__}: {name} is an argument of every record's constructor; rename yours")
+                raise AttributeError(
+                    f"{cls.__name__}: {name} is an argument of every record's constructor; rename yours"
+                )
             names.append(name)
     taken = _RESERVED.intersection(names)
     if taken and not cls._options["shadow"]:
@@ -561,10 +594,9 @@ def _refuse_reserved(cls: Any, fields: Sequence[dataclasses.Field[Any]], annotat
             f"{cls.__name__}: records have members of their own with the names {sorted(taken)}, which operations need; rename "
             f"the fields, or hide the members with the option shadow=True: class {cls.__name__}(..., shadow=True)"
         )
-    if taken & _NEEDED:
+    if "batch_size" in taken:
         raise AttributeError(
-            f"{cls.__name__}: no field can have one of the names {sorted(taken & _NEEDED)}, also with shadow=True: a record "
-            "that is a value of another collection must answer to them as a tensor does"
+            f"{cls.__name__}: no field can be called batch_size: the constructor takes it; rename the field"
         )
 
 
@@ -658,8 +690,26 @@ def _property(spec: FieldSpec, frozen: bool) -> property:
             raise AttributeError(removed)
 
     getter = get_object if not tensor else get_optional if spec.optional else get_value
+    if name in _RESERVED:
+        getter = _hiding(name, getter, frozen)
     setter = set_tensor if spec.kind is Kind.TENSOR and not frozen else set_value
     return property(getter, setter, delete)
+
+
+def _hiding(name: str, getter: Callable[[Any], Any], frozen: bool) -> Callable[[Any], Any]:
+    """The getter of a field that hides a member of records: the engine, which needs the member, still sees that."""
+    member = _FROZEN_MEMBERS[name] if frozen and name in _FROZEN_MEMBERS else inspect.getattr_static(TensorClass, name)
+
+    def get(self: TensorClass) -> Any:
+        # (torch.compile cannot trace the question who asks)
+        if is_dynamo_compiling() or not sys._getframe(1).f_globals.get("__name__", "").startswith(_ENGINE):
+            return getter(self)
+        return member.__get__(self, type(self))
+
+    return get
+
+
+_ENGINE = f"{__package__}.td."
 
 
 def _has_own_init(cls: Any) -> bool:
@@ -674,8 +724,11 @@ def _has_own_init(cls: Any) -> bool:
 
 def _generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., None]:
     """``__init__`` as text, compiled: each field's part is written for what the field holds."""
-    # names that are no field's
+    # names that are no field's, also for what Python has built in
     space: dict[str, Any] = {
+        "__isinstance": isinstance,
+        "__len": len,
+        "__type": type,
         "__Tensor": Tensor,
         "__Size": Size,
         "__as_size": shapes.as_size,
@@ -732,12 +785,17 @@ def _generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., No
     signature = ", ".join([me, *positional, "*", *keyword, *[f"{name}=None" for name in metadata]])
     lines = [
         f"def __init__({signature}):",
-        "    __size = batch_size if type(batch_size) is __Size else __as_size(batch_size)",
-        "    __ndim = len(__size)",
-        *(["    if device is not None:", "        device = __as_device(device)"] if device in metadata else ["    __device = None"]),
+        "    __size = batch_size if __type(batch_size) is __Size else __as_size(batch_size)",
+        "    __ndim = __len(__size)",
+        *(
+            ["    if device is not None:", "        device = __as_device(device)"]
+            if device in metadata
+            else ["    __device = None"]
+        ),
         f"    {me}._batch_size = __size",
         f"    {me}._device = {device}",
-        f"    {me}._names = " + ("None if names is None else __as_names(names, __ndim)" if "names" in metadata else "None"),
+        f"    {me}._names = "
+        + ("None if names is None else __as_names(names, __ndim)" if "names" in metadata else "None"),
         f"    {me}._lock = None",
         f"    {me}._store = __store = {{}}",
         *(f"    {line}" for line in body),
@@ -768,7 +826,7 @@ def _enter(spec: FieldSpec, space: dict[str, Any], me: str, device: str) -> list
     space[own] = spec
     if spec.kind is Kind.TENSOR:
         lines = [
-            f"if isinstance({name}, __Tensor):",
+            f"if __isinstance({name}, __Tensor):",
             f"    __shape = {name}.shape",
             "    if __shape != __size and __shape[:__ndim] != __size:",
             f"        raise __mismatch({name!r}, __size, __shape)",
@@ -793,10 +851,6 @@ def _strict_setattr(self: Any, name: str, value: Any) -> None:
 
 
 _RESERVED = frozenset(name for name in dir(TensorClass) if not name.startswith("__")) | set(_METADATA)
-#: what a value is asked by the collection that holds it, so that no field can hide it
-_NEEDED = frozenset(("batch_size",))
-_NO_FIELD: Any = type("_NoField", (), {"_field_type": None})()
-
 # batch_size, device and names are arguments of __init__ that are no fields: what dataclasses call InitVar. Declared so,
 # dataclasses.replace passes them on.
 TensorClass.__dataclass_fields__ = {}

@@ -156,6 +156,7 @@ def trees(
     leaf: st.SearchStrategy[Leaf] = leaves,
     objects: bool = True,
     min_leaves: int = 0,
+    empty: bool = True,
 ) -> Tree:
     """Nested collections: leaves of mixed shapes and dtypes, objects, and collections with a longer batch size.
 
@@ -166,6 +167,7 @@ def trees(
         leaf: the tensors.
         objects: whether there is non-tensor data among the entries.
         min_leaves: how many tensors there are at least, on the first level.
+        empty: whether nested collections can be without tensors.
     """
     entry = leaf | texts | columns if objects else leaf
     budget = draw(st.integers(min_leaves, max_leaves))
@@ -177,11 +179,11 @@ def trees(
         for key in keys[:at_least]:
             entries[key] = draw(leaf)
             count -= 1
-        if level < max_levels and draw(st.booleans()):
-            inner = draw(st.integers(0, count))
+        if level < max_levels and count >= (0 if empty else 1) and draw(st.booleans()):
+            inner = draw(st.integers(0 if empty else 1, count))
             count -= inner
             longer = draw(shapes(max_dims=1, min_size=1, max_size=2))
-            entries[keys[len(entries)]] = tree(level + 1, inner, 0, longer)
+            entries[keys[len(entries)]] = tree(level + 1, inner, 0 if empty else 1, longer)
         for key in keys[len(entries) : len(entries) + count]:
             entries[key] = draw(entry)
         return Tree(entries, more)

@@ -93,8 +93,8 @@ class Access(Reading):
                 if value.shape == destination.shape:
                     raise
                 raise RuntimeError(
-                    f"{key}: cannot write in place: expected shape {list(destination.shape)}, or one that broadcasts to "
-                    f"it, got {list(value.shape)}"
+                    f"{key}: cannot write in place: expected shape {list(destination.shape)}, or one that broadcasts "
+                    f"to it, got {list(value.shape)}"
                 ) from error
         else:
             written = self._store[key] = destination._copy(value, non_blocking)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .collection import Store
     from .reading import IsLeaf
 
+
 def _node(tree: dict[str, Any], path: Sequence[str], key: str) -> dict[str, Any]:
     """The dict at a path of a tree of dicts, made where it is missing; a collection on the way is opened."""
     for name in path:
@@ -60,7 +61,9 @@ class Choosing(Access):
         for what, paths in (("old", sorted(moves)), ("new", sorted(moves.values()))):
             for first, second in pairwise(paths):
                 if second[: len(first)] == first:
-                    raise ValueError(f"rename_keys: the {what} keys {first} and {second} are one, or lie in one another")
+                    raise ValueError(
+                        f"rename_keys: the {what} keys {first} and {second} are one, or lie in one another"
+                    )
         for old in moves:
             result.pop(old)
             result._drop_emptied(old[:-1])
@@ -123,7 +126,7 @@ class Choosing(Access):
         """
         store = self._selected(tree_of(keys), strict)
         if not inplace:
-            return (self._as_tensordict(store) if as_tensordict else self._same(store))  # type: ignore[return-value]
+            return self._as_tensordict(store) if as_tensordict else self._same(store)  # type: ignore[return-value]
         self._check_unlocked()
         self._replace_store(store)
         return self
@@ -239,7 +242,9 @@ class Choosing(Access):
     def replace(self, *args: Any, **kwargs: Any) -> Self:
         """A collection that shares the values, but for those given: ``data.replace({"a": 1})`` or ``replace(a=1)``."""
         if len(args) > 1:
-            raise TypeError(f"replace: expected one mapping or collection and keywords, got {len(args)} positional arguments")
+            raise TypeError(
+                f"replace: expected one mapping or collection and keywords, got {len(args)} positional arguments"
+            )
         return self.copy().update(args[0] if args else None, **kwargs)
 
     # -- flat and nested ----------------------------------------------------------------------------------------------

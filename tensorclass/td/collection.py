@@ -56,7 +56,7 @@ class Collection:
         _names: Names
         # None: unlocked. A tuple: locked; it refers to the collections that hold this one and were locked with it.
         _lock: tuple[weakref.ref[Collection], ...] | None
-        # What a `with` statement undoes. Unset on nearly all instances, so that operations do not pay for it (see locking).
+        # What a `with` statement undoes. Unset on nearly all instances: operations do not pay for it (see locking).
         _context: Undo
 
     __hash__ = None  # type: ignore[assignment]  # == compares element by element, as a tensor's does
@@ -129,7 +129,7 @@ class Collection:
             if shape[:ndim] != size:
                 if not isinstance(value, Collection) or len(shape) >= ndim:
                     raise RuntimeError(
-                        f"batch_size: {list(size)} does not fit {'.'.join((*path, key))!r}, whose shape is {list(shape)}; "
+                        f"batch_size: {list(size)} does not fit {'.'.join((*path, key))!r}, of shape {list(shape)}; "
                         "every value must have the batch size in front. Nothing was changed"
                     )
                 value._check_batch_size(size, (*path, key))
@@ -279,7 +279,7 @@ class Collection:
     # -- the tree -----------------------------------------------------------------------------------------------------
 
     def _is_tree(self) -> bool:
-        """Whether this is a nested collection among values, not a leaf that is a collection by its class (text, objects)."""
+        """Whether this is a nested collection among values; text and objects are leaves, collections by class only."""
         return True
 
     def _leaves(self) -> Iterator[Tensor]:

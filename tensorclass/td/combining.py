@@ -113,7 +113,7 @@ def where(
 
 
 class Combining(Collection):
-    """The methods behind :func:`stack`, :func:`cat` and :func:`where`, which a store or non-tensor data can answer itself."""
+    """The methods behind :func:`stack`, :func:`cat` and :func:`where`; non-tensor data answers them itself."""
 
     __slots__ = ()
 
@@ -153,9 +153,7 @@ class Combining(Collection):
             stores: list[Store] = []
             for item in items:
                 entries, size = item._store, item._batch_size
-                if len(entries) != count or (
-                    size != batch_size and (size[:dim] != before or size[dim + 1 :] != after)
-                ):
+                if len(entries) != count or (size != batch_size and (size[:dim] != before or size[dim + 1 :] != after)):
                     self._cannot_combine("cat", items, dim)
                 stores.append(entries)
                 total += size[dim]
@@ -178,7 +176,10 @@ class Combining(Collection):
                 raise TypeError(f"{what}: expected collections only, item {position} is a {type(item).__name__}")
             self._check_kinds(what, [item], position)
             if item._store.keys() != self._store.keys():
-                missing, more = sorted(self._store.keys() - item._store.keys()), sorted(item._store.keys() - self._store.keys())
+                missing, more = (
+                    sorted(self._store.keys() - item._store.keys()),
+                    sorted(item._store.keys() - self._store.keys()),
+                )
                 raise RuntimeError(
                     f"{what}: all collections need the same keys; item {position}"
                     + (f" lacks {missing}" if missing else "")
@@ -205,8 +206,9 @@ class Combining(Collection):
         """Non-tensor data and a nested collection do not become one, even where neither has an entry."""
         for position, item in enumerate(items, first):
             if isinstance(item, Combining) and item._is_tree() != self._is_tree():
-                raise RuntimeError(f"{what}: item 0 is a {type(self).__name__}, item {position} a {type(item).__name__}")
-
+                raise RuntimeError(
+                    f"{what}: item 0 is a {type(self).__name__}, item {position} a {type(item).__name__}"
+                )
 
     @classmethod
     def stack(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
@@ -280,15 +282,17 @@ def _chosen(path: tuple[str, ...], condition: Tensor, value: Any, other: Any, pa
         raise RuntimeError(f"where: {'.'.join(path)}: {error}") from None
     if result.shape != value.shape:
         raise RuntimeError(
-            f"where: {'.'.join(path)}: its shape {list(value.shape)} would become {list(result.shape)}; the condition has "
-            f"shape {list(condition.shape)}, it must broadcast to the batch size"
+            f"where: {'.'.join(path)}: its shape {list(value.shape)} would become {list(result.shape)}; the condition "
+            f"has shape {list(condition.shape)}, it must broadcast to the batch size"
         )
     return result
 
 
 def _padding(path: tuple[str, ...], pad: float | None, side: str) -> float:
     if pad is None:
-        raise KeyError(f"where: {'.'.join(path)!r} is missing in the {side} collection; give pad= a value to stand for it")
+        raise KeyError(
+            f"where: {'.'.join(path)!r} is missing in the {side} collection; give pad= a value to stand for it"
+        )
     return pad
 
 

@@ -26,7 +26,7 @@ class Creation(Collection):
     __slots__ = ()
 
     def _each(self, function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Self:
-        """``function(value, *args, **kwargs)`` for each value, nested ones included; a ``device`` becomes this one's."""
+        """``function(value, *args, **kwargs)`` for each value, nested ones included; a ``device`` is the result's."""
         result = self._same({key: function(value, *args, **kwargs) for key, value in self._store.items()})
         if kwargs.get("device") is not None:
             result._device = as_device(kwargs["device"])

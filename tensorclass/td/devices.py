@@ -53,7 +53,9 @@ class Devices(Collection):
 
     # -- copies -------------------------------------------------------------------------------------------------------
 
-    def clone(self, recurse: builtins.bool = True, *, memory_format: torch.memory_format = torch.preserve_format) -> Self:
+    def clone(
+        self, recurse: builtins.bool = True, *, memory_format: torch.memory_format = torch.preserve_format
+    ) -> Self:
         """A copy: of the tensors too, or with ``recurse=False`` only of the collections, sharing the tensors."""
         if not recurse:
             return self._shallow()
@@ -327,7 +329,6 @@ class Devices(Collection):
         return self
 
 
-
 def _pairs(owner: Collection, values: Collection, what: str) -> Iterable[tuple[Tensor, Tensor]]:
     if not isinstance(values, Collection):
         raise TypeError(f"{what}: expected a collection, got a {type(values).__name__}")
@@ -343,5 +344,3 @@ def _in_threads(tensors: list[Tensor], function: Callable[[Tensor], Tensor], num
 
     with ThreadPoolExecutor(num_threads) as pool:
         return list(pool.map(function, tensors))
-
-

@@ -228,10 +228,12 @@ class Indexing(Collection):
 
         ``data[index] = rows`` takes a collection or a mapping whose batch size is that of ``data[index]`` (or can be
         expanded to it), a number or a tensor (written to every tensor). Keys that ``data`` does not have yet are
-        allocated first, filled with zeros (non-tensor data: ``None``). Where something does not fit, nothing is written.
+        allocated first, with zeros (non-tensor data: ``None``). Where something does not fit, nothing is written.
         """
         kind = type(index)
-        if kind is str or (kind is tuple and index and (type(index[0]) is str or (type(index[0]) is tuple and is_nested_key(index)))):  # type: ignore[index]
+        if kind is str or (
+            kind is tuple and index and (type(index[0]) is str or (type(index[0]) is tuple and is_nested_key(index)))
+        ):  # type: ignore[index]
             self.set(index, value)  # type: ignore[arg-type]
             return
         if isinstance(value, Collection):

@@ -86,8 +86,8 @@ class Locking(Collection):
                 if not others:
                     value._unlock_below()
 
-    # A `with` statement undoes the operation whose result it was given. The operation names the method for it (_undoes); __enter__
-    # takes that over, so that `with` statements on one object nest.
+    # A `with` statement undoes the operation whose result it was given. The operation names the method for it
+    # (_undoes); __enter__ takes that over, so that `with` statements on one object nest.
 
     def _undoes(self, undo: str | None) -> None:
         self._context = (undo, getattr(self, "_context", (None, ()))[1])

@@ -12,7 +12,7 @@ from typing_extensions import Self
 from . import shapes
 from .collection import Collection, DeviceLike, as_device
 from .keys import join_key
-from .values import as_tensor, batch_mismatch
+from .values import BatchMismatch, as_tensor, batch_mismatch
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -121,7 +121,10 @@ class Applying(Collection):
         ndim = len(size)
         for key, value in self._store.items():
             if isinstance(value, Applying):
-                part = value if not value._is_tree() else value._plain_apply(fn)
+                try:
+                    part = value if not value._is_tree() else value._plain_apply(fn)
+                except BatchMismatch as error:
+                    raise error.below(key) from None
                 if part._store or not value._store:
                     store[key] = part
             else:
@@ -141,7 +144,10 @@ class Applying(Collection):
             name = (*path, key) if path else key
             if isinstance(value, Applying):
                 below = None if path is None else (*path, key)
-                part = value if not value._is_tree() else value._plain_named_apply(fn, below)
+                try:
+                    part = value if not value._is_tree() else value._plain_named_apply(fn, below)
+                except BatchMismatch as error:
+                    raise error.below(key) if path is None else error from None
                 if part._store or not value._store:
                     store[key] = part
             else:
@@ -239,7 +245,9 @@ def _fit(key: Any, result: Any, size: Size) -> Any:
     if not isinstance(result, (Tensor, Collection)):
         tensor = as_tensor(result)
         if tensor is None:
-            raise TypeError(f"apply: {key!r}: expected the function to give a tensor or None, got {type(result).__name__}")
+            raise TypeError(
+                f"apply: {key!r}: expected the function to give a tensor or None, got {type(result).__name__}"
+            )
         result = tensor
     if result.shape[: len(size)] != size and not torch._C._functorch.maybe_current_level():
         raise batch_mismatch(key, size, result.shape)

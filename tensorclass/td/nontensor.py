@@ -75,7 +75,7 @@ class NonTensorDataBase(TensorCollection):
     def _unwrapped(self) -> Any:
         return self.tolist() if isinstance(self, NonTensorStack) else self._objects[0]
 
-    # -- it has no keys: the codes are its own affair ---------------------------------------------------------------------
+    # -- it has no keys: the codes are its own affair ------------------------------------------------------------------
 
     def keys(self, *args: Any, **kwargs: Any) -> Any:
         """No keys."""
@@ -114,7 +114,7 @@ class NonTensorDataBase(TensorCollection):
         """The object, or nested lists of them."""
         return self._unwrapped()
 
-    # -- operations on numbers leave it alone (see the end of this module); moving it moves nothing ---------------------
+    # -- operations on numbers leave it alone (see the end of this module); moving it moves nothing --------------------
 
     def _placed(self, device: torch.device, non_blocking: bool) -> Self:
         return self._on(dict(self._store), device)
@@ -138,7 +138,7 @@ class NonTensorDataBase(TensorCollection):
     def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
         if isinstance(self, NonTensorStack) and self._batch_size[: len(size)] != size:
             raise RuntimeError(
-                f"batch_size: {list(size)} does not fit {'.'.join(path) or 'this NonTensorStack'!r}, which holds an object "
+                f"batch_size: {list(size)} does not fit {'.'.join(path) or 'this stack'!r}, which holds an object "
                 f"for each position of {list(self._batch_size)}. Nothing was changed"
             )
 
@@ -241,7 +241,7 @@ class NonTensorDataBase(TensorCollection):
 
     def _stack(self, items: list[Any], dim: int) -> Any:
         names = self._names and shapes.names_inserted(_common_names(items), dim)
-        if all([type(item) is NonTensorData and item._batch_size == self._batch_size for item in items]):
+        if all(type(item) is NonTensorData and item._batch_size == self._batch_size for item in items):
             objects, codes = _distinct([item._objects[0] for item in items])
             size = shapes.inserted(self._batch_size, dim, len(items))
             if len(objects) == 1:
@@ -303,7 +303,14 @@ class NonTensorDataBase(TensorCollection):
     # -- one by one ---------------------------------------------------------------------------------------------------
 
     def __reduce__(self) -> Any:
-        return _rebuild, (type(self), self._objects, dict(self._store), tuple(self._batch_size), self._device, self._names)
+        return _rebuild, (
+            type(self),
+            self._objects,
+            dict(self._store),
+            tuple(self._batch_size),
+            self._device,
+            self._names,
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         import copy

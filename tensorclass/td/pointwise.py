@@ -2,8 +2,8 @@
 
 Where torch has a *foreach* kernel for an operation, all values of a level go through one call of it (one launch instead
 of one a tensor on an accelerator, and less overhead on a CPU). A nested collection among them makes torch hand the call
-to ``__torch_function__``, and :func:`foreach_over_trees` then makes one call for the tensors of all levels: so the plain
-case never asks whether a value is nested.
+to ``__torch_function__``, and :func:`foreach_over_trees` then makes one call for the tensors of all levels: so the
+plain case never asks whether a value is nested.
 
 Functions of two operands take a number, a tensor that broadcasts against the batch size (each value sees it aligned
 with the batch dimensions), or a collection with the same keys.
@@ -128,9 +128,12 @@ def _leaf(operand: Any) -> Any:
 
 def _check_same_keys(left: Collection, right: Collection) -> None:
     if left._store.keys() != right._store.keys():
-        ours, theirs = sorted(left._store.keys() - right._store.keys()), sorted(right._store.keys() - left._store.keys())
+        ours, theirs = (
+            sorted(left._store.keys() - right._store.keys()),
+            sorted(right._store.keys() - left._store.keys()),
+        )
         raise KeyError(
-            f"the two collections differ in their keys: the first has {ours} and the second {theirs} beyond the other's; "
+            f"the two collections differ in their keys: the first has {ours}, the second {theirs} beyond the other's; "
             "select() the common keys, or give default= a value (or 'intersection') to a method such as .add()"
         )
 
@@ -441,9 +444,7 @@ class Pointwise(Collection):
 
     # -- with a factor or several operands ----------------------------------------------------------------------------
 
-    def add(
-        self, other: Collection | Tensor | complex, *, alpha: complex | None = None, default: Any = None
-    ) -> Self:
+    def add(self, other: Collection | Tensor | complex, *, alpha: complex | None = None, default: Any = None) -> Self:
         """``torch.add`` of each tensor and ``other`` times ``alpha``."""
         return self._binary(_ADD, other if alpha is None else _times(other, alpha), default)
 
@@ -451,9 +452,7 @@ class Pointwise(Collection):
         """``torch.Tensor.add_`` of each tensor and ``other`` times ``alpha``, in place."""
         return self._binary_(_ADD_, other if alpha is None else _times(other, alpha))
 
-    def sub(
-        self, other: Collection | Tensor | complex, *, alpha: complex | None = None, default: Any = None
-    ) -> Self:
+    def sub(self, other: Collection | Tensor | complex, *, alpha: complex | None = None, default: Any = None) -> Self:
         """``torch.sub`` of each tensor and ``other`` times ``alpha``."""
         return self._binary(_SUB, other if alpha is None else _times(other, alpha), default)
 
@@ -461,9 +460,7 @@ class Pointwise(Collection):
         """``torch.Tensor.sub_`` of each tensor and ``other`` times ``alpha``, in place."""
         return self._binary_(_SUB_, other if alpha is None else _times(other, alpha))
 
-    def rsub(
-        self, other: Collection | Tensor | complex, *, alpha: complex | None = None, default: Any = None
-    ) -> Self:
+    def rsub(self, other: Collection | Tensor | complex, *, alpha: complex | None = None, default: Any = None) -> Self:
         """``other`` minus each tensor times ``alpha``."""
         return self._pairwise(torch.rsub if alpha is None else _rsub(alpha), other, default)
 
@@ -485,15 +482,11 @@ class Pointwise(Collection):
             _apply(_LERP_, [*self._store.values()], (self._required(end), self._required(weight)))
         return self
 
-    def addcmul(
-        self, other1: Collection | Tensor, other2: Collection | Tensor, *, value: float | None = 1
-    ) -> Self:
+    def addcmul(self, other1: Collection | Tensor, other2: Collection | Tensor, *, value: float | None = 1) -> Self:
         """``torch.addcmul``: ``self + value * other1 * other2``."""
         return self._three(_ADDCMUL, other1, other2, value)
 
-    def addcdiv(
-        self, other1: Collection | Tensor, other2: Collection | Tensor, value: float | None = 1
-    ) -> Self:
+    def addcdiv(self, other1: Collection | Tensor, other2: Collection | Tensor, value: float | None = 1) -> Self:
         """``torch.addcdiv``: ``self + value * other1 / other2``."""
         return self._three(_ADDCDIV, other1, other2, value)
 
@@ -540,9 +533,7 @@ class Pointwise(Collection):
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
         """Copies of the values with ``value`` where ``mask``, over the leading batch dimensions, is true."""
-        return self._same(
-            {key: item.masked_fill(_right(mask, item.ndim), value) for key, item in self._store.items()}
-        )
+        return self._same({key: item.masked_fill(_right(mask, item.ndim), value) for key, item in self._store.items()})
 
     def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
         """:meth:`masked_fill` in place."""
@@ -653,7 +644,6 @@ class Pointwise(Collection):
         return self._pairwise(torch.ge, other) if isinstance(other, OPERANDS) else NotImplemented
 
     __hash__ = None
-
 
 
 #: what the operators take as their other side

@@ -49,4 +49,3 @@ def described(value: Any) -> str:
             f"is_shared={_is_shared(value)})"
         )
     return repr(value)
-

@@ -20,7 +20,6 @@ _NOTHING: dict[str, Any] = {}
 Dim: TypeAlias = "int | Sequence[int] | Literal['feature'] | None"
 
 
-
 class Reductions(Collection):
     """sum, mean, max and their kin. Non-tensor data stays where the batch size allows.
 
@@ -195,7 +194,9 @@ class Reductions(Collection):
             return self._run(plain, dim, keepdim, reduce)
         wrapped = shapes.wrap_dims(dim, len(self._batch_size))
         if len(wrapped) != 1:
-            raise TypeError(f"{name}: indices exist along one dimension only, got dim={dim}; return_indices=False lifts that")
+            raise TypeError(
+                f"{name}: indices exist along one dimension only, got dim={dim}; return_indices=False lifts that"
+            )
         if reduce:
             joined, _ = self._joined(wrapped)
             return getattr(joined, name)(wrapped[0], keepdim)

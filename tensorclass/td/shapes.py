@@ -2,7 +2,7 @@
 
 Nothing here touches a tensor (an index may hold tensors; of these only the shape is read, except for masks whose
 count of true entries is the size of a dimension). Each function takes the batch size that an operation starts from and
-gives what the operation makes of it, or raises the error that torch would raise on a tensor of that shape. The functions
+gives what the operation makes of it, or raises the error that torch would raise on a tensor of that shape. Functions
 whose name starts with ``names_`` do the same for dimension names, ``None`` standing for "no dimension has a name".
 """
 
@@ -468,7 +468,7 @@ def as_names(names: Sequence[str | None] | None, ndim: int) -> Names:
         raise TypeError(f"names: expected a sequence with one name or None for each batch dimension, got {names!r}")
     if len(names) != ndim:
         raise ValueError(
-            f"names: expected {ndim} of them, one for each batch dimension (None where it has no name), got {list(names)}"
+            f"names: expected {ndim} of them, one for each batch dimension (None: it has no name), got {list(names)}"
         )
     known = [name for name in names if name is not None]
     for name in known:

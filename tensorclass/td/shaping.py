@@ -50,7 +50,10 @@ class Shaping(Collection):
         )
 
     def view(
-        self, *shape: int | Sequence[int] | torch.dtype, size: Sequence[int] | None = None, batch_size: Size | None = None
+        self,
+        *shape: int | Sequence[int] | torch.dtype,
+        size: Sequence[int] | None = None,
+        batch_size: Size | None = None,
     ) -> Self:
         """:meth:`reshape` that never copies: an error where a value's memory does not allow it.
 
@@ -79,8 +82,8 @@ class Shaping(Collection):
             new = value._viewed(dtype) if isinstance(value, Shaping) else value.view(dtype)
             if new.shape[: len(size)] != size:
                 raise RuntimeError(
-                    f"view: {key}: read as {dtype} its shape {list(value.shape)} becomes {list(new.shape)}, without the "
-                    f"batch size {list(size)} in front"
+                    f"view: {key}: read as {dtype} its shape {list(value.shape)} becomes {list(new.shape)}, without "
+                    f"the batch size {list(size)} in front"
                 )
             store[key] = new
         return self._same(store)
@@ -232,10 +235,7 @@ class Shaping(Collection):
             raise RuntimeError(f"repeat_interleave: output_size is {output_size}, the repeats sum to {total}")
         return self._done(
             self._like(
-                {
-                    key: value.repeat_interleave(repeats, dim, output_size=total)
-                    for key, value in self._store.items()
-                },
+                {key: value.repeat_interleave(repeats, dim, output_size=total) for key, value in self._store.items()},
                 shapes.with_size(self._batch_size, dim, total),
                 self._names,
             ),
@@ -387,9 +387,7 @@ class Shaping(Collection):
             return self.split_with_sizes([0] * chunks, dim)
         return self.split_with_sizes(shapes.split_sizes(size, -(-size // chunks)), dim)
 
-    def tensor_split(
-        self, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0
-    ) -> tuple[Self, ...]:
+    def tensor_split(self, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Self, ...]:
         """Parts along a batch dimension: a number of nearly equal ones, or cut at the indices given."""
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         size = self._batch_size[dim]
@@ -438,10 +436,14 @@ class Shaping(Collection):
         ndim = len(self._batch_size)
         dim = shapes.wrap_dim(dim, ndim)
         if index.ndim != ndim:
-            raise RuntimeError(f"gather: expected an index of {ndim} dimensions, as many as the batch, got {index.ndim}")
+            raise RuntimeError(
+                f"gather: expected an index of {ndim} dimensions, as many as the batch, got {index.ndim}"
+            )
         shape = index.shape
         store = {
-            key: _gather(value, dim, index, ndim) if isinstance(value, Tensor) else value.gather(dim, _deeper(index, value))
+            key: _gather(value, dim, index, ndim)
+            if isinstance(value, Tensor)
+            else value.gather(dim, _deeper(index, value))
             for key, value in self._store.items()
         }
         result = self._like(store, shape, self._names)

@@ -86,7 +86,9 @@ class State(Collection):
             if key in own and not assign and value.shape != own[key].shape:
                 problems.append(f"{'.'.join(key)}: expected shape {list(own[key].shape)}, got {list(value.shape)}")
         if problems:
-            raise RuntimeError(f"load_state_dict: nothing was loaded into {type(self).__name__}; " + "; ".join(problems))
+            raise RuntimeError(
+                f"load_state_dict: nothing was loaded into {type(self).__name__}; " + "; ".join(problems)
+            )
         for key, value in source.items():
             if key not in own:
                 continue
@@ -128,7 +130,8 @@ class State(Collection):
     def depth(self) -> int:
         """How many levels of collections there are below this one."""
         return max(
-            (1 + value.depth for value in self._store.values() if isinstance(value, State) and value._is_tree()), default=0
+            (1 + value.depth for value in self._store.values() if isinstance(value, State) and value._is_tree()),
+            default=0,
         )
 
     def share_memory_(self) -> Self:

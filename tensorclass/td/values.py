@@ -44,7 +44,8 @@ def batch_mismatch(key: NestedKey, batch_size: Size, shape: Size) -> BatchMismat
     )
     return BatchMismatch(
         unravel_key_to_tuple(key),
-        f"batch dimension mismatch: expected batch dimensions {list(batch_size)} in front, got shape {list(shape)}; {hint}",
+        f"batch dimension mismatch: expected batch dimensions {list(batch_size)} in front, got shape {list(shape)}; "
+        + hint,
     )
 
 
