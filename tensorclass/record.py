@@ -139,9 +139,9 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
         metadata = {name: given.pop(name, None) for name in _METADATA if name not in cls._specs}
         if unexpected := [name for name in given if name not in [f.name for f in fields]]:
             raise TypeError(f"{cls.__name__}: got unexpected arguments {unexpected}; its fields are {list(cls._specs)}")
-        self._fill(given, **metadata)
+        self._set_up(given, **metadata)
 
-    def _fill(self, values: Mapping[str, Any], batch_size: Any = None, device: Any = None, names: Any = None) -> None:
+    def _set_up(self, values: Mapping[str, Any], batch_size: Any = None, device: Any = None, names: Any = None) -> None:
         """Sets the metadata and the fields, from ``values`` or their defaults."""
         self._batch_size = shapes.as_size(batch_size)
         self._device = as_device(device)
@@ -205,7 +205,7 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
             return
         self._check_unlocked()
         spec = self._spec(key)
-        if value is None:
+        if value is None or _is_none(value):
             if not spec.allows_none(self):
                 raise spec.mismatch(value)
             self._store.pop(key, None)
@@ -241,7 +241,7 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
         for source in (*args, kwargs):
             for key, value in (source._store if isinstance(source, Collection) else source).items():
                 spec = new._spec(key)
-                if value is not None:
+                if value is not None and not _is_none(value):
                     new._store[key] = spec.fit(new, value)
                 elif spec.allows_none(new):
                     new._store.pop(key, None)
@@ -335,7 +335,8 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
             and f.init
         ]
         missing = [name for name in absent if not cls._specs[name].optional]
-        source = {**source, **{name: None for name in absent if name not in missing}}
+        source = {key: None if _is_none(value) else value for key, value in source.items()}
+        source.update((name, None) for name in absent if name not in missing)
         if unexpected or missing:
             raise ValueError(
                 f"{cls.__name__}: the keys must be the fields {list(known)};"
@@ -344,7 +345,7 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
             )
         if not getattr(cls.__init__, "__generated__", False):  # what it takes is its own affair
             record = object.__new__(cls)
-            record._fill(source, batch_size, device, names)
+            record._set_up(source, batch_size, device, names)
             return record
         metadata = {"batch_size": batch_size, "device": device, "names": names}
         values = {key: value for key, value in source.items() if known[key].init}
@@ -381,6 +382,11 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
             parts.append(f"names={list(self._names)}")
         parts.append(f"is_shared={TensorCollection.is_shared(self)}")
         return f"{type(self).__name__}(\n    " + ",\n    ".join(part.replace("\n", "\n    ") for part in parts) + ")"
+
+
+def _is_none(value: Any) -> bool:
+    """Whether a value is what stands for ``None`` in a collection."""
+    return type(value) is NonTensorData and value._objects[0] is None
 
 
 def _shown(value: Any) -> str:

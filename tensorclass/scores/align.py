@@ -40,6 +40,9 @@ def align(*scores: _Score) -> list[_Score]:
         >>> torch.cat(align(short, long)).inst_level_strict_acc.shape
         torch.Size([3, 3])
     """
+    for score in scores:
+        if not isinstance(score, ScoreData):
+            raise TypeError(f"expected score records, one an argument: align(a, b); got {type(score).__name__}")
     kinds = {type(score) for score in scores}
     if len(kinds) > 1:
         raise TypeError(f"expected records of one class, got {', '.join(sorted(kind.__name__ for kind in kinds))}")

@@ -46,6 +46,12 @@ def compare(
         >>> f"{one.value:+.2f}, only b right: {int(one.only_b)}, McNemar p = {one.mcnemar_p:.2f}"
         '+0.40, only b right: 2, McNemar p = 0.50'
     """
+    for name, run in (("a", a), ("b", b)):
+        if not isinstance(run, ScoreData):
+            raise TypeError(
+                f"{name}: expected the scores of a run, as read_scores(path) or read_run(path).scores gives them, "
+                f"got {type(run).__name__}"
+            )
     if type(a) is not type(b):
         raise TypeError(f"expected two runs of one class, got {type(a).__name__} and {type(b).__name__}")
     for name, run in (("a", a), ("b", b)):

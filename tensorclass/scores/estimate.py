@@ -75,7 +75,7 @@ class Difference(TensorClass):
     unit: str
 
 
-def estimate(tally: Tally, *, seed: int, resamples: int | None, confidence: float, method: str) -> Estimate:
+def estimate(tally: Tally, *, seed: int, resamples: int | None, confidence: float, interval: str) -> Estimate:
     """The figure of one run from what each prompt adds to it."""
     found = interval_of_ratio(
         tally.numerator,
@@ -84,7 +84,7 @@ def estimate(tally: Tally, *, seed: int, resamples: int | None, confidence: floa
         seed=seed,
         resamples=resamples,
         confidence=confidence,
-        method=method,
+        interval=interval,
         share=tally.unit == "%",
     )
     return Estimate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import shutil
 import tempfile
@@ -39,7 +40,12 @@ def whole_file(path: str | Path) -> Generator[IO[bytes], None, None]:
         ['result.json']
     """
     path = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.absolute().parent)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "expected a file to write to, found a folder", str(path))
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.absolute().parent)
+    except OSError as error:
+        raise _of(path, error) from None
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
@@ -69,8 +75,11 @@ def whole_folder(path: str | Path) -> Generator[Path, None, None]:
     path = Path(path).absolute()
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{path}: expected a folder to write to, found a file")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+    except OSError as error:
+        raise _of(path, error) from None
     try:
         yield draft
         os.chmod(draft, 0o777 & ~_umask())
@@ -129,14 +138,16 @@ def load_scores(path: str | Path, family: type[ScoreData] | None = None) -> Scor
         family: the class of the record; by default the class of this package that the file names.
 
     Raises:
-        ValueError: another kind of file, or a class that isn't of this package and wasn't given.
+        ValueError: another kind of file, a file that is cut off, or a class that isn't of this package and wasn't given.
     """
     try:
         read: object = torch.load(path, map_location="cpu", weights_only=True)
     except OSError:
         raise
-    except Exception as error:  # what the unpickler makes of other files can be any error
-        raise ValueError(f"{path}: expected a file written by save_scores, got something else ({error})") from error
+    except Exception:  # what the unpickler makes of other files can be any error, and its advice is to run their code
+        raise ValueError(
+            f"{path}: expected a file written by save_scores, got something else or a part of one"
+        ) from None
     content = cast("dict[str, Any]", read) if isinstance(read, dict) else {}
     if content.get("format") != _FORMAT:
         raise ValueError(f"{path}: expected a file written by save_scores ({_FORMAT}), got something else")
@@ -157,6 +168,11 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, (tuple, list)):
         return all(map(_is_plain, cast("Iterable[object]", value)))
     return value is None or isinstance(value, (str, int, float))
+
+
+def _of(path: Path, error: OSError) -> OSError:
+    """The error as one of the file that was asked for, not of the draft beside it."""
+    return OSError(error.errno, f"can't be written: {error.strerror}", str(path))
 
 
 def _umask() -> int:

@@ -86,7 +86,7 @@ def interval_of_ratio(
     seed: int = 0,
     resamples: int | None = None,
     confidence: float = 0.95,
-    method: str = "auto",
+    interval: str = "auto",
     share: bool = True,
 ) -> Interval:
     """A ratio of sums over prompts, ``sum(numerator) / sum(denominator)``, and its confidence interval.
@@ -105,7 +105,7 @@ def interval_of_ratio(
         resamples: how many; by default 10,000, or fewer (at least 1,000) where more than 20,000 rows are nearly all
             distinct.
         confidence: the level.
-        method: ``"auto"``, or ``"bootstrap"`` for the bootstrap in every case.
+        interval: ``"auto"``, or ``"bootstrap"`` for the bootstrap in every case.
         share: whether the figure is a share, 0..1; Wilson's interval is for these only.
 
     Example:
@@ -114,8 +114,8 @@ def interval_of_ratio(
         >>> interval_of_ratio(np.array([1.0, 1.0, 0.0]), np.ones(3)).method
         'wilson'
     """
-    if method not in ("auto", "bootstrap"):
-        raise ValueError(f"method: expected 'auto' or 'bootstrap', got {method!r}")
+    if interval not in ("auto", "bootstrap"):
+        raise ValueError(f"interval: expected 'auto' or 'bootstrap', got {interval!r}")
     check_confidence(confidence)
     held = denominator > 0
     numerator, denominator = numerator[held], denominator[held]
@@ -124,7 +124,7 @@ def interval_of_ratio(
     table = distinct_rows([numerator, denominator])
     above, below = (float(total) for total in table.sums())
     value = above / below
-    if method == "auto" and share:
+    if interval == "auto" and share:
         if is_single_proportion(numerator, denominator):
             return Interval(value, *wilson(above, below, confidence), "wilson")
         if not numerator.any() or np.array_equal(numerator, denominator):

@@ -17,7 +17,7 @@ A family declares its metrics at its fields::
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -241,7 +241,7 @@ def metric(*metrics: Metric) -> dict[str, Any]:
         >>> declared_metrics(Scores.__dataclass_fields__["accuracy"].metadata)
         (Mean(by=None, name=None, unit='%'),)
     """
-    return {_METRICS: metrics}
+    return {_METRICS: check_metrics(metrics)}
 
 
 def codes(names: str, *, vocabulary: Sequence[str] = (), logged: Sequence[str] = ()) -> dict[str, Any]:
@@ -261,6 +261,15 @@ def codes(names: str, *, vocabulary: Sequence[str] = (), logged: Sequence[str] =
         'subjects'
     """
     return {_METRICS: (), _CODES: Codes(names, tuple(vocabulary), tuple(logged))}
+
+
+def check_metrics(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
+    """The metrics, or an error where one of them is something else."""
+    found = tuple(metrics)
+    for one in found:
+        if not isinstance(one, Metric):
+            raise TypeError(f"metrics: expected metrics, such as Mean(), got {one!r}")
+    return found
 
 
 def declared_metrics(metadata: Mapping[Any, Any]) -> tuple[Metric, ...] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ def ragged(
         dtype: a floating dtype (only these have NaN).
 
     Raises:
+        TypeError: a row that is no list.
         ValueError: a row longer than ``width``, or a dtype without NaN.
 
     Example:
@@ -42,6 +43,9 @@ def ragged(
         parts = [part.detach().cpu().double().numpy() for part in rows.unbind()]
         padded = pad_rows(np.concatenate(parts) if parts else [], [len(part) for part in parts], width)
         return padded.to(device=rows.device, dtype=dtype)
+    for number, row in enumerate(rows):
+        if not isinstance(row, Sized):
+            raise TypeError(f"rows: expected a list of verdicts for each prompt, got {row!r} for prompt {number}")
     flat = [float(verdict) for row in rows for verdict in row]
     return pad_rows(flat, [len(row) for row in rows], width).to(dtype)
 

@@ -103,7 +103,7 @@ class ScoreData(TensorClass):
             present = next(part for part in parts if part is not None)
             each = [
                 estimate(
-                    part or _nothing(present), seed=seed, resamples=resamples, confidence=confidence, method=interval
+                    part or _nothing(present), seed=seed, resamples=resamples, confidence=confidence, interval=interval
                 )
                 for part in parts
             ]

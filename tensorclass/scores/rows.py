@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tensorclass import TensorClass
 from tensorclass.scores.labels import Vocabulary, common_codes
-from tensorclass.scores.metrics import Mean, Metric, Tally, declared_codes, declared_metrics
+from tensorclass.scores.metrics import Mean, Metric, Tally, check_metrics, declared_codes, declared_metrics
 from tensorclass.scores.ragged import ragged
 
 __all__ = ["RecordRows", "RunRows", "Tallies", "plain_value", "tallies"]
@@ -34,8 +34,8 @@ class RecordRows:
         shape = tuple(record.batch_size)
         if not shape:
             raise ValueError(
-                "batch size: expected at least one dimension, which holds the prompts, got []; "
-                "score[i:i + 1] keeps it where score[i] does not"
+                "batch size: expected at least one dimension, which holds the prompts, got []; give batch_size=[prompts], "
+                "and take one prompt as score[i:i + 1], which keeps it where score[i] does not"
             )
         asked = (dim,) if isinstance(dim, int) else tuple(dim)
         if not asked or any(not -len(shape) <= one < len(shape) for one in asked):
@@ -165,7 +165,7 @@ def _metrics_of(
     record: RecordRows, field: dataclasses.Field[Any], given: Metric | Sequence[Metric] | None
 ) -> Sequence[Metric]:
     if given is not None:
-        return (given,) if isinstance(given, Metric) else given
+        return check_metrics((given,) if isinstance(given, (Metric, str)) else given)
     declared = declared_metrics(field.metadata)
     if declared is not None:
         return declared

@@ -60,6 +60,9 @@ def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
         dim: the batch dimension to join along; the others must agree.
         out: a collection of the result's batch size to write it into, in place where it has the keys.
 
+    Returns:
+        All items, on the device of the first, with its dimension names.
+
     Raises:
         RuntimeError: batch sizes (but for ``dim``), keys, or shapes behind the batch dimensions differ.
 
@@ -167,7 +170,7 @@ class Combining(Collection):
                 store[key] = value._cat(column, dim) if nested else torch.cat(column, dim)
         except (AttributeError, KeyError, RuntimeError, TypeError, IndexError) as error:
             self._cannot_combine("cat", items, dim, error)
-        return self._like(store, Size((*before, total, *after)), self._names and _common_names(items))
+        return self._like(store, Size((*before, total, *after)), self._names)
 
     def _cannot_combine(self, what: str, items: list[Any], dim: int | None, error: Exception | None = None) -> None:
         """Raises what is wrong with the collections: found only now, so that those that fit pay nothing for it."""

@@ -30,12 +30,12 @@ class _Origin:
     It is part of what pytrees compare, and must not make two collections different.
     """
 
-    __slots__ = ("forms", "level")
+    __slots__ = ("forms", "level", "vmapped")
 
     def __init__(self, level: int = 0, leaves: Sequence[Tensor] = ()) -> None:
         self.level = level
-        # only what is inside of a vmap can leave it
-        self.forms = [_form(leaf) for leaf in leaves] if _vmapped(leaves, level) else None
+        self.forms = [_form(leaf) for leaf in leaves]
+        self.vmapped = _vmapped(leaves, level)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Origin)
@@ -117,7 +117,7 @@ def _follow_vmap(new: TensorCollection, origin: _Origin) -> bool:
         dims = taken.pop()
         _change(new, lambda size: Size(shapes.without(size, dims)), lambda names: shapes.names_without(names, dims))
         return True
-    if origin.forms is None or len(origin.forms) != len(leaves) or _vmapped(leaves, origin.level):
+    if not leaves or len(origin.forms) != len(leaves) or _vmapped(leaves, origin.level):
         return False
     places = set(range(ndim + 1))
     for form, leaf in zip(origin.forms, leaves, strict=True):
@@ -125,6 +125,8 @@ def _follow_vmap(new: TensorCollection, origin: _Origin) -> bool:
     if not places:
         return False
     dim = min(places)
+    if not origin.vmapped and any(leaf.stride(dim) for leaf in leaves):
+        return False  # what did not depend on what was mapped is expanded on the way out
     count = leaves[0].shape[dim]
     _change(new, lambda size: shapes.inserted(size, dim, count), lambda names: shapes.names_inserted(names, dim))
     return True

@@ -308,6 +308,7 @@ class Shaping(Collection):
 
     def fliplr(self) -> Self:
         """:meth:`flip` of the second batch dimension."""
+        self._check_plane("fliplr")
         return self.flip(1)
 
     def flipud(self) -> Self:
@@ -338,8 +339,13 @@ class Shaping(Collection):
             }
         )
 
+    def _check_plane(self, what: str) -> None:
+        if len(self._batch_size) < 2:
+            raise RuntimeError(f"{what}: expected at least 2 batch dimensions, got the batch size {list(self._batch_size)}")
+
     def rot90(self, k: int = 1, dims: Sequence[int] = (0, 1)) -> Self:
         """The plane of two batch dimensions turned by 90 degrees ``k`` times, from the first towards the second."""
+        self._check_plane("rot90")
         first, second = shapes.wrap_dims(dims, self.ndim)
         k %= 4
         if k == 0:

@@ -10,7 +10,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from .collection import Collection
-from .keys import NestedKey, unravel_key_to_tuple
+from .keys import unravel_key_to_tuple
 from .shapes import Names
 
 if TYPE_CHECKING:
@@ -73,8 +73,9 @@ class State(Collection):
         source: dict[tuple[str, ...], Any] = {}
         nested = any(isinstance(value, Mapping) for value in state_dict.values())
         split = not nested if from_flatten is None else from_flatten
-        _collect(state_dict, (), split, set(self._store), source)
         own = {unravel_key_to_tuple(key): leaf for key, leaf in self._named_leaves()}
+        # a name of ours can hold a dot itself
+        _collect(state_dict, (), {".".join(key): key for key in own} if split else None, source)
         missing = [".".join(key) for key in own if key not in source]
         unexpected = [".".join(key) for key in source if key not in own]
         problems: list[str] = []
@@ -89,12 +90,10 @@ class State(Collection):
             raise RuntimeError(
                 f"load_state_dict: nothing was loaded into {type(self).__name__}; " + "; ".join(problems)
             )
+        if assign:
+            return self.update({key: value for key, value in source.items() if key in own})
         for key, value in source.items():
-            if key not in own:
-                continue
-            if assign:
-                self.set(key, value)
-            else:
+            if key in own:
                 own[key].data.copy_(value)
         return self
 
@@ -143,20 +142,22 @@ class State(Collection):
     if TYPE_CHECKING:
 
         def lock_(self) -> Self: ...
-        def set(
-            self, key: NestedKey, item: Any, inplace: bool = ..., *, non_blocking: bool = ..., **kwargs: Any
-        ) -> Self: ...
+        def update(self, *args: Any, **kwargs: Any) -> Self: ...
 
 
 def _collect(
-    source: Mapping[str, Any], path: tuple[str, ...], split: bool, known: set[str], into: dict[tuple[str, ...], Any]
+    source: Mapping[str, Any],
+    path: tuple[str, ...],
+    joined: Mapping[str, tuple[str, ...]] | None,
+    into: dict[tuple[str, ...], Any],
 ) -> None:
+    """The tensors of a state dict by nested key; names that are not in ``joined`` are split at the dots."""
     for key, value in source.items():
-        names = tuple(key.split(".")) if split and key not in known else (key,)
         if isinstance(value, Mapping):
-            _collect(value, (*path, *names), split, known, into)
+            _collect(value, (*path, key), joined, into)
         elif isinstance(value, Tensor):
-            into[path + names] = value
+            name = ".".join((*path, key))
+            into[(*path, key) if joined is None else joined.get(name, tuple(name.split(".")))] = value
 
 
 def rebuild(

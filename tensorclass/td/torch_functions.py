@@ -22,13 +22,30 @@ HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 
 
+#: arguments that torch's functions and the methods of collections call differently
+_KEYWORDS: dict[str, dict[str, str]] = {
+    "addcdiv": {"tensor1": "other1", "tensor2": "other2"},
+    "addcmul": {"tensor1": "other1", "tensor2": "other2"},
+    "broadcast_to": {"size": "shape"},
+    "clamp_max": {"max": "other"},
+    "clamp_min": {"min": "other"},
+    "pow": {"exponent": "other"},
+    "swapdims": {"dim0": "axis0", "dim1": "axis1"},
+    "tensor_split": {"sections": "indices_or_sections", "indices": "indices_or_sections"},
+    "unflatten": {"sizes": "unflattened_size"},
+}
+
+
 def _method(name: str) -> Callable[..., Any]:
-    """The method of the first argument."""
+    """The method of the first argument, which must be a collection."""
+    renamed = _KEYWORDS.get(name.rstrip("_"), {})
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if args:
-            return getattr(args[0], name)(*args[1:], **kwargs)
-        return getattr(kwargs.pop("input"), name)(**kwargs)
+        if kwargs:
+            kwargs = {renamed.get(key, key): value for key, value in kwargs.items()}
+            args = args or (kwargs.pop("input"),)
+        # a tensor would come back here
+        return getattr(args[0], name)(*args[1:], **kwargs) if isinstance(args[0], Collection) else NotImplemented
 
     return call
 
@@ -41,7 +58,7 @@ _METHODS = [
     "gather", "lerp", "logsumexp", "masked_fill", "masked_select", "max", "mean", "min", "moveaxis",
     "movedim", "nanmean", "nansum", "narrow", "norm", "numel", "permute", "prod", "quantile",
     "repeat_interleave", "reshape", "roll", "rot90", "softmax", "split", "squeeze", "std", "sum", "swapaxes",
-    "swapdims", "take", "tensor_split", "tile", "transpose", "unbind", "unflatten", "unsqueeze", "var",
+    "swapdims", "tensor_split", "tile", "transpose", "unbind", "unflatten", "unsqueeze", "var",
     "is_floating_point",
 ]
 # fmt: on
@@ -52,13 +69,37 @@ for _name in (*_METHODS, *NAMES):
         if _function is not None:
             HANDLERS.setdefault(_function, _method(_name))
 HANDLERS[torch.reshape] = lambda input, shape: input.reshape(shape)
+HANDLERS[torch.take] = lambda input, index: input.reshape(-1)[index]  # which counts the items in one row
+
+
+def _extreme(name: str, of_two: Callable[..., Any]) -> Callable[..., Any]:
+    """``torch.max``: along a dimension, or of two operands."""
+    along = _method(name)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        other = kwargs.get("other", args[1] if len(args) > 1 else None)
+        return (HANDLERS[of_two] if isinstance(other, (Tensor, Collection)) else along)(*args, **kwargs)
+
+    return call
+
+
+def _norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: Any = False, out: Any = None, dtype: Any = None) -> Any:
+    return input.norm(out=out, dtype=dtype) if p in ("fro", 2) and dim is None and not keepdim else NotImplemented
+
+
+def _rsub(input: Any, other: Any, *, alpha: complex = 1) -> Any:
+    # other - alpha * input
+    return input.rsub(other, alpha=alpha) if isinstance(input, Collection) else other.sub(input, alpha=alpha)
+
+
+HANDLERS[torch.max], HANDLERS[torch.min] = _extreme("max", torch.maximum), _extreme("min", torch.minimum)
+HANDLERS[torch.norm], HANDLERS[torch.rsub] = _norm, _rsub
 HANDLERS[torch.nn.functional.softmax] = lambda input, dim, _stacklevel=3, dtype=None: input.softmax(dim, dtype)
 
 # A tensor on the left of an operator: torch asks here before Python would try the reflected method.
 _REFLECTED = {
     "add": "__radd__",
     "sub": "__rsub__",
-    "rsub": "sub",
     "mul": "__rmul__",
     "div": "__rtruediv__",
     "true_divide": "__rtruediv__",
@@ -83,7 +124,8 @@ _REFLECTED = {
 
 
 def _either_side(name: str, reflected: str) -> Callable[..., Any]:
-    def call(input: Any, other: Any, **kwargs: Any) -> Any:
+    def call(input: Any, other: Any = None, **kwargs: Any) -> Any:
+        other = kwargs.pop("exponent", other)
         if isinstance(input, Collection):
             return getattr(input, name)(other, **kwargs)
         alpha = kwargs.pop("alpha", None)

@@ -119,7 +119,7 @@ def _row_by_row(data: Any, library: Any, order: list[int]) -> Any:
 
 
 ROWS = {
-    "index": Operation(_index, operator.getitem.__call__ and (lambda data, library, index: data[index])),
+    "index": Operation(_index, lambda data, library, index: data[index]),
     "write rows": Operation(_index_and_rows, _write),
     "write a number": Operation(_index, _write_number, objects=False),
     "write row by row": Operation(
@@ -311,8 +311,10 @@ LOGICAL_REDUCTIONS = ("any", "all")
 
 
 def _operand(drawn: Drawn) -> st.SearchStrategy[Any]:
-    other_keys = draw.trees(2, 0, leaf=numbers, min_leaves=1, objects=False)
-    return st.tuples(st.sampled_from(("number", "tensor", "same keys")) | other_keys)
+    # a collection with other keys; not one with a tensor where this one has a nested collection
+    nested = {key for key, entry in drawn.tree.entries.items() if isinstance(entry, draw.Tree)}
+    other = draw.trees(2, 0, leaf=numbers, min_leaves=1, objects=False).filter(lambda tree: not nested & {*tree.entries})
+    return st.tuples(st.sampled_from(("number", "tensor", "same keys")) | other)
 
 
 def _built(data: Any, library: Any, operand: Any) -> Any:

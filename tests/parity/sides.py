@@ -26,16 +26,15 @@ def is_object(value: object) -> bool:
 def described(result: Any) -> Any:
     """A result as plain data: equal for the two libraries when they agree."""
     if isinstance(result, Exception):
-        return type(result)
+        # the class that users catch: either library has classes of its own below it
+        return next(cls for cls in type(result).__mro__ if cls.__module__ == "builtins")
     if isinstance(result, Tensor):
-        # nan is equal to itself here
-        return "tensor", result.dtype, tuple(result.shape), [repr(value) for value in result.flatten().tolist()]
+        return "tensor", result.dtype, tuple(result.shape), [_digits(value) for value in result.flatten().tolist()]
     if is_object(result):
         return "objects", tuple(result.batch_size), objects(result)
     if is_collection(result):
         values = {key: described(result.get(key)) for key in result.keys()}  # noqa: SIM118
-        # keys are compared in their order
-        return "collection", tuple(result.batch_size), list(result.names), result.device, list(values.items())
+        return "collection", tuple(result.batch_size), list(result.names), result.device, values
     if isinstance(result, torch.Size):
         return tuple(result)
     if isinstance(result, dict):
@@ -43,6 +42,13 @@ def described(result: Any) -> Any:
     if isinstance(result, (tuple, list)):
         return [described(value) for value in result]
     return result
+
+
+def _digits(value: Any) -> Any:
+    """A number as far as it does not depend on the order of a sum; nan is equal to itself here."""
+    if isinstance(value, complex):
+        return f"{value + 0:.5g}"
+    return f"{value + 0.0:.5g}" if isinstance(value, float) else value
 
 
 def shared(result: Any, source: Any) -> Any:

@@ -80,7 +80,7 @@ def test_a_single_proportion_has_wilsons_interval() -> None:
     found = interval_of_ratio(right, np.ones(5))
     assert found.method == "wilson"
     assert found[1:3] == wilson(3, 5)
-    assert interval_of_ratio(right, np.ones(5), method="bootstrap").method == "bootstrap"
+    assert interval_of_ratio(right, np.ones(5), interval="bootstrap").method == "bootstrap"
 
 
 def test_equal_verdicts_have_wilsons_interval_over_prompts_and_not_a_point() -> None:

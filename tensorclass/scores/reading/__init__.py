@@ -89,6 +89,10 @@ def read_runs(
     A strict and a loose file of the same run give one run, and so does a file given twice. Runs whose files have the
     same name are told apart by their folders.
     """
+    if isinstance(paths, (str, Path)):
+        raise TypeError(f"paths: expected a list of files, got {str(paths)!r}; one file is read with read_run")
+    if family is not None and not (isinstance(family, type) and issubclass(family, ScoreData)):
+        raise TypeError(f"family: expected a class derived from ScoreData, got {family!r}")
     files = _Files(filter, family, progress)
     sources: dict[Path, _Source] = {}
     for given in map(Path, paths):

@@ -95,7 +95,9 @@ def _leniently(name: str, number: int, line: bytes) -> object:
     except RecursionError:
         raise ScoreFileError(name, number, "not a score: nested too deeply") from None
     except UnicodeDecodeError as error:
-        raise ScoreFileError(name, number, f"not JSON: not UTF-8 at byte {error.start + 1}") from None
+        raise ScoreFileError(
+            name, number, f"not JSON: not UTF-8 at byte {error.start + 1}; expected one JSON object on each line"
+        ) from None
     except json.JSONDecodeError as error:
         if len(line) == LONGEST_LINE:
             raise ScoreFileError(
@@ -105,7 +107,18 @@ def _leniently(name: str, number: int, line: bytes) -> object:
             raise ScoreFileError(
                 name, number, "the line is cut off: the file ends inside it; write the file again or drop this line"
             ) from None
-        raise ScoreFileError(name, number, f"not JSON at column {error.colno}: {error.msg}") from None
+        if number == 1 and line.strip() in (b"{", b"["):
+            raise ScoreFileError(
+                name,
+                number,
+                "JSON over several lines; expected one JSON object on each line: give a log of samples "
+                "(samples_*.jsonl), not a summary (results_*.json)",
+            ) from None
+        raise ScoreFileError(
+            name,
+            number,
+            f"not JSON at column {error.colno}: {error.msg}; expected one JSON object on each line",
+        ) from None
 
 
 def _problem(error: OSError) -> str:
