@@ -8,7 +8,8 @@ from typing import Any, Generic, TypeVar, overload
 
 from typing_extensions import dataclass_transform
 
-from .record import OPTIONS, RecordMeta, TensorClass, redefine
+from .definition import redefine
+from .record import OPTIONS, RecordMeta, TensorClass
 
 T = TypeVar("T")
 

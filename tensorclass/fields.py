@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import enum
 import sys
 import types
@@ -81,10 +82,8 @@ class FieldSpec:
         self._module = module
         self._options = options
         self._kind: Kind | None = None
-        try:
+        with contextlib.suppress(Unresolved):
             self._resolve(scope)
-        except Unresolved:
-            pass
 
     def under(self, options: Mapping[str, bool]) -> FieldSpec:
         """The same field in a class with these options."""
@@ -252,8 +251,8 @@ class FieldSpec:
         shown = repr(value)
         got = f"{type(value).__name__} {shown}" if len(shown) < 40 else type(value).__name__
         return TypeError(
-            f"{self.owner}.{self.name}: expected {expected}, got {got}{why}; give it that type, or change the annotation "
-            "of the field"
+            f"{self.owner}.{self.name}: expected {expected}, got {got}{why}; give it that type, or change the "
+            "annotation of the field"
         )
 
 
@@ -287,6 +286,8 @@ def classify(annotation: Any, space: dict[str, Any], scope: Mapping[str, Any], o
         return classify(annotation, space, scope, owner)
     if annotation is None or annotation is type(None):
         return Meaning(Kind.OBJECT, (type(None),), True)
+    if annotation is Any:  # a class since Python 3.11
+        return Meaning(Kind.ANY, optional=True)
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
         return _of_class(annotation)
     if annotation in _SELF:
@@ -310,7 +311,7 @@ def classify(annotation: Any, space: dict[str, Any], scope: Mapping[str, Any], o
     for alias in ("__supertype__", "__value__"):  # NewType; a type alias
         if hasattr(annotation, alias):
             return classify(getattr(annotation, alias), space, scope, owner)
-    return Meaning(Kind.ANY, optional=True)  # Any, type variables, what is not known here
+    return Meaning(Kind.ANY, optional=True)  # type variables, what is not known here
 
 
 def _of_class(cls: type) -> Meaning:

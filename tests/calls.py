@@ -1,7 +1,7 @@
-"""A call of every operation whose result is of the class that it is called on, for a record of batch size ``[2, 3]``.
+"""A call of every operation whose result is of the class that it is called on, for batch size ``[2, 3]``.
 
-``CALLS`` is found by the annotations of the methods, so that an operation that is added is called too; only the arguments
-that a method requires stand here.
+``CALLS`` is found by the annotations of the methods, so that an operation that is added is called too; only the
+arguments that a method requires stand here.
 """
 
 from __future__ import annotations

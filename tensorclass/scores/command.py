@@ -64,10 +64,10 @@ def _run(arguments: Namespace) -> None:
     with _progress() as progress:
         runs = read_runs(arguments.files, filter=arguments.filter, progress=progress)
     if arguments.compare and len(runs) < 2:
-        same = (
-            "; a file given twice is one run, and so are a strict and a loose file" if len(arguments.files) > 1 else ""
-        )
-        raise ScoreFileError(runs[0].files[0], None, f"--compare needs at least two runs, got one{same}")
+        problem = "--compare needs at least two runs, got one"
+        if len(arguments.files) > 1:
+            problem += "; a file given twice is one run, and so are its strict and its loose file"
+        raise ScoreFileError(runs[0].files[0], None, problem)
     scored = [ScoredRun(one, one.scores.aggregate(seed=arguments.seed)) for one in runs]
     compared = [_compared(runs[0], other, arguments.seed) for other in runs[1:]] if arguments.compare else []
     text = to_json(document(scored, compared))

@@ -75,8 +75,8 @@ def whole_folder(path: str | Path) -> Generator[Path, None, None]:
     path = Path(path).absolute()
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{path}: expected a folder to write to, found a file")
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
     except OSError as error:
         raise _of(path, error) from None
@@ -138,7 +138,7 @@ def load_scores(path: str | Path, family: type[ScoreData] | None = None) -> Scor
         family: the class of the record; by default the class of this package that the file names.
 
     Raises:
-        ValueError: another kind of file, a file that is cut off, or a class that isn't of this package and wasn't given.
+        ValueError: another kind of file, a part of one, or a class that isn't of this package and wasn't given.
     """
     try:
         read: object = torch.load(path, map_location="cpu", weights_only=True)

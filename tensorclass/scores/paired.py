@@ -6,7 +6,7 @@ from math import erfc, lgamma, log, nan, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tensorclass.scores.intervals import check_confidence, percentile_interval
 from tensorclass.scores.resampling import default_resamples, distinct_rows, generator, resample_sums
@@ -106,22 +106,31 @@ def paired_difference(
     return PairedDifference(a, b, value, low, high, (1 + beyond) / (1 + len(differences)), prompts)
 
 
-def mcnemar(right_a: NDArray[np.bool_], right_b: NDArray[np.bool_]) -> McNemar:
+def mcnemar(right_a: ArrayLike, right_b: ArrayLike) -> McNemar:
     """McNemar's test of whether two runs are right equally often, on the prompts where they differ.
 
     Source: McNemar, 1947, "Note on the sampling error of the difference between correlated proportions or
     percentages", Psychometrika 12:153-157.
 
     Args:
-        right_a: ``[N]``, the verdicts of the first run.
-        right_b: ``[N]``, those of the second, on the same prompts.
+        right_a: bool ``[N]``, the verdicts of the first run.
+        right_b: bool ``[N]``, those of the second, on the same prompts.
+
+    Raises:
+        TypeError: verdicts that are not bools (what holds NaN has to lose it first).
+        ValueError: runs of different lengths.
 
     Example:
         >>> mcnemar(np.array([True, True, False, False]), np.array([True, False, True, True]))
         McNemar(only_a=1, only_b=2, p_value=1.0)
     """
-    only_a = int(np.count_nonzero(right_a & ~right_b))
-    only_b = int(np.count_nonzero(right_b & ~right_a))
+    a, b = np.asarray(right_a), np.asarray(right_b)
+    for name, right in (("right_a", a), ("right_b", b)):
+        if right.dtype != np.bool_:
+            raise TypeError(f"{name}: expected bools, got {right.dtype}")
+    if a.shape != b.shape:
+        raise ValueError(f"expected verdicts on the same prompts, got shapes {list(a.shape)} and {list(b.shape)}")
+    only_a, only_b = int(np.count_nonzero(a & ~b)), int(np.count_nonzero(b & ~a))
     return McNemar(only_a, only_b, mcnemar_p_value(only_a, only_b))
 
 

@@ -34,8 +34,8 @@ class RecordRows:
         shape = tuple(record.batch_size)
         if not shape:
             raise ValueError(
-                "batch size: expected at least one dimension, which holds the prompts, got []; give batch_size=[prompts], "
-                "and take one prompt as score[i:i + 1], which keeps it where score[i] does not"
+                "batch size: expected at least one dimension, which holds the prompts, got []; "
+                "give batch_size=[prompts]; of one prompt, score[i:i + 1] keeps it where score[i] does not"
             )
         asked = (dim,) if isinstance(dim, int) else tuple(dim)
         if not asked or any(not -len(shape) <= one < len(shape) for one in asked):

@@ -26,7 +26,7 @@ def _leaf_above(path: Sequence[str]) -> KeyError:
     return KeyError(f"{'.'.join(path)} is a leaf: it cannot hold other keys")
 
 
-def _chosen(source: Any, wanted: dict[str, Any]) -> Any:
+def _chosen(source: Any, wanted: Any) -> Any:
     """The wanted keys of a collection or a mapping."""
     if isinstance(source, Collection):
         return source._same(source._selected(wanted, strict=False))  # type: ignore[attr-defined]
@@ -34,7 +34,8 @@ def _chosen(source: Any, wanted: dict[str, Any]) -> Any:
     for key, value in source.items():
         below: Any = wanted
         for name in unravel_key_to_tuple(key):
-            below = below.get(name, MISSING) if isinstance(below, dict) else below
+            tree = below
+            below = tree.get(name, MISSING) if isinstance(below, dict) else below
         if below is None:
             chosen[key] = value
         elif below is not MISSING and isinstance(value, (Collection, Mapping)):
@@ -44,8 +45,9 @@ def _chosen(source: Any, wanted: dict[str, Any]) -> Any:
 
 def _cloned(value: Any) -> Any:
     """A value of which no tensor is shared; what is neither tensor, collection nor mapping stays."""
+    source: Any = value
     if isinstance(value, Mapping):
-        return {key: _cloned(item) for key, item in value.items()}
+        return {key: _cloned(item) for key, item in source.items()}
     return value.clone() if isinstance(value, (Tensor, Collection)) else value  # type: ignore[union-attr]
 
 
@@ -291,7 +293,7 @@ class Access(Reading):
 
     def _merge(
         self,
-        source: Mapping[Any, Any] | Collection | None,
+        source: Any,
         wanted: dict[str, Any] | None,
         clone: bool,
         inplace: bool,
@@ -304,6 +306,8 @@ class Access(Reading):
             return
         store = self._store
         undo.append((self, {**store}, self._batch_size, self._names))
+        key: Any
+        value: Any
         for key, value in (source._store if isinstance(source, Collection) else source).items():
             rest: Sequence[str] = ()
             if type(key) is not str:
@@ -318,12 +322,13 @@ class Access(Reading):
             if type(value) is Tensor and below is None:
                 self._set(key, value.clone() if clone else value, inplace, non_blocking)
                 continue
+            nested: object = value
             if isinstance(value, (Collection, Mapping)):
                 current = store.get(key)
-                whole = not rest and is_leaf is not None and is_leaf(type(value))
-                if isinstance(current, Access) and current._merges(value) and not whole:
+                whole = not rest and is_leaf is not None and is_leaf(type(nested))
+                if isinstance(current, Access) and current._merges(nested) and not whole:
                     try:
-                        current._merge(value, below, clone, inplace, non_blocking, is_leaf, undo)
+                        current._merge(nested, below, clone, inplace, non_blocking, is_leaf, undo)
                     except BatchMismatch as error:
                         raise error.below(key) from None
                     continue

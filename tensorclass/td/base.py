@@ -140,17 +140,26 @@ class TensorCollection(
             batch_dims: how many dimensions at most.
             keep_compliant_size: leave nested collections whose batch size fits already as they are.
         """
-        from .nontensor import NonTensorDataBase
-
         for value in self._store.values():
             if isinstance(value, TensorCollection) and value._is_tree() and not keep_compliant_size:
                 value.auto_batch_size_(batch_dims)
-        sizes = [value.shape for value in self._store.values() if not isinstance(value, NonTensorDataBase)]
-        sizes += [v.shape for v in self._store.values() if isinstance(v, NonTensorDataBase) and v._store]
+        sizes = [value.shape for value in self._store.values() if _has_shape(value)]
+        if not sizes:
+            return self
         common: list[int] = []
         for entries in zip(*sizes, strict=False):
             if len(set(entries)) != 1 or (batch_dims is not None and len(common) == batch_dims):
                 break
             common.append(entries[0])
+        for value in self._store.values():
+            if isinstance(value, TensorCollection) and not _has_shape(value):
+                value._set_batch_size(common)
         self._set_batch_size(common)
         return self
+
+
+def _has_shape(value: Any) -> bool:
+    """Whether a value has a shape of its own; empty collections and objects for a whole batch take any."""
+    if not isinstance(value, TensorCollection):
+        return True
+    return any(_has_shape(item) for item in value._store.values())

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 def _node(tree: dict[str, Any], path: Sequence[str], key: str) -> dict[str, Any]:
     """The dict at a path of a tree of dicts, made where it is missing; a collection on the way is opened."""
     for name in path:
-        below = tree.get(name)
-        if below is None:
+        found = tree.get(name)
+        below: dict[str, Any] = found  # type: ignore[assignment]
+        if found is None:
             below = tree[name] = {}
-        elif isinstance(below, Choosing) and below._is_tree():
-            below = tree[name] = dict(below._store)
-        elif type(below) is not dict:
+        elif isinstance(found, Choosing) and found._is_tree():
+            below = tree[name] = dict(found._store)
+        elif type(found) is not dict:
             raise KeyError(f"unflatten_keys: {key!r} would lie below the leaf {name!r}")
         tree = below
     return tree
@@ -162,7 +163,7 @@ class Choosing(Access):
         self._replace_store(store)
         return self
 
-    def _excluded(self, tree: dict[str, Any]) -> Store:
+    def _excluded(self, tree: Any) -> Store:
         store: Store = {}
         for key, value in self._store.items():
             below = tree.get(key, MISSING)
@@ -305,7 +306,7 @@ class Choosing(Access):
                 and value._is_tree()
                 and current.keys().isdisjoint(value._store)
             ):
-                current.update(value._store)
+                node[last].update(value._store)
             else:
                 raise KeyError(f"unflatten_keys: {key!r} has two values, or other keys lie below it")
         nested = self._nested(store)
@@ -315,7 +316,7 @@ class Choosing(Access):
         self._store.update(nested)
         return self
 
-    def _nested(self, tree: dict[str, Any]) -> Store:
+    def _nested(self, tree: Any) -> Store:
         """A store from a tree of dicts: each dict becomes a collection with this one's batch size."""
         return {
             key: self._untyped(self._nested(value)) if type(value) is dict else value for key, value in tree.items()

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 DeviceLike: TypeAlias = "torch.device | str | int"
 
+#: what is known of the transforms of ``torch.func``; torch has stubs for it, but not as a part of ``torch._C``
+functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+
 
 def as_device(device: DeviceLike | None) -> torch.device | None:
     """A device in the form that tensors report, so that devices compare by ``==``: an index for accelerators.
@@ -263,8 +266,9 @@ class Collection:
         if names and rename_map:
             raise ValueError("rename: give all names by position, or some as old='new', not both")
         if names:
-            given = names[0] if len(names) == 1 and (names[0] is None or isinstance(names[0], (list, tuple))) else names
-            return shapes.as_names(given, self.ndim)
+            given: Any = names[0]
+            single = len(names) == 1 and (names[0] is None or isinstance(names[0], (list, tuple)))
+            return shapes.as_names(given if single else names, self.ndim)
         missing = [old for old in rename_map if old not in self.names]
         if missing:
             raise ValueError(f"rename: there are no dimensions named {missing}; the names are {self.names}")

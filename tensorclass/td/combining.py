@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import torch
 from torch import Size, Tensor
@@ -40,16 +40,17 @@ def stack(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
     >>> stack(rows)["a"].shape
     torch.Size([4, 3])
     """
-    items = input if type(input) is list else list(input)
+    items: Sequence[T] = input
+    if type(input) is not list:
+        items = list(input)
     if not items:
         raise RuntimeError("stack: expected at least one collection, got an empty sequence")
-    first: Any = items[0]
+    first = items[0]
     if not isinstance(first, Combining):
         raise TypeError(f"stack: expected collections only, item 0 is a {type(first).__name__}")
     if out is not None:
         return _written(stack(items, dim), out)  # type: ignore[no-any-return]
-    result: Any = first._stack(items, shapes.unsqueezed_dim(len(first._batch_size), dim))
-    return result  # type: ignore[no-any-return]
+    return first._stack(items, shapes.unsqueezed_dim(len(first._batch_size), dim))
 
 
 def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
@@ -70,10 +71,12 @@ def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
     >>> cat([TensorDict({"a": torch.zeros(3)}, [3]), TensorDict({"a": torch.zeros(2)}, [2])]).batch_size
     torch.Size([5])
     """
-    items = input if type(input) is list else list(input)
+    items: Sequence[T] = input
+    if type(input) is not list:
+        items = list(input)
     if not items:
         raise RuntimeError("cat: expected at least one collection, got an empty sequence")
-    first: Any = items[0]
+    first = items[0]
     if not isinstance(first, Combining):
         raise TypeError(f"cat: expected collections only, item 0 is a {type(first).__name__}")
     if out is not None:
@@ -82,8 +85,7 @@ def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
         wrapped = shapes.wrap_dim(dim, len(first._batch_size))
     except IndexError as error:
         raise RuntimeError(f"cat: {error}; the batch size is {list(first._batch_size)}") from None
-    result: Any = first._cat(items, wrapped)
-    return result  # type: ignore[no-any-return]
+    return first._cat(items, wrapped)
 
 
 def where(
@@ -120,7 +122,7 @@ class Combining(Collection):
 
     __slots__ = ()
 
-    def _stack(self, items: list[Any], dim: int) -> Self:
+    def _stack(self, items: Any, dim: int) -> Self:
         batch_size = self._batch_size
         count = len(self._store)
         try:
@@ -133,12 +135,13 @@ class Combining(Collection):
             if not count:
                 self._check_kinds("stack", items)
             store: Store = {}
-            value: Any
             for key, value in self._store.items():
                 column: list[Any] = [s[key] for s in stores]
-                # nested values directly: torch would only hand them back (see torch_functions)
-                nested = type(value) is not Tensor and isinstance(value, Combining)
-                store[key] = value._stack(column, dim) if nested else torch.stack(column, dim)
+                if type(value) is not Tensor and isinstance(value, Combining):
+                    # directly: torch would only hand them back (see torch_functions)
+                    store[key] = value._stack(column, dim)
+                else:
+                    store[key] = torch.stack(column, dim)
         except (AttributeError, KeyError, RuntimeError, TypeError) as error:
             self._cannot_combine("stack", items, None, error)
         return self._like(
@@ -147,7 +150,7 @@ class Combining(Collection):
             self._names and shapes.names_inserted(_common_names(items), dim),
         )
 
-    def _cat(self, items: list[Any], dim: int) -> Self:
+    def _cat(self, items: Any, dim: int) -> Self:
         batch_size = self._batch_size
         before, after = batch_size[:dim], batch_size[dim + 1 :]
         count = len(self._store)
@@ -163,16 +166,17 @@ class Combining(Collection):
             if not count:
                 self._check_kinds("cat", items)
             store: Store = {}
-            value: Any
             for key, value in self._store.items():
                 column: list[Any] = [s[key] for s in stores]
-                nested = type(value) is not Tensor and isinstance(value, Combining)
-                store[key] = value._cat(column, dim) if nested else torch.cat(column, dim)
+                if type(value) is not Tensor and isinstance(value, Combining):
+                    store[key] = value._cat(column, dim)
+                else:
+                    store[key] = torch.cat(column, dim)
         except (AttributeError, KeyError, RuntimeError, TypeError, IndexError) as error:
             self._cannot_combine("cat", items, dim, error)
         return self._like(store, Size((*before, total, *after)), self._names)
 
-    def _cannot_combine(self, what: str, items: list[Any], dim: int | None, error: Exception | None = None) -> None:
+    def _cannot_combine(self, what: str, items: list[Any], dim: int | None, error: Exception | None = None) -> NoReturn:
         """Raises what is wrong with the collections: found only now, so that those that fit pay nothing for it."""
         for position, item in enumerate(items):
             if not isinstance(item, Collection):

@@ -115,8 +115,8 @@ class Devices(Collection):
                 )
         if isinstance(other, Tensor):
             device, dtype = device or other.device, dtype or other.dtype
-        elif isinstance(other, Collection):
-            device, dtype = device or other._device, dtype or other.dtype  # type: ignore[attr-defined]
+        elif isinstance(other, Devices):
+            device, dtype = device or other._device, dtype or other.dtype
         target = as_device(device)
         if target is not None and dtype is None and memory_format is None and not copy and batch_size is None:
             return self if target == self._device else self._placed(target, non_blocking)

@@ -13,7 +13,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from . import shapes
-from .collection import Collection
+from .collection import Collection, functorch
 from .keys import NestedKey, is_nested_key
 from .values import as_tensor
 
@@ -38,7 +38,8 @@ def prepare(index: Any, batch_size: Size, keep_masks: bool = False, writing: boo
     Raises:
         IndexError: more dimensions than the batch has, or a mask of another shape.
     """
-    kind = type(index)
+    given: object = index
+    kind = type(given)
     if kind is not tuple:
         if kind is Tensor and index.dtype is torch.int64 and batch_size:
             if writing:
@@ -51,6 +52,7 @@ def prepare(index: Any, batch_size: Size, keep_masks: bool = False, writing: boo
     consumed = 0
     ellipsis = -1
     masks = False
+    item: object
     for item in index:
         kind = type(item)
         if kind is int or kind is slice:
@@ -96,13 +98,14 @@ def _as_index(item: Any) -> Any:
         return torch.as_tensor(item)
     if isinstance(item, range):
         return torch.arange(item.start, item.stop, item.step)
+    given = item
     if isinstance(item, (list, tuple)):
         try:
-            return torch.as_tensor(item) if len(item) else torch.empty(0, dtype=torch.long)
+            return torch.as_tensor(given) if len(given) else torch.empty(0, dtype=torch.long)
         except (TypeError, ValueError, RuntimeError) as error:  # ragged, or of something else than numbers
             raise _no_index(item, error) from None
     if isinstance(item, np.bool_):
-        return bool(item)
+        return bool(given)
     if isinstance(item, torch.SymInt):
         return item
     try:
@@ -163,7 +166,8 @@ class Indexing(Collection):
     def __getitem__(self, index: Any) -> Any:
         """The value of a key, or the collection of all values indexed along the batch dimensions."""
         # the cheap kinds first; everything else is prepared
-        kind = type(index)
+        given: object = index
+        kind = type(given)
         if kind is str:
             try:
                 found = self._store[index]
@@ -223,26 +227,31 @@ class Indexing(Collection):
 
         def unbind(self, dim: int = 0) -> tuple[Self, ...]: ...
 
-    def __setitem__(self, index: NestedKey | Index, value: Any) -> None:
+    @overload
+    def __setitem__(self, index: NestedKey, value: Any) -> None: ...
+    @overload
+    def __setitem__(self, index: Index, value: Any) -> None: ...
+    def __setitem__(self, index: Any, value: Any) -> None:
         """Sets a key, or writes rows in place.
 
         ``data[index] = rows`` takes a collection or a mapping whose batch size is that of ``data[index]`` (or can be
         expanded to it), a number or a tensor (written to every tensor). Keys that ``data`` does not have yet are
         allocated first, with zeros (non-tensor data: ``None``). Where something does not fit, nothing is written.
         """
-        kind = type(index)
-        if kind is str or (
-            kind is tuple and index and (type(index[0]) is str or (type(index[0]) is tuple and is_nested_key(index)))
-        ):  # type: ignore[index]
-            self.set(index, value)  # type: ignore[arg-type]
+        given: object = index
+        kind = type(given)
+        first = index[0] if kind is tuple and index else None
+        if kind is str or type(first) is str or (type(first) is tuple and is_nested_key(index)):
+            self.set(index, value)
             return
+        rows = value
         if isinstance(value, Collection):
             self._write(prepare(index, self._batch_size, writing=True), value)
         elif isinstance(value, Mapping):
             from .tensordict import TensorDict
 
             prepared = prepare(index, self._batch_size, writing=True)
-            self._write(prepared, TensorDict(value, shapes.indexed(self._batch_size, prepared)))
+            self._write(prepared, TensorDict(rows, shapes.indexed(self._batch_size, prepared)))
         else:
             self._write_value(index, value)
 
@@ -328,7 +337,7 @@ class Indexing(Collection):
             sources.append(row)
         if not views or torch.compiler.is_dynamo_compiling() or _is_wrapped(views[0]):
             return False
-        torch._foreach_copy_(views, sources)
+        torch._foreach_copy_(views, sources)  # pyright: ignore[reportPrivateImportUsage]
         return True
 
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
@@ -435,6 +444,8 @@ def _check_positions(index: Sequence[Any], batch_size: Size) -> None:
     if torch.compiler.is_dynamo_compiling():
         return
     dim = 0
+    low: int
+    high: int
     for item in index:
         if type(item) is int or type(item) is slice:
             dim += 1
@@ -442,7 +453,7 @@ def _check_positions(index: Sequence[Any], batch_size: Size) -> None:
             size = batch_size[dim]
             if item.is_cpu and item.dtype in _POSITIONS and not _is_wrapped(item) and (count := item.numel()):
                 if count <= 64 and item.ndim == 1:  # faster one by one
-                    positions = item.tolist()
+                    positions: Any = item.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
                     low, high = min(positions), max(positions)
                 else:
                     low, high = (int(bound) for bound in item.aminmax())
@@ -454,4 +465,4 @@ def _check_positions(index: Sequence[Any], batch_size: Size) -> None:
             dim += 1
 
 
-_is_wrapped: Callable[[Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor  # inside vmap, grad, ...
+_is_wrapped: Callable[[Tensor], bool] = functorch.is_functorch_wrapped_tensor  # inside vmap, grad, ...

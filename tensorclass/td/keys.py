@@ -7,7 +7,7 @@ A key is *unravelled* into a plain string or a flat tuple of strings before anyt
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 NestedKey: TypeAlias = "str | tuple[NestedKey, ...]"
 FlatKey: TypeAlias = "str | tuple[str, ...]"
@@ -73,7 +73,8 @@ def is_nested_key(key: object) -> TypeGuard[NestedKey]:
     """
     if isinstance(key, str):
         return True
-    return isinstance(key, tuple) and bool(key) and all(is_nested_key(part) for part in key)
+    parts: Any = key
+    return isinstance(key, tuple) and bool(parts) and all(is_nested_key(part) for part in parts)
 
 
 def join_key(prefix: tuple[str, ...], name: str) -> FlatKey:
@@ -85,7 +86,7 @@ def join_key(prefix: tuple[str, ...], name: str) -> FlatKey:
     return (*prefix, name) if prefix else name
 
 
-def tree_of(keys: Iterable[NestedKey]) -> dict[str, object]:
+def tree_of(keys: Iterable[NestedKey]) -> dict[str, Any]:
     """The keys as a tree of dicts; a whole entry is ``None`` there.
 
     A key that is wanted whole wins over parts of it.
@@ -93,13 +94,13 @@ def tree_of(keys: Iterable[NestedKey]) -> dict[str, object]:
     >>> tree_of(["a", ("b", "c"), ("b", "d")])
     {'a': None, 'b': {'c': None, 'd': None}}
     """
-    tree: dict[str, object] = {}
+    tree: dict[str, Any] = {}
     for key in keys:
         *path, last = unravel_key_to_tuple(key)
         node = tree
         for part in path:
-            child = node.setdefault(part, {})
-            if not isinstance(child, dict):
+            child: dict[str, Any] | None = node.setdefault(part, {})
+            if child is None:
                 break
             node = child
         else:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
 from . import shapes
-from .collection import Collection, DeviceLike, as_device
+from .collection import Collection, DeviceLike, as_device, functorch
 from .keys import join_key
 from .values import BatchMismatch, as_tensor, batch_mismatch
 
@@ -58,6 +57,7 @@ class Applying(Collection):
             is_leaf: called with the class of a value, whether ``fn`` is called on it.
             out: a collection to write the results into.
 
+        >>> import torch
         >>> from tensorclass import TensorDict
         >>> data = TensorDict({"a": torch.ones(3), "b": torch.arange(3)}, [3])
         >>> list(data.apply(lambda x: x * 2 if x.is_floating_point() else None).keys())
@@ -70,8 +70,12 @@ class Applying(Collection):
             and filter_empty is None and not propagate_lock and not call_on_nested and is_leaf is None and out is None
         ):  # fmt: skip
             return self._plain_apply(fn)
+
+        def function(_: Any, *values: Any) -> Any:
+            return fn(*values)
+
         return self._apply(
-            lambda _, *values: fn(*values), others, (), batch_size, device, names, inplace, default, filter_empty,
+            function, others, (), batch_size, device, names, inplace, default, filter_empty,
             propagate_lock, call_on_nested, is_leaf, out,
         )  # fmt: skip
 
@@ -104,9 +108,12 @@ class Applying(Collection):
             and filter_empty is None and not propagate_lock and not call_on_nested and is_leaf is None and out is None
         ):  # fmt: skip
             return self._plain_named_apply(fn, () if nested_keys else None)
-        function = fn if nested_keys else lambda key, *values: fn(key if isinstance(key, str) else key[-1], *values)
+
+        def by_name(key: Any, *values: Any) -> Any:
+            return fn(key if isinstance(key, str) else key[-1], *values)
+
         return self._apply(
-            function, others, (), batch_size, device, names, inplace, default, filter_empty,
+            fn if nested_keys else by_name, others, (), batch_size, device, names, inplace, default, filter_empty,
             propagate_lock, call_on_nested, is_leaf, out,
         )  # fmt: skip
 
@@ -228,9 +235,11 @@ class Applying(Collection):
 
 
 def _other(other: Any, key: str, default: Any) -> Any:
-    if not isinstance(other, (Collection, dict)):
+    entries = other
+    if isinstance(other, Collection):
+        entries = other._store
+    elif not isinstance(other, dict):
         return other  # the default, which stands for a whole nested collection here
-    entries = other._store if isinstance(other, Collection) else other
     value = entries.get(key, _UNSET)
     if value is not _UNSET:
         return value
@@ -249,6 +258,6 @@ def _fit(key: Any, result: Any, size: Size) -> Any:
                 f"apply: {key!r}: expected the function to give a tensor or None, got {type(result).__name__}"
             )
         result = tensor
-    if result.shape[: len(size)] != size and not torch._C._functorch.maybe_current_level():
+    if result.shape[: len(size)] != size and not functorch.maybe_current_level():
         raise batch_mismatch(key, size, result.shape)
     return result

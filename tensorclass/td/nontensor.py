@@ -187,7 +187,7 @@ class NonTensorDataBase(TensorCollection):
             raise TypeError(f"cannot write a {type(source).__name__} into non-tensor data")
         return source._resized(self._batch_size)
 
-    def _become(self, source: NonTensorDataBase) -> None:
+    def _become(self, source: Any) -> None:
         """Takes over the content of other non-tensor data of this batch size, in place."""
         self.__class__ = source.__class__
         self._objects = source._objects
@@ -417,10 +417,11 @@ class NonTensorStack(NonTensorDataBase):
         >>> NonTensorStack.from_list([["a", "b"], ["c", "d"]]).batch_size
         torch.Size([2, 2])
         """
-        return cls(*[cls.from_list(item) if isinstance(item, list) else item for item in non_tensors])
+        nested: Callable[[Any], NonTensorStack] = cls.from_list
+        return cls(*[nested(item) if isinstance(item, list) else item for item in non_tensors])
 
     @property  # type: ignore[misc]  # read only here: there is no one object to set
-    def data(self) -> Any:
+    def data(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The objects as nested lists."""
         return self.tolist()
 
@@ -448,7 +449,7 @@ class NonTensorStack(NonTensorDataBase):
 
     def tolist(self) -> Any:
         """The objects as nested lists."""
-        return _looked_up(self._codes().tolist(), self._objects)
+        return _looked_up(self._codes().tolist(), self._objects)  # pyright: ignore[reportUnknownMemberType]
 
     def maybe_to_stack(self) -> NonTensorStack:
         """Itself: it is a stack."""
@@ -465,8 +466,9 @@ def non_tensor(value: Any, batch_size: Size, device: torch.device | None, names:
     """
     level = [value]
     depth = 0
+    length: Callable[[Any], int] = len
     for size in batch_size:
-        if not all(isinstance(item, list) and len(item) == size for item in level):
+        if not all(isinstance(item, list) and length(item) == size for item in level):
             break
         level = [below for item in level for below in item]
         depth += 1
@@ -529,7 +531,7 @@ def _distinct(values: list[Any]) -> tuple[list[Any], list[int]]:
     """The values without repetition, and for each one its place among them."""
     try:
         known: dict[Any, int] = {}
-        codes = [known.setdefault((type(value), value), len(known)) for value in values]
+        codes: list[int] = [known.setdefault((type(value), value), len(known)) for value in values]
         return [value for _, value in known], codes
     except TypeError:  # not hashable: looked for one by one
         objects: list[Any] = []
@@ -561,7 +563,8 @@ def _stack_of(objects: Sequence[Any], codes: Tensor, device: torch.device | None
 
 
 def _looked_up(codes: Any, objects: tuple[Any, ...]) -> Any:
-    return [_looked_up(code, objects) for code in codes] if isinstance(codes, list) else objects[codes]
+    below = codes
+    return [_looked_up(code, objects) for code in below] if isinstance(codes, list) else objects[codes]
 
 
 def _filled(value: Any, shape: Sequence[int]) -> Any:
@@ -606,5 +609,5 @@ for _name, _member in vars(Pointwise).items():
         setattr(NonTensorDataBase, _name, _unchanged)
 for _name in _NUMERIC:
     setattr(NonTensorDataBase, _name, _unchanged)
-NonTensorDataBase.eq = NonTensorDataBase.__eq__
-NonTensorDataBase.ne = NonTensorDataBase.__ne__
+for _name in ("eq", "ne"):
+    setattr(NonTensorDataBase, _name, getattr(NonTensorDataBase, f"__{_name}__"))

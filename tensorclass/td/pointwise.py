@@ -84,9 +84,10 @@ def _undispatched(error: Exception) -> bool:
 def foreach_over_trees(kernel: Callable[..., Any], first: list[Any], *rest: Any, **kwargs: Any) -> Any:
     """A foreach kernel on a list in which some items are collections: one call for the tensors of all of them."""
     leaves: list[Tensor] = []
-    lists: list[list[Any]] = [[] for arg in rest if isinstance(arg, (list, tuple))]
+    lists_of: list[Any] = [arg for arg in rest if isinstance(arg, (list, tuple))]
+    lists: list[list[Any]] = [[] for _ in lists_of]
     for position, item in enumerate(first):
-        operands = [arg[position] for arg in rest if isinstance(arg, (list, tuple))]
+        operands: list[Any] = [arg[position] for arg in lists_of]
         if isinstance(item, Collection):
             own = list(item._leaves())
             leaves.extend(own)
@@ -338,15 +339,16 @@ class Pointwise(Collection):
             return self._spread(other)
         if isinstance(other, (int, float, complex, torch.SymInt, torch.SymFloat)):
             return other
+        source: Any = other
         if isinstance(other, Mapping):
             from .tensordict import TensorDict
 
-            return self._operands(TensorDict(other, self._batch_size))
+            return self._operands(TensorDict(source, self._batch_size))
         return NotImplemented
 
-    def _required(self, other: Any) -> Any:
+    def _required(self, other: Any) -> list[Any] | complex | torch.SymInt | torch.SymFloat:
         """:meth:`_operands`, where no other side could answer."""
-        operands = self._operands(other)
+        operands: list[Any] | complex | torch.SymInt | torch.SymFloat = self._operands(other)
         if operands is NotImplemented:
             raise TypeError(f"expected a collection, a tensor or a number, got {other!r} ({type(other).__name__})")
         return operands
@@ -553,7 +555,7 @@ class Pointwise(Collection):
         return self._operate(_SUB, other)
 
     def __rsub__(self, other: Tensor | complex) -> Self:
-        return self._pairwise(torch.rsub, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._pairwise(torch.rsub, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     def __mul__(self, other: Collection | Tensor | complex) -> Self:
         return self._operate(_MUL, other)
@@ -565,51 +567,51 @@ class Pointwise(Collection):
         return self._operate(_DIV, other)
 
     def __rtruediv__(self, other: Tensor | complex) -> Self:
-        return self._pairwise(_rdiv, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._pairwise(_rdiv, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     def __pow__(self, other: Collection | Tensor | complex) -> Self:
         return self._operate(_POW, other)
 
     def __rpow__(self, other: Tensor | complex) -> Self:
-        return self._pairwise(_rpow, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._pairwise(_rpow, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     def __floordiv__(self, other: Collection | Tensor | complex) -> Self:
-        return self._pairwise(torch.floor_divide, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._pairwise(torch.floor_divide, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     def __rfloordiv__(self, other: Tensor | complex) -> Self:
-        return self._pairwise(_rfloordiv, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._pairwise(_rfloordiv, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     def __mod__(self, other: Collection | Tensor | complex) -> Self:
-        return self._pairwise(torch.remainder, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._pairwise(torch.remainder, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     def __rmod__(self, other: Tensor | complex) -> Self:
-        return self._pairwise(_rmod, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._pairwise(_rmod, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     def __and__(self, other: Collection | Tensor | int) -> Self:
-        return self._pairwise(torch.bitwise_and, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._pairwise(torch.bitwise_and, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     def __or__(self, other: Collection | Tensor | int) -> Self:
-        return self._pairwise(torch.bitwise_or, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._pairwise(torch.bitwise_or, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     def __xor__(self, other: Collection | Tensor | int) -> Self:
-        return self._pairwise(torch.bitwise_xor, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._pairwise(torch.bitwise_xor, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     def __iadd__(self, other: Collection | Tensor | complex) -> Self:
-        return self._binary_(_ADD_, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._binary_(_ADD_, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     def __isub__(self, other: Collection | Tensor | complex) -> Self:
-        return self._binary_(_SUB_, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._binary_(_SUB_, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     def __imul__(self, other: Collection | Tensor | complex) -> Self:
-        return self._binary_(_MUL_, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._binary_(_MUL_, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     def __itruediv__(self, other: Collection | Tensor | complex) -> Self:
-        return self._binary_(_DIV_, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._binary_(_DIV_, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     def __ipow__(self, other: Collection | Tensor | complex) -> Self:
-        return self._binary_(_POW_, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._binary_(_POW_, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     def __neg__(self) -> Self:
         return self.neg()
@@ -632,16 +634,16 @@ class Pointwise(Collection):
         return self._pairwise(operator.ne, other) if isinstance(other, COMPARANDS) else NotImplemented
 
     def __lt__(self, other: Collection | Tensor | float) -> Self:
-        return self._pairwise(torch.lt, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._pairwise(torch.lt, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     def __le__(self, other: Collection | Tensor | float) -> Self:
-        return self._pairwise(torch.le, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._pairwise(torch.le, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     def __gt__(self, other: Collection | Tensor | float) -> Self:
-        return self._pairwise(torch.gt, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._pairwise(torch.gt, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     def __ge__(self, other: Collection | Tensor | float) -> Self:
-        return self._pairwise(torch.ge, other) if isinstance(other, OPERANDS) else NotImplemented
+        return self._pairwise(torch.ge, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
     __hash__ = None
 
@@ -649,6 +651,7 @@ class Pointwise(Collection):
 #: what the operators take as their other side
 OPERANDS: tuple[Any, ...] = (int, float, Collection, Tensor, complex, torch.SymInt, torch.SymFloat)
 COMPARANDS: tuple[Any, ...] = (*OPERANDS, Mapping)
+_NO_OPERAND: Any = NotImplemented  # of a type that checkers take for the result of an operator, in an expression too
 
 _NUMBERS = frozenset((int, float, complex, bool))
 
@@ -662,7 +665,7 @@ _LERP, _LERP_ = _kernel("lerp"), _kernel("lerp_")
 _ADDCMUL, _ADDCMUL_ = _kernel("addcmul"), _kernel("addcmul_")
 _ADDCDIV, _ADDCDIV_ = _kernel("addcdiv"), _kernel("addcdiv_")
 _CLAMP_MIN, _CLAMP_MAX = _kernel("clamp_min"), _kernel("clamp_max")
-NAMES += ["add", "add_", "sub", "sub_", "lerp", "lerp_", "addcmul", "addcmul_", "addcdiv", "addcdiv_"]
+NAMES.extend(["add", "add_", "sub", "sub_", "lerp", "lerp_", "addcmul", "addcmul_", "addcdiv", "addcdiv_"])
 
 
 def _times(other: Any, alpha: complex) -> Any:
@@ -670,7 +673,10 @@ def _times(other: Any, alpha: complex) -> Any:
 
 
 def _rsub(alpha: complex) -> Callable[..., Any]:
-    return lambda value, other: torch.rsub(value, other, alpha=alpha)
+    def subtracted(value: Any, other: Any) -> Any:
+        return torch.rsub(value, other, alpha=alpha)
+
+    return subtracted
 
 
 def _rdiv(value: Any, other: Any) -> Any:
@@ -696,5 +702,5 @@ def _swapped(function: Callable[..., Any], operand: Any, default: Any) -> Any:
     return function(_met(default, operand), operand)
 
 
-def _met(default: Tensor, value: Tensor) -> Tensor:
+def _met(default: Any, value: Tensor) -> Tensor:
     return _right(default, value.ndim) if default.ndim else default

@@ -34,8 +34,9 @@ class Printing(Collection):
 
 
 def _is_shared(value: Any) -> bool:
+    leaf = value
     try:
-        shared: bool = isinstance(value, Tensor) and value.is_shared()  # type: ignore[no-untyped-call]
+        shared: bool = isinstance(value, Tensor) and leaf.is_shared()
     except (NotImplementedError, RuntimeError):  # a tensor without memory of its own: inside vmap, sparse, nested
         return False
     return shared

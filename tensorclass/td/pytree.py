@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Size, Tensor
 from torch._C import _are_functorch_transforms_active as _transforms_active
-from torch._C import _functorch
 from torch.utils import _pytree
 
 from . import shapes
-from .collection import Collection
+from .collection import Collection, functorch
 from .shapes import Names
 
 if TYPE_CHECKING:
@@ -48,14 +47,15 @@ class _Origin:
 
 
 def _context(collection: Any) -> tuple[Any, ...]:
+    node: object = collection
     return (
-        type(collection),
+        type(node),
         tuple(collection._store),
         collection._batch_size,
         collection._device,
         collection._names,
         getattr(collection, "_objects", None),
-        _Origin(_functorch.maybe_current_level() or 0, _tensors(collection)) if _transforms_active() else _OUTSIDE,
+        _Origin(functorch.maybe_current_level() or 0, _tensors(collection)) if _transforms_active() else _OUTSIDE,
     )
 
 
@@ -91,8 +91,6 @@ def _unflatten(values: Any, context: Any) -> Any:
 def _rebatch(new: TensorCollection) -> None:
     """A function changed the leading dimensions of the leaves: those that all of them share become the batch size."""
     sizes = [value.shape for value in new._store.values() if _tensors(value)]
-    if not sizes:
-        return
     common: list[int] = []
     for entries in zip(*sizes, strict=False):
         if len(set(entries)) != 1 or len(common) == len(new._batch_size):
@@ -134,16 +132,16 @@ def _follow_vmap(new: TensorCollection, origin: _Origin) -> bool:
 
 def _vmapped(leaves: Sequence[Tensor], level: int) -> bool:
     """Whether the transform of a level is a vmap that hides a dimension of a leaf."""
-    return any(_functorch.is_batchedtensor(leaf) and _functorch.maybe_get_level(leaf) == level for leaf in leaves)
+    return any(functorch.is_batchedtensor(leaf) and functorch.maybe_get_level(leaf) == level for leaf in leaves)
 
 
 def _lost(leaf: Tensor, level: int) -> tuple[int, ...]:
     """The dimensions that the vmaps above a level hide of a tensor, counted in the tensor outside of them."""
     hidden: list[int] = []
-    while _functorch.is_functorch_wrapped_tensor(leaf) and _functorch.maybe_get_level(leaf) > level:
-        if _functorch.is_batchedtensor(leaf):
-            hidden.append(_functorch.maybe_get_bdim(leaf))
-        leaf = _functorch.get_unwrapped(leaf)
+    while functorch.is_functorch_wrapped_tensor(leaf) and functorch.maybe_get_level(leaf) > level:
+        if functorch.is_batchedtensor(leaf):
+            hidden.append(functorch.maybe_get_bdim(leaf))
+        leaf = functorch.get_unwrapped(leaf)
     if not hidden:
         return ()
     seen = list(range(leaf.ndim))

@@ -167,7 +167,7 @@ class Reading(Collection):
 
     def entry_class(self, key: NestedKey) -> type:
         """The class of the value at ``key``."""
-        value = self._find(unravel_key_to_tuple(key))
+        value: object = self._find(unravel_key_to_tuple(key))
         if value is MISSING:
             raise self._key_error(key)
         return type(value)

@@ -270,10 +270,10 @@ class Reductions(Collection):
 
     def norm(self, *, out: Self | None = None, dtype: torch.dtype | None = None) -> Self:
         """The Euclidean norm of each value, over all its dimensions."""
+        norm: Callable[..., Tensor] = torch.linalg.vector_norm  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
         def function(value: Tensor, dims: int | tuple[int, ...]) -> Tensor:
-            norm: Tensor = torch.linalg.vector_norm(value, dtype=dtype)
-            return norm
+            return norm(value, dtype=dtype)
 
         result = self._reduce(function, None, False, {})
         if out is None:

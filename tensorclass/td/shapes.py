@@ -18,24 +18,26 @@ from torch import Size, Tensor
 Names: TypeAlias = "tuple[str | None, ...] | None"
 
 
-def as_size(batch_size: object) -> Size:
+def as_size(batch_size: Any) -> Size:
     """A batch size from what users write: ``None``, an int, or a sequence of ints.
 
     >>> as_size(None), as_size(3), as_size([3, 4])
     (torch.Size([]), torch.Size([3]), torch.Size([3, 4]))
     """
-    kind = type(batch_size)
+    given: object = batch_size
+    kind = type(given)
     if kind is Size:
-        return batch_size  # type: ignore[return-value]
+        return batch_size  # type: ignore[no-any-return]
     if kind is tuple or kind is list:
-        return Size(batch_size)  # type: ignore[arg-type]
+        return Size(batch_size)
     if batch_size is None:
         return Size(())
     if isinstance(batch_size, (int, torch.SymInt)):
         return Size([batch_size])  # type: ignore[list-item]  # torch's stubs do not know of symbolic sizes
+    sizes = batch_size
     if isinstance(batch_size, (str, bytes)) or not isinstance(batch_size, Iterable):
         raise TypeError(f"batch_size: expected an int or a sequence of ints, got {batch_size!r}")
-    return Size(tuple(batch_size))
+    return Size(tuple(sizes))
 
 
 def as_sequence(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -187,7 +189,7 @@ def broadcast(*sizes: Sequence[int]) -> Size:
     torch.Size([3, 4])
     """
     shape: Size = torch.broadcast_shapes(*sizes)  # type: ignore[no-untyped-call]
-    return shape
+    return shape  # pyright: ignore[reportUnknownVariableType]
 
 
 def permuted(batch_size: Size, order: tuple[int, ...]) -> Size:
@@ -370,7 +372,7 @@ def indexed(batch_size: Size, index: tuple[Any, ...]) -> Size:
             elif position != last_advanced + 1:
                 adjacent = False
             last_advanced = position
-        elif isinstance(item, slice):
+        elif type(item) is slice:
             out.append(slice_length(item, batch_size[dim]))
             dim += 1
         elif isinstance(item, Tensor) and item.ndim:

@@ -341,7 +341,9 @@ class Shaping(Collection):
 
     def _check_plane(self, what: str) -> None:
         if len(self._batch_size) < 2:
-            raise RuntimeError(f"{what}: expected at least 2 batch dimensions, got the batch size {list(self._batch_size)}")
+            raise RuntimeError(
+                f"{what}: expected at least 2 batch dimensions, got the batch size {list(self._batch_size)}"
+            )
 
     def rot90(self, k: int = 1, dims: Sequence[int] = (0, 1)) -> Self:
         """The plane of two batch dimensions turned by 90 degrees ``k`` times, from the first towards the second."""
@@ -398,7 +400,7 @@ class Shaping(Collection):
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         size = self._batch_size[dim]
         if isinstance(indices_or_sections, Tensor):
-            indices_or_sections = indices_or_sections.tolist()
+            indices_or_sections = indices_or_sections.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if isinstance(indices_or_sections, int):
             if indices_or_sections < 1:
                 raise RuntimeError(f"tensor_split: expected at least one section, got {indices_or_sections}")
@@ -493,7 +495,7 @@ def _canonical(value: Any) -> Any:
     return value.contiguous(canonical=True)
 
 
-def _pairs(indices: Sequence[int]) -> list[tuple[int | None, int | None]]:
+def _pairs(indices: Any) -> list[tuple[int | None, int | None]]:
     """The bounds between consecutive indices, open at both ends."""
     bounds: list[int | None] = [None, *indices, None]
     return list(pairwise(bounds))

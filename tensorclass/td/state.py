@@ -146,7 +146,7 @@ class State(Collection):
 
 
 def _collect(
-    source: Mapping[str, Any],
+    source: Any,
     path: tuple[str, ...],
     joined: Mapping[str, tuple[str, ...]] | None,
     into: dict[tuple[str, ...], Any],

@@ -53,21 +53,18 @@ class TensorDict(TensorCollection):
             source = kwargs
         elif kwargs:
             raise ValueError(f"give the values as one mapping or by keyword, not both; keywords: {sorted(kwargs)}")
-        items: Any
-        if type(source) is dict:
-            items = source
-        elif isinstance(source, Collection):
-            if batch_size is None:
-                batch_size = source._batch_size
-                names = source.names if names is None and source._names is not None else names
-            items = source._store
-        elif isinstance(source, Mapping):
-            items = source
-        else:
-            raise ValueError(
-                f"TensorDict: expected a mapping or a collection as the source, got {type(source).__name__}; "
-                "values can also be given by keyword: TensorDict(a=..., b=...)"
-            )
+        items: Any = source
+        if type(source) is not dict:
+            if isinstance(source, Collection):
+                if batch_size is None:
+                    batch_size = source._batch_size
+                    names = source.names if names is None and source._names is not None else names
+                items = source._store
+            elif not isinstance(source, Mapping):
+                raise ValueError(
+                    f"TensorDict: expected a mapping or a collection as the source, got {type(source).__name__}; "
+                    "values can also be given by keyword: TensorDict(a=..., b=...)"
+                )
         self._batch_size = size = shapes.as_size(batch_size)
         self._device = as_device(device)
         self._names = None if names is None else shapes.as_names(names, len(size))

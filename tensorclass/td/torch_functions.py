@@ -68,8 +68,22 @@ for _name in (*_METHODS, *NAMES):
         _function = getattr(_owner, _name, None)
         if _function is not None:
             HANDLERS.setdefault(_function, _method(_name))
-HANDLERS[torch.reshape] = lambda input, shape: input.reshape(shape)
-HANDLERS[torch.take] = lambda input, index: input.reshape(-1)[index]  # which counts the items in one row
+
+
+def _reshape(input: Any, shape: Any) -> Any:
+    return input.reshape(shape)
+
+
+def _softmax(input: Any, dim: Any, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    return input.softmax(dim, dtype)
+
+
+def _take(input: Any, index: Any) -> Any:
+    # torch counts the items in one row
+    return input.reshape(-1)[index]
+
+
+HANDLERS[torch.reshape], HANDLERS[torch.nn.functional.softmax], HANDLERS[torch.take] = _reshape, _softmax, _take
 
 
 def _extreme(name: str, of_two: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,12 +103,11 @@ def _norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: Any = False, out
 
 def _rsub(input: Any, other: Any, *, alpha: complex = 1) -> Any:
     # other - alpha * input
-    return input.rsub(other, alpha=alpha) if isinstance(input, Collection) else other.sub(input, alpha=alpha)
+    return other.sub(input, alpha=alpha) if isinstance(input, Tensor) else input.rsub(other, alpha=alpha)
 
 
 HANDLERS[torch.max], HANDLERS[torch.min] = _extreme("max", torch.maximum), _extreme("min", torch.minimum)
-HANDLERS[torch.norm], HANDLERS[torch.rsub] = _norm, _rsub
-HANDLERS[torch.nn.functional.softmax] = lambda input, dim, _stacklevel=3, dtype=None: input.softmax(dim, dtype)
+HANDLERS[torch.norm], HANDLERS[torch.rsub] = _norm, _rsub  # pyright: ignore[reportUnknownMemberType]
 
 # A tensor on the left of an operator: torch asks here before Python would try the reflected method.
 _REFLECTED = {

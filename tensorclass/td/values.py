@@ -17,8 +17,7 @@ from .collection import Collection
 from .keys import NestedKey, unravel_key_to_tuple
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from .base import TensorCollection
     from .collection import Value
     from .tensordict import TensorDict  # set by that module when it is imported: the two need each other
 
@@ -64,9 +63,10 @@ def fit(owner: Collection, key: str, value: Any, non_blocking: bool = False) -> 
         return value
     if isinstance(value, Collection):
         return fit_collection(owner, key, value, non_blocking)
+    source: Any = value
     if type(value) is dict or isinstance(value, Mapping):
         try:
-            return TensorDict(value, batch_size, device, _names(owner), non_blocking)
+            return TensorDict(source, batch_size, device, _names(owner), non_blocking)
         except BatchMismatch as error:
             raise error.below(key) from None
     tensor = as_tensor(value, device)
@@ -83,11 +83,11 @@ def _names(owner: Collection) -> list[str | None] | None:
     return None if owner._names is None else list(owner._names)
 
 
-def fit_collection(owner: Collection, key: str, value: Collection, non_blocking: bool) -> Value:
+def fit_collection(owner: Collection, key: str, value: Any, non_blocking: bool) -> TensorCollection:
     """:func:`fit` for a nested collection. What would have to change in it changes in a copy that shares its values."""
     batch_size, device = owner._batch_size, owner._device
     ndim = len(batch_size)
-    result = value
+    result: TensorCollection = value
     if value._batch_size[:ndim] != batch_size:
         result = value._shallow()
         try:
@@ -95,12 +95,12 @@ def fit_collection(owner: Collection, key: str, value: Collection, non_blocking:
         except RuntimeError:
             raise batch_mismatch(key, batch_size, value._batch_size) from None
     if device is not None and result._device != device:
-        result = result.to(device, non_blocking=non_blocking)  # type: ignore[attr-defined]
+        result = result.to(device, non_blocking=non_blocking)
     if owner._names is not None and shapes.names_fitted(result._names, ndim) != owner._names:
         result = result._shallow() if result is value else result
         rest = result._names[ndim:] if result._names else (None,) * (result.ndim - ndim)
         result._set_names(owner._names + rest)
-    return result  # type: ignore[return-value]
+    return result
 
 
 def as_tensor(value: Any, device: torch.device | None = None) -> Tensor | None:
@@ -115,25 +115,26 @@ def as_tensor(value: Any, device: torch.device | None = None) -> Tensor | None:
     """
     if isinstance(value, (bool, int, float, complex)):
         return torch.tensor(value, device=device)
+    given = value
     if isinstance(value, (np.ndarray, np.generic)):
-        return _array_as_tensor(np.asarray(value), device)
+        return _array_as_tensor(np.asarray(given), device)
     if isinstance(value, (list, tuple)):
-        first = value
-        while isinstance(first, (list, tuple)) and first:
-            first = first[0]
+        first = level = given
+        while isinstance(first, (list, tuple)) and level:
+            first = level = level[0]
         try:  # the first item tells most text and objects apart; the others show below
             if isinstance(first, Tensor):
-                return torch.stack(value).to(device) if first is value[0] else None
+                return torch.stack(given).to(device) if first is given[0] else None
             if isinstance(first, (np.ndarray, np.generic)):
-                return _array_as_tensor(np.asarray(value), device)
+                return _array_as_tensor(np.asarray(given), device)
             if isinstance(first, (bool, int, float, complex, list, tuple)):
-                return torch.as_tensor(value, device=device)
+                return torch.as_tensor(given, device=device)
         except (ValueError, TypeError, RuntimeError):  # ragged, or mixed with objects
             return None
     return None
 
 
-def _array_as_tensor(array: NDArray[Any], device: torch.device | None) -> Tensor | None:
+def _array_as_tensor(array: Any, device: torch.device | None) -> Tensor | None:
     if array.dtype.kind not in "biufc":
         return None
     if not array.dtype.isnative:

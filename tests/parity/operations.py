@@ -160,7 +160,9 @@ COMBINING = {
     "cat": Operation(_others, _combine(torch.cat), batch_dims=1),
     "where": Operation(
         _condition,
-        lambda data, library, condition, other: torch.where(condition, data, other.build(data.batch_size, None, library)),
+        lambda data, library, condition, other: torch.where(
+            condition, data, other.build(data.batch_size, None, library)
+        ),
     ),
     "where, a number": Operation(
         _condition, lambda data, library, condition, other: torch.where(condition, data, 0), objects=False
@@ -305,7 +307,23 @@ UNARY = (
     "sign", "isnan", "isfinite",
 )  # fmt: skip
 BINARY = ("add", "sub", "mul", "div", "pow", "maximum", "minimum", "clamp_min", "clamp_max")
-OPERATORS = ("add", "sub", "mul", "truediv", "pow", "eq", "ne", "lt", "le", "gt", "ge", "iadd", "isub", "imul", "itruediv")
+OPERATORS = (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "pow",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "iadd",
+    "isub",
+    "imul",
+    "itruediv",
+)
 REDUCTIONS = ("sum", "mean", "prod", "std", "var", "nansum", "nanmean", "amin", "amax")
 LOGICAL_REDUCTIONS = ("any", "all")
 
@@ -313,7 +331,9 @@ LOGICAL_REDUCTIONS = ("any", "all")
 def _operand(drawn: Drawn) -> st.SearchStrategy[Any]:
     # a collection with other keys; not one with a tensor where this one has a nested collection
     nested = {key for key, entry in drawn.tree.entries.items() if isinstance(entry, draw.Tree)}
-    other = draw.trees(2, 0, leaf=numbers, min_leaves=1, objects=False).filter(lambda tree: not nested & {*tree.entries})
+    other = draw.trees(2, 0, leaf=numbers, min_leaves=1, objects=False).filter(
+        lambda tree: not nested & {*tree.entries}
+    )
     return st.tuples(st.sampled_from(("number", "tensor", "same keys")) | other)
 
 
@@ -359,7 +379,11 @@ def _reduction_arguments(data: Callable[..., Any], drawn: Drawn) -> Any:
 
 NUMBERS = {
     **{name: on(lambda data, name=name: getattr(data, name)(), leaf=numbers) for name in UNARY},
-    **{f"{name}_": on(lambda data, name=name: getattr(data, f"{name}_")(), leaf=numbers, objects=False) for name in UNARY if name not in ("isnan", "isfinite")},  # fmt: skip  # noqa: E501
+    **{
+        f"{name}_": on(lambda data, name=name: getattr(data, f"{name}_")(), leaf=numbers, objects=False)
+        for name in UNARY
+        if name not in ("isnan", "isfinite")
+    },
     **{f"{name}(other)": _binary(name) for name in BINARY},
     **{f"data {name} other": _operator(name, False) for name in OPERATORS},
     **{f"other {name} data": _operator(name, True) for name in ("add", "sub", "mul", "truediv")},
@@ -374,7 +398,9 @@ NUMBERS = {
     },
     **{
         name: Operation(
-            lambda drawn: st.sampled_from([{}, *({"dim": d} for d in range(len(drawn.batch_size)))]).map(lambda o: (o,)),
+            lambda drawn: st.sampled_from([{}, *({"dim": d} for d in range(len(drawn.batch_size)))]).map(
+                lambda o: (o,)
+            ),
             lambda data, library, options, name=name: getattr(data, name)(**options),
             leaf=numbers,
             objects=False,

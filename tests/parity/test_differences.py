@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -32,6 +34,10 @@ def named(library: Any) -> Any:
     return collection(library, {"a": torch.zeros(4, 3)}, [4, 3], names=["x", "y"])
 
 
+def column(library: Any) -> Any:
+    return collection(library, {"text": library.NonTensorStack.from_list([["a", "b"], ["c", "d"]])}, [2, 2])
+
+
 def texts(library: Any, *values: str) -> Any:
     return collection(library, {"text": library.NonTensorStack(*values), "a": torch.zeros(len(values))}, [len(values)])
 
@@ -45,13 +51,33 @@ def nested(library: Any, **options: Any) -> Any:
     return collection(library, {"n": {"a": torch.zeros(2)}}, [2], **options)
 
 
+def chosen(library: Any, other: torch.Tensor) -> torch.Tensor:
+    """The first row of ones, and another row of what is given."""
+    return torch.where(torch.tensor([True, False]), collection(library, {"a": torch.ones(2, 3)}, [2]), other)["a"]
+
+
+def first_after_a_write_that_does_not_fit(library: Any) -> float:
+    target = collection(library, {"first": torch.zeros(2), "bad": torch.zeros(2, 3)}, [2])
+    with pytest.raises(RuntimeError):
+        target[0] = collection(library, {"first": 1.0, "bad": torch.zeros(4)})
+    return float(target["first"][0])
+
+
+def record_with_text_in_a_tensor_field(library: Any) -> str:
+    @library.tensorclass
+    class Record:
+        value: torch.Tensor
+
+    return type(Record("text", batch_size=[]).value).__name__
+
+
 # the sentence in bold -> (a call, what it gives here, what it gives there)
 DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     "Equal objects stay one.": [
         (lambda m: torch.stack([collection(m, {"text": "a"})] * 2)["text"], "a", ["a", "a"]),
     ],
     "Objects follow every operation.": [
-        (lambda m: texts(m, "a", "b").view(1, 2)["text"], [["a", "b"]], error(RuntimeError)),
+        (lambda m: column(m).view(1, 4)["text"], [["a", "b", "c", "d"]], error(RuntimeError)),
         (lambda m: texts(m, "a", "b").expand(0, 2)["text"], [], error(RuntimeError)),
         (
             lambda m: tuple(texts(m, "a", "b").unsqueeze(1).repeat(0, 2).get("text").batch_size),
@@ -112,11 +138,39 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     ],
     "Rows with names can be written into an empty collection.": [
         (
-            lambda m: list(assign(collection(m, {}, [2]), 0, collection(m, {"n": {"a": torch.zeros(3)}}, [3], names=["x"])).keys())
-            if False
-            else list(assign(collection(m, {}, [2, 4]), 0, collection(m, {"t": texts(m, "a")[0].get("text")}, [4], names=["x"])).keys()),
-            ["t"],
+            lambda m: assign(collection(m, {}, [2, 1]), 0, collection(m, {"text": "a"}, [1], names=["x"]))["text"],
+            [["a"], [None]],
             error(RuntimeError),
+        ),
+    ],
+    "Some calls are taken that the peer refuses.": [
+        (lambda m: tuple(collection(m, {}, [1, 2, 1]).squeeze((0, 2)).shape), (2,), error(TypeError)),
+        (lambda m: tuple(collection(m, {"a": torch.zeros(1)}, [1]).squeeze().shape), (), error(TypeError)),
+        (lambda m: tuple(named(m).flip(0, 1).shape), (4, 3), error(TypeError)),
+        (lambda m: len(named(m).unbind()), 4, error(TypeError)),
+        (lambda m: len(list(reversed(named(m)))), 4, error(TypeError)),
+        (lambda m: tuple(named(m)[np.bool_(True)].shape), (1, 4, 3), error(IndexError)),
+    ],
+    "A tensor in `where` is aligned with the batch.": [
+        (lambda m: chosen(m, torch.zeros(2)), torch.tensor([[1.0] * 3, [0.0] * 3]), error(RuntimeError)),
+        (lambda m: chosen(m, torch.zeros(3)), error(RuntimeError), torch.tensor([[1.0] * 3, [0.0] * 3])),
+    ],
+    "`out=` gets what it lacks.": [
+        (lambda m: list(torch.stack([named(m)] * 2, out=collection(m, {}, [2, 4, 3])).keys()), ["a"], []),
+    ],
+    "`rot90` copies.": [
+        (lambda m: (data := named(m)).rot90(4)["a"].data_ptr() == data["a"].data_ptr(), False, True),
+    ],
+    "`amin`, `amax` and `prod` reduce as `sum` does.": [
+        (lambda m: tuple(named(m).amax(dim=(0, 1)).shape), (), (3,)),
+        (lambda m: tuple(named(m).prod(dim=(0, 1)).shape), (), (3,)),
+        (lambda m: tuple(named(m).amin(dim="feature").shape), (4, 3), error(RuntimeError)),
+        (
+            lambda m: tuple(
+                collection(m, {"n": collection(m, {}, [4, 3]), "a": torch.zeros(4)}, [4]).amax(0)["n"].shape
+            ),
+            (3,),
+            (),
         ),
     ],
     "Their classes are those that torch raises on a tensor.": [
@@ -134,11 +188,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         ),
     ],
     "A write that does not fit writes nothing.": [
-        (
-            lambda m: _written_before_the_error(m),
-            0.0,
-            1.0,
-        ),
+        (lambda m: first_after_a_write_that_does_not_fit(m), 0.0, 1.0),
     ],
     "A row is not aligned from the right.": [
         (
@@ -151,32 +201,27 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             torch.tensor([[1.0, 2.0], [1.0, 2.0]]),
         ),
     ],
-    "A part of a locked collection is unlocked with the whole.": [
-        (lambda m: nested(m).lock_()["n"].unlock_().is_locked, error(RuntimeError), error(RuntimeError)),
-    ],
     "What an operation gives is not locked.": [
         (lambda m: nested(m).lock_().reshape(1, 2).is_locked, False, True),
         (lambda m: nested(m).lock_().split(1)[0].is_locked, False, True),
         (lambda m: nested(m).lock_()[0].is_locked, False, False),
     ],
-    "Values without tensors stay.": [
+    "Empty collections stay.": [
         (lambda m: list((collection(m, {"n": {}, "a": torch.zeros(2)}, [2]) + 1).keys()), ["n", "a"], ["a"]),
+        (lambda m: list(collection(m, {"n": {}}).split_keys([])[-1].keys()), ["n"], []),
     ],
     "Below a leaf there is nothing.": [
         (lambda m: collection(m, {"leaf": "text"}).set(("leaf", "x"), 1)["leaf"], error(KeyError), "text"),
-        (lambda m: collection(m, {"leaf": torch.zeros(1)}).get(("leaf", "x")), None, error(KeyError)),
+        (lambda m: collection(m, {"leaf": torch.zeros(1)}).get(("leaf", "x")), None, error(ValueError)),
         (lambda m: list(collection(m, {}).set_(("x", "y"), 1).keys()), error(KeyError), ["x"]),
+    ],
+    "Fields are checked against their type.": [
+        (record_with_text_in_a_tensor_field, error(TypeError), "str"),
     ],
     "Nested keys come behind their owner.": [
         (lambda m: list(nested(m).keys(True)), ["n", ("n", "a")], [("n", "a"), "n"]),
     ],
 }
-
-
-def _written_before_the_error(library: Any) -> float:
-    target = collection(library, {"first": torch.zeros(2), "bad": torch.zeros(2, 3)}, [2])
-    assert isinstance(outcome(lambda: assign(target, 0, collection(library, {"first": 1.0, "bad": torch.zeros(4)}))), Exception)
-    return float(target["first"][0])
 
 
 CASES = [(f"{sentence} {i}", *case) for sentence, cases in DIFFERENCES.items() for i, case in enumerate(cases, 1)]
@@ -185,4 +230,10 @@ CASES = [(f"{sentence} {i}", *case) for sentence, cases in DIFFERENCES.items() f
 @pytest.mark.parametrize("call, ours, peers", [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_the_two_differ(call: Call, ours: Any, peers: Any) -> None:
     assert described(outcome(lambda: call(OURS))) == described(ours)
-    assert described(outcome(lambda: call(PEER))) == described(peers)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some of these are about to change there
+        assert described(outcome(lambda: call(PEER))) == described(peers)
+
+
+def test_the_list_of_differences_is_complete() -> None:
+    assert sorted(re.findall(r"^\*\*(.+?)\*\*", DOCUMENT.read_text(), re.MULTILINE)) == sorted(DIFFERENCES)

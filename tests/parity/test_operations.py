@@ -23,7 +23,9 @@ pytestmark = pytest.mark.parity
 def test_does_the_same_as_in_the_peer(name: str, data: st.DataObject) -> None:
     operation = OPERATIONS[name]
     tree = data.draw(
-        draw.trees(max_leaves=12, max_levels=3, leaf=operation.leaf, objects=operation.objects, empty=False, min_leaves=1)
+        draw.trees(
+            max_leaves=12, max_levels=3, leaf=operation.leaf, objects=operation.objects, empty=False, min_leaves=1
+        )
     )
     batch_size = data.draw(draw.shapes(min_dims=operation.batch_dims))
     drawn = Drawn(tree, batch_size, data.draw(draw.names_or_none(len(batch_size))))

@@ -313,6 +313,14 @@ def test_metrics_for_a_field_that_is_not_there_are_an_error() -> None:
         ifeval([[True]]).aggregate(metrics={"accuracy": Mean()})
 
 
+def test_what_is_no_metric_is_an_error() -> None:
+    with pytest.raises(TypeError, match="expected metrics, such as Mean\\(\\), got 'mean'"):
+        metric("mean")  # type: ignore[arg-type]
+    for wrong in ("mean", ["mean"]):
+        with pytest.raises(TypeError, match="expected metrics, such as Mean"):
+            ifeval([[True]]).aggregate(metrics={"prompt_level_strict_acc": wrong})  # type: ignore[dict-item]
+
+
 def test_a_metric_that_reads_a_field_that_is_not_there_is_an_error() -> None:
     with pytest.raises(ValueError, match="nothing: expected a field of IFEvalScoreData"):
         ifeval([[True]]).aggregate(metrics={"prompt_level_strict_acc": Ratio("x", {"nothing": 1}, {"prompt_id": 1})})

@@ -62,6 +62,11 @@ def test_records_of_different_classes_are_an_error() -> None:
         align(ExactMatchScoreData(None, batch_size=[1]), IFEvalScoreData(None, None, None, None, batch_size=[1]))
 
 
+def test_what_is_no_record_is_an_error() -> None:
+    with pytest.raises(TypeError, match=r"one an argument: align\(a, b\); got list"):
+        align([ExactMatchScoreData(None, batch_size=[1])])  # type: ignore[type-var]
+
+
 def test_a_field_that_only_some_hold_is_an_error() -> None:
     with pytest.raises(ValueError, match="exact_match: expected a tensor in each record or in none"):
         align(ExactMatchScoreData(torch.ones(1), batch_size=[1]), ExactMatchScoreData(None, batch_size=[1]))

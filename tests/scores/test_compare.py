@@ -95,6 +95,8 @@ def test_a_metric_of_one_run_only_is_left_out() -> None:
 def test_runs_that_cannot_be_compared_are_errors() -> None:
     with pytest.raises(TypeError, match="ExactMatchScoreData and MultipleChoiceScoreData"):
         compare(exact([1.0]), MultipleChoiceScoreData(torch.ones(1), batch_size=[1]))
+    with pytest.raises(TypeError, match=r"b: expected the scores of a run.*got str"):
+        compare(exact([1.0]), "llama3.jsonl")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="got 1 and 2"):
         compare(exact([1.0]), exact([1.0, 0.0]))
     with pytest.raises(ValueError, match="prompt_id: expected in both runs or in none"):

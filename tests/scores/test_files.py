@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import errno
 import os
+import tempfile
+import traceback
 from pathlib import Path
 
 import pytest
@@ -75,6 +78,32 @@ def test_another_kind_of_file_is_an_error(tmp_path: Path, content: bytes) -> Non
     torch.save({"a": 1}, tmp_path / "other.pt")
     with pytest.raises(ValueError, match="expected a file written by save_scores"):
         load_scores(tmp_path / "other.pt")
+
+
+def test_the_error_for_another_file_does_not_advise_to_run_its_code(tmp_path: Path) -> None:
+    torch.save(ExactMatchScoreData(torch.ones(1), batch_size=[1]), tmp_path / "pickled.pt")
+    with pytest.raises(ValueError, match="expected a file written by save_scores") as caught:
+        load_scores(tmp_path / "pickled.pt")
+    assert "weights_only" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_place_that_cannot_be_written_to_is_named_as_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = ExactMatchScoreData(torch.ones(1), batch_size=[1])
+    with pytest.raises(FileNotFoundError, match=r"can't be written") as caught:
+        save_scores(scores, tmp_path / "nowhere" / "scores.pt")
+    assert caught.value.filename == str(tmp_path / "nowhere" / "scores.pt")
+    with pytest.raises(IsADirectoryError, match="expected a file to write to, found a folder"):
+        save_scores(scores, tmp_path)
+
+    def refused(**_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "draft")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refused)
+    with pytest.raises(PermissionError, match=r"can't be written: Permission denied") as denied:
+        whole_folder(tmp_path / "results").__enter__()
+    assert denied.value.filename == str(tmp_path / "results")
 
 
 def test_a_file_that_is_not_finished_leaves_the_old_one(tmp_path: Path) -> None:

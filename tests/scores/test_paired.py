@@ -33,6 +33,13 @@ def test_mcnemar_counts_the_prompts_where_the_runs_differ() -> None:
     assert mcnemar(b, a)[:2] == (1, 2)
 
 
+def test_verdicts_that_do_not_pair_up_are_an_error() -> None:
+    with pytest.raises(TypeError, match="right_b: expected bools, got int64"):
+        mcnemar(np.array([True]), np.array([1]))
+    with pytest.raises(ValueError, match=r"the same prompts, got shapes \[1\] and \[2\]"):
+        mcnemar(np.array([True]), np.array([True, False]))
+
+
 def test_negative_counts_are_an_error() -> None:
     with pytest.raises(ValueError, match="at least 0"):
         mcnemar_p_value(-1, 2)

@@ -37,6 +37,8 @@ def test_what_cannot_be_padded_is_an_error() -> None:
         ragged([[1, 0]], width=1)
     with pytest.raises(ValueError, match=r"floating dtype.*torch\.bool"):
         ragged([[1]], dtype=torch.bool)
+    with pytest.raises(TypeError, match="a list of verdicts for each prompt, got 0 for prompt 1"):
+        ragged([[1], 0])  # type: ignore[list-item]
     with pytest.raises(ValueError, match=r"got a tensor of shape \[2, 2\]"):
         ragged(torch.ones(2, 2))
 

@@ -312,7 +312,8 @@ def test_a_family_of_ones_own_is_read_by_the_names_of_its_fields(write: Write, l
         (b"\n{}\n", 2, "unknown format: .*no keys"),
         (b"[1]\n", 1, "expected a JSON object on each line, got an array"),
         (b"null\n", 1, "expected a JSON object on each line, got null"),
-        (b"doc_id,acc\n", 1, "not JSON at column 1"),
+        (b"doc_id,acc\n", 1, "not JSON at column 1: .*expected one JSON object on each line"),
+        (b'{\n "results": {}\n}\n', 1, r"JSON over several lines; .*not a summary \(results_\*.json\)"),
         (b'{"doc_id": 1, "acc"', 1, "the line is cut off"),
         (b'{"doc_id": 1, "acc"\n', 1, "not JSON at column"),
         (b"\xff\xfe{}\n", 1, "not UTF-8 at byte 1"),
@@ -340,6 +341,13 @@ def test_a_missing_file_and_a_folder_are_errors(tmp_path: Path) -> None:
         read_run(tmp_path / "nowhere.jsonl")
     with pytest.raises(ScoreFileError, match="is a folder; give the"):
         read_run(tmp_path)
+
+
+def test_one_path_for_several_and_a_family_that_is_no_class_are_errors() -> None:
+    with pytest.raises(TypeError, match=r"paths: expected a list of files, got 'log.jsonl'"):
+        read_runs("log.jsonl")
+    with pytest.raises(TypeError, match=r"family: expected a class derived from ScoreData, got 'ifeval'"):
+        read_scores("log.jsonl", family="ifeval")  # type: ignore[arg-type]
 
 
 def test_empty_lines_and_a_byte_order_mark_are_passed_over(write: Write, log_row: Make) -> None:

@@ -390,6 +390,13 @@ def test_set_underscore_of_a_shape_that_does_not_fit_names_key_and_shapes() -> N
         data.set_("a", 1)
 
 
+def test_set_underscore_into_a_leaf_of_the_graph_is_the_error_of_torch() -> None:
+    data = nested(requires_grad=True)
+    for value in (torch.ones(3, 2), torch.ones(3, 1), [[1, 2], [3, 4], [5, 6]]):
+        with Unchanged(data), pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+            data.set_("a", value)
+
+
 def test_set_underscore_of_another_kind_is_a_type_error() -> None:
     data = mixed()
     for key, value in (("x", "text"), ("x", {"a": torch.ones(3)}), ("nest", torch.ones(3)), ("text", torch.ones(3))):

@@ -510,3 +510,16 @@ def test_a_dtype_is_none_of_its_business() -> None:
 def test_it_is_a_collection_of_its_own_kind() -> None:
     assert issubclass(NonTensorData, TensorCollection)
     assert not isinstance(NonTensorData("a"), TensorDict)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_indices_on_an_accelerator_reach_the_objects_in_main_memory() -> None:
+    data = TensorDict({"text": ["a", "b", "c"], "a": torch.zeros(3)}, [3]).to("cuda")
+    index, mask = torch.tensor([2, 0], device="cuda"), torch.tensor([True, False, True], device="cuda")
+    assert data[index]["text"] == ["c", "a"]
+    assert data[mask]["text"] == ["a", "c"]
+    assert data.gather(0, index)["text"] == ["c", "a"]
+    assert torch.where(mask, data, data.flip(0))["text"] == ["a", "b", "c"]  # type: ignore[call-overload]
+    data[index] = {"text": "new"}
+    assert data["text"] == ["new", "b", "new"]

@@ -198,6 +198,8 @@ def test_an_empty_collection_stays_empty(name: str) -> None:
     assert_equal(result.exclude("text"), data.exclude("text"))
     if name not in ("eq", "ne"):
         assert result["text"] == "t"
+    none = TensorDict({}, [3], names=["row"])
+    assert_equal(getattr(none, name)(*[none] * count_operands(name)), none)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -228,6 +230,15 @@ def test_two_collections_need_the_same_keys(name: str) -> None:
     for other in others.values():
         with Unchanged(data), pytest.raises(KeyError, match="differ in their keys"):
             getattr(data, name)(other, *fits)
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_a_tensor_and_a_collection_under_one_key_do_not_meet(name: str) -> None:
+    first = TensorDict({"x": torch.ones(BATCH, dtype=torch.int64)}, BATCH)
+    second = TensorDict({"x": {"y": torch.ones(BATCH, dtype=torch.int64)}}, BATCH)
+    for data, other in ((first, second), (second, first)):
+        with Unchanged(data), pytest.raises(TypeError):
+            getattr(data, name)(other)
 
 
 @pytest.mark.parametrize("shape", [(2,), (4,), (2, 3, 4), (3, 2), (1, 1, 1)], ids=str)
@@ -305,6 +316,32 @@ def test_intersection_drops_the_keys_that_one_side_lacks(name: str) -> None:
             assert_close(result, wanted)
             return
     pytest.fail("no dtype worked")
+
+
+def test_a_default_stands_for_a_whole_level() -> None:
+    first, second = with_other_keys()
+    second["level"] = {"z": second["x"], "deeper": {"w": second["x"]}, "text": "t"}
+    result = first.exclude("t").sub(second, default=1.0)
+    torch.testing.assert_close(result["level", "z"], 1 - second["x"])
+    torch.testing.assert_close(result["level", "deeper", "w"], 1 - second["x"])
+    assert result["level", "text"] == "t"
+    result = second.sub(first.exclude("t"), default=1.0)
+    torch.testing.assert_close(result["level", "deeper", "w"], second["x"] - 1)
+    assert "level" not in first.exclude("t").sub(second, default="intersection")
+
+
+def test_a_default_over_the_batch_is_aligned_with_it() -> None:
+    first, default = with_other_keys()[0].select("x", "only"), torch.tensor([1.0, 2.0, 3.0])
+    result = first.sub(first.select("x"), default=default)
+    torch.testing.assert_close(result["only"], first["only"] - default[:, None])
+    result = first.select("x").sub(first, default=default)
+    torch.testing.assert_close(result["only"], default[:, None] - first["only"])
+
+
+def test_a_default_takes_part_in_type_promotion_as_a_number_does() -> None:
+    data = TensorDict({"n": torch.arange(3)}, [3])
+    assert data.add(TensorDict({}, [3]), default=0.5)["n"].tolist() == [0.5, 1.5, 2.5]
+    assert TensorDict({}, [3]).add(data, default=0.5)["n"].tolist() == [0.5, 1.5, 2.5]
 
 
 def test_another_default_in_words_is_refused() -> None:

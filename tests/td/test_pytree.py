@@ -97,6 +97,10 @@ def test_paths_are_the_keys() -> None:
     assert seen == ["['a']", "['b']['c']", "['b']['inner']['d']"]
 
 
+def test_structures_have_a_hash() -> None:
+    assert hash(pytree.tree_structure(nested())) == hash(pytree.tree_structure(nested() * 2))
+
+
 def test_a_structure_shows_itself() -> None:
     assert "TensorDict" in repr(pytree.tree_structure(nested()))
 
@@ -265,6 +269,9 @@ def test_a_function_over_the_leaves_inside_of_vmap_follows_the_rule_outside() ->
         result = torch.vmap(lambda x, f=function: pytree.tree_map(f, x))(data)
         alone = pytree.tree_map(function, data[0])
         assert result.batch_size == (3, *alone.batch_size)
+        seen: list[Any] = []
+        torch.vmap(lambda x, f=function: (seen.append(pytree.tree_map(f, data[0]).batch_size), x)[1])(data)
+        assert seen == [alone.batch_size]
 
 
 def test_vmap_over_dimensions_behind_the_batch_keeps_the_batch_size() -> None:
@@ -282,6 +289,17 @@ def test_vmap_over_dimensions_behind_the_batch_keeps_the_batch_size() -> None:
 def test_equal_sizes_do_not_hide_where_the_dimension_went(out_dim: int, expected: Any) -> None:
     data = TensorDict({"a": torch.rand(3, 3, 3, 3)}, [3, 3])
     assert torch.vmap(lambda x: x, out_dims=out_dim)(data).batch_size == expected
+
+
+def test_a_dimension_counted_from_the_end_is_another_one_for_each_leaf() -> None:
+    data = TensorDict({"a": torch.rand(3, 4, 5), "b": torch.rand(3, 5)}, [3], names=["row"])
+    sizes: list[Any] = []
+    result = torch.vmap(lambda x: (sizes.append((x.batch_size, x["a"].shape)), x)[1], in_dims=-1, out_dims=-1)(data)
+    assert sizes == [((3,), (3, 4))]
+    assert result.batch_size == (3,)
+    data = TensorDict({"a": torch.rand(3, 4, 4), "b": torch.rand(3, 4)}, [3, 4])
+    torch.vmap(lambda x: sizes.append((x.batch_size, x["a"].shape)) or x["a"], in_dims=-1)(data)
+    assert sizes[1] == ((3,), (3, 4))
 
 
 def test_vmap_with_arguments_that_are_not_mapped() -> None:

@@ -219,6 +219,7 @@ objects = [
     np.array(["x", "y"]),
     np.array([{}, {}], dtype=object),
     np.zeros(2, dtype="datetime64[s]"),
+    np.zeros(2, dtype=np.longdouble),
     Ellipsis,
 ]
 

@@ -1,0 +1,487 @@
+"""How a class becomes a record: its annotations become fields and properties, and ``__init__`` is generated."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import inspect
+import linecache
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
+
+from .fields import FieldSpec, Kind
+from .record import METADATA, OPTIONS, RecordMeta, TensorClass
+from .td import pytree, shapes
+from .td.base import TensorCollection
+from .td.collection import as_device
+from .td.values import batch_mismatch
+
+#: the names that fields can have only where they may hide members (shadow=True)
+_RESERVED = frozenset(name for name in dir(TensorClass) if not name.startswith("__")) | set(METADATA)
+#: what stands in the slot ``_context`` while ``__post_init__`` runs, which can set the fields of a frozen record
+_IN_POST_INIT: Any = (None, ())
+_FACTORY: Any = type("_Factory", (), {"__repr__": lambda self: "<factory>"})()
+
+# ---------------------------------------------------------------------------------------------------------------------
+# what is different in a frozen class
+
+
+class _Frozen:
+    """Members that :func:`define` puts into every frozen class, so that other classes do not pay for them."""
+
+    def _check_unlocked(self: Any) -> None:
+        if getattr(self, "_context", None) is not _IN_POST_INIT:
+            raise dataclasses.FrozenInstanceError(
+                f"{type(self).__name__} is frozen: its fields cannot be set, replaced or removed; "
+                f"make a changed one with dataclasses.replace or .replace(...)"
+            )
+
+    def _set_nested(self: Any, path: Any, item: Any, inplace: bool = False, non_blocking: bool = False) -> None:
+        if not inplace:
+            self._check_unlocked()
+        TensorCollection._set_nested(self, path, item, inplace, non_blocking)
+
+    def _merge(self: Any, source: Any, wanted: Any, clone: bool, inplace: bool, *args: Any) -> None:
+        if not inplace:
+            self._check_unlocked()
+        TensorCollection._merge(self, source, wanted, clone, inplace, *args)
+
+    def unlock_(self: Any) -> Any:
+        """Raises an error: the class is frozen."""
+        self._check_unlocked()
+
+    @property
+    def is_locked(self: Any) -> bool:
+        """Always: the class is frozen."""
+        return True
+
+    @is_locked.setter
+    def is_locked(self: Any, value: bool) -> None:
+        if value:
+            self.lock_()
+        else:
+            self._check_unlocked()
+
+
+_FROZEN_MEMBERS = {name: member for name, member in vars(_Frozen).items() if not name.startswith("__")}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# defining a class
+
+
+def define(cls: Any, given: Mapping[str, bool]) -> None:
+    """Turns the annotations of a new class into fields, properties and ``__init__``."""
+    options, kw_only = _combined_options(cls, given)
+    cls._options = options
+    own = vars(cls)
+    annotations = _annotations(cls)
+    _refuse_hidden(cls, annotations)
+    _restore_defaults(cls, annotations)
+    if cls.__doc__ is None:
+        cls.__doc__ = f"A record with the fields {', '.join(annotations) or 'of its bases'}."
+    _make_dataclass(cls, annotations, kw_only)
+    fields = [f for f in cls.__dataclass_fields__.values() if f._field_type is dataclasses._FIELD]  # type: ignore[attr-defined]
+    _refuse_reserved(cls, fields, annotations)
+    scope = _scope(cls, annotations)
+    specs: dict[str, FieldSpec] = {}
+    for f in fields:
+        if f.name in annotations:
+            spec = FieldSpec(cls.__name__, f.name, f.type, cls.__module__, scope, options, f.default is None)
+            setattr(cls, f.name, _property(spec, options["frozen"]))
+        else:
+            spec = _inherited(cls, f).under(options)
+            if not _has_property(cls, spec):
+                setattr(cls, f.name, _property(spec, options["frozen"]))
+        specs[f.name] = spec
+    is_new = "_specs" not in own
+    cls._specs = specs
+    if not _has_own_init(cls):
+        cls.__init__ = _generate_init(cls, specs)
+    if options["frozen"]:
+        for name, member in _FROZEN_MEMBERS.items():
+            setattr(cls, name, member)
+    if cls.__abstractmethods__:
+        abc.update_abstractmethods(cls)  # a field makes an abstract property of a base concrete
+    if cls.__dictoffset__ and cls.__setattr__ is object.__setattr__:
+        cls.__setattr__ = _strict_setattr
+    if is_new:
+        pytree.register(cls)
+
+
+def redefine(cls: Any, given: Mapping[str, bool]) -> None:
+    """Gives a class that is defined already more options, as a decorator over a class derived from a record does."""
+    _check_options(cls, given)
+    own = vars(cls)
+    for name in _annotations(cls):
+        f = cls.__dataclass_fields__.get(name)
+        if f is not None and f._field_type is dataclasses._FIELD:  # type: ignore[attr-defined]
+            as_written: dict[str, Any] = {
+                key: getattr(f, key)
+                for key in ("default", "default_factory", "init", "repr", "hash", "compare", "metadata")
+            }
+            if f.kw_only:
+                as_written["kw_only"] = True
+            setattr(cls, name, dataclasses.field(**as_written))
+    positional = tuple([f.name for f in dataclasses.fields(cls) if f.init and not f.kw_only])
+    if own.get("__match_args__") == positional:
+        del cls.__match_args__
+    if getattr(own.get("__init__"), "__generated__", False):
+        del cls.__init__
+    define(cls, {**{name: True for name, on in cls._options.items() if on}, **given})
+
+
+def _check_options(cls: Any, given: Mapping[str, Any]) -> None:
+    if unknown := [name for name in given if name not in OPTIONS]:
+        raise TypeError(f"{cls.__name__}: unknown options {unknown}; there are {list(OPTIONS)}")
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{cls.__name__}: the option {name} is True or False, got {value!r}")
+
+
+def _combined_options(cls: Any, given: Mapping[str, bool]) -> tuple[dict[str, bool], bool]:
+    """The options that hold for a class and its subclasses, and ``kw_only``, which is about the fields of one class."""
+    _check_options(cls, given)
+    options = {**OPTIONS}
+    for base in reversed(cls.__mro__[1:]):
+        inherited = base.__dict__.get("_options")
+        if isinstance(inherited, dict):
+            options.update({name: True for name, on in inherited.items() if on})
+    if options["frozen"] and not given.get("frozen", True):
+        raise TypeError(f"{cls.__name__}: frozen=False, but a class that it derives from is frozen")
+    kw_only = given.get("kw_only", any(vars(base).get("_options", OPTIONS)["kw_only"] for base in cls.__bases__))
+    options.update(given)
+    options["kw_only"] = False
+    if options["autocast"] and options["nocast"]:
+        raise ValueError(f"{cls.__name__}: the options autocast and nocast exclude each other")
+    return options, kw_only
+
+
+def _annotations(cls: Any) -> dict[str, Any]:
+    """The annotations of this class alone, without evaluating those that are text."""
+    if sys.version_info >= (3, 14):
+        import annotationlib
+
+        return dict(annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF))
+    return inspect.get_annotations(cls)
+
+
+def _refuse_hidden(cls: Any, annotations: Mapping[str, Any]) -> None:
+    """A class attribute of the name of an inherited field would hide the field."""
+    own = vars(cls)
+    for base in cls.__bases__:
+        for name in getattr(base, "_specs", ()):
+            if name in own and name not in annotations and "_specs" not in own:
+                raise TypeError(
+                    f"{cls.__name__}.{name} would hide the field {name!r} of {base.__name__}; to change its default, "
+                    f"declare it again with its type: {name}: ... = {own[name]!r}"
+                )
+
+
+def _restore_defaults(cls: Any, annotations: Mapping[str, Any]) -> None:
+    """Keeps ``dataclasses`` from taking what a base class has under a field's name for a default."""
+    own = cls.__dict__
+    for name in annotations:
+        if name in own:
+            continue
+        bases = cls.__mro__[1:]
+        inherited = next((b.__dataclass_fields__[name] for b in bases if name in getattr(b, "_specs", ())), None)
+        if inherited is not None:
+            kwargs: dict[str, Any] = {"default": inherited.default}
+            if inherited.default_factory is not dataclasses.MISSING:
+                kwargs = {"default_factory": inherited.default_factory}
+            setattr(cls, name, dataclasses.field(**kwargs))
+            continue
+        base = next((base for base in bases if name in base.__dict__), None)
+        # an attribute of a plain base is a default, as in dataclasses; a method or property is none
+        if base is not None and (name in _RESERVED or hasattr(base.__dict__[name], "__get__")):
+            setattr(cls, name, dataclasses.field())
+
+
+def _make_dataclass(cls: Any, annotations: Mapping[str, Any], kw_only: bool) -> None:
+    has_match_args = "__match_args__" in vars(cls)
+    dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
+    if any(name in annotations for name in METADATA):
+        # a field of that name (with shadow=True) comes where it is declared, not where the argument stands in the bases
+        fields = cls.__dataclass_fields__
+        inherited = {name for base in cls.__bases__ for name in getattr(base, "_specs", ())}
+        new = [name for name in annotations if name in fields and name not in inherited]
+        order = [name for name in fields if name not in new] + new
+        cls.__dataclass_fields__ = {name: fields[name] for name in order}
+        if not has_match_args:
+            positional = [f.name for f in dataclasses.fields(cls) if f.init and not f.kw_only]
+            type.__setattr__(cls, "__match_args__", tuple(positional))
+
+
+def _refuse_reserved(cls: Any, fields: Sequence[dataclasses.Field[Any]], annotations: Mapping[str, Any]) -> None:
+    names = [f.name for f in fields]
+    for name in annotations:  # what is given to __post_init__ has a name too
+        f = cls.__dataclass_fields__.get(name)
+        if f is not None and f._field_type is dataclasses._FIELD_INITVAR:  # type: ignore[attr-defined]
+            if name in METADATA:
+                raise AttributeError(
+                    f"{cls.__name__}: {name} is an argument of every record's constructor; rename yours"
+                )
+            names.append(name)
+    taken = _RESERVED.intersection(names)
+    if taken and not cls._options["shadow"]:
+        raise AttributeError(
+            f"{cls.__name__}: records have members of their own with the names {sorted(taken)}, which operations need; "
+            "rename the fields, or hide the members with the option shadow=True: "
+            f"class {cls.__name__}(..., shadow=True)"
+        )
+    if "batch_size" in taken:
+        raise AttributeError(
+            f"{cls.__name__}: no field can be called batch_size: the constructor takes it; rename the field"
+        )
+
+
+def _scope(cls: Any, annotations: Mapping[str, Any]) -> dict[str, Any]:
+    """The names that annotations which are text can use beside those of the module: those of the function around the
+    class statement, and of the class itself.
+    """
+    frame: Any = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") in _DEFINING:
+        frame = frame.f_back
+    while frame is not None and not frame.f_code.co_flags & _OPTIMIZED and frame.f_code.co_name != "<module>":
+        frame = frame.f_back  # the body of a class around this one: its names are not seen from within
+    module = getattr(sys.modules.get(cls.__module__), "__dict__", {})
+    scope = {
+        name: value
+        for name, value in vars(cls).items()
+        if name not in annotations and name not in module and not name.startswith("__")
+    }
+    if frame is not None and frame.f_globals is not module:  # code that was run with names of its own
+        scope.update(frame.f_globals)
+    if frame is not None and frame.f_locals is not frame.f_globals:
+        scope.update(frame.f_locals)
+    scope[cls.__name__] = cls
+    return scope
+
+
+#: the modules between the place where a class is written and _scope
+_DEFINING = (*[f"{__package__}.{name}" for name in ("definition", "record", "decorator")], "types")
+_OPTIMIZED = 1  # inspect.CO_OPTIMIZED: the code of a function
+
+
+def _inherited(cls: Any, f: dataclasses.Field[Any]) -> FieldSpec:
+    """The spec of a field that a base declared."""
+    base = next(base for base in cls.__mro__[1:] if base.__dict__.get("__dataclass_fields__", {}).get(f.name) is f)
+    spec: FieldSpec | None = base.__dict__.get("_specs", {}).get(f.name)
+    if spec is None:  # of a plain dataclass
+        spec = FieldSpec(base.__name__, f.name, f.type, base.__module__, {}, cls._options, f.default is None)
+    return spec
+
+
+def _has_property(cls: Any, spec: FieldSpec) -> bool:
+    """Whether what the class has under a field's name is the property made from this spec."""
+    for base in cls.__mro__:
+        if spec.name in base.__dict__:
+            return base.__dict__.get("_specs", {}).get(spec.name) is spec
+    return False
+
+
+def _property(spec: FieldSpec, frozen: bool) -> property:
+    """The property of a field. What the field holds is known here, so that reading it asks nothing."""
+    # (A __getattr__ could word the errors for unknown attributes, but its mere presence slows every attribute down.)
+    name = spec.name
+    removed = f"{spec.owner}.{name} is not set: it was removed, or not selected"
+    tensor = spec.kind in (Kind.TENSOR, Kind.COLLECTION)
+
+    def get_value(self: TensorClass) -> Any:
+        try:
+            return self._store[name]
+        except KeyError:
+            raise AttributeError(removed) from None
+
+    def get_optional(self: TensorClass) -> Any:
+        return self._store.get(name)
+
+    def get_object(self: TensorClass) -> Any:
+        value = self._store.get(name)
+        if value is None:
+            if spec.kind is not None and not spec.optional:
+                raise AttributeError(removed)
+            return None
+        return value if isinstance(value, Tensor) else value._unwrapped()
+
+    def set_tensor(self: TensorClass, value: Any) -> None:
+        if (
+            self._lock is None
+            and isinstance(value, Tensor)
+            and value.shape[: len(self._batch_size)] == self._batch_size
+            and (self._device is None or value.device == self._device)
+        ):
+            self._store[name] = value
+        else:
+            self._set(name, value)
+
+    def set_value(self: TensorClass, value: Any) -> None:
+        self._set(name, value)
+
+    def delete(self: TensorClass) -> None:
+        self._check_unlocked()
+        if name in self._store:
+            del self._store[name]
+        elif not spec.optional:
+            raise AttributeError(removed)
+
+    getter: Callable[[Any], Any] = get_object if not tensor else get_optional if spec.optional else get_value
+    if name in _RESERVED:
+        getter = _hiding(name, getter, frozen)
+    setter = set_tensor if spec.kind is Kind.TENSOR and not frozen else set_value
+    return property(getter, setter, delete)
+
+
+def _hiding(name: str, getter: Callable[[Any], Any], frozen: bool) -> Callable[[Any], Any]:
+    """The getter of a field that hides a member of records: the engine, which needs the member, still sees that."""
+    member = _FROZEN_MEMBERS[name] if frozen and name in _FROZEN_MEMBERS else inspect.getattr_static(TensorClass, name)
+
+    def get(self: TensorClass) -> Any:
+        # (torch.compile cannot trace the question who asks)
+        if is_dynamo_compiling() or not sys._getframe(1).f_globals.get("__name__", "").startswith(_ENGINE):
+            return getter(self)
+        return member.__get__(self, type(self))
+
+    return get
+
+
+_ENGINE = f"{__package__}.td."
+
+
+def _has_own_init(cls: Any) -> bool:
+    """Whether this class, or a record that it derives from, defines ``__init__`` by hand, which is inherited then."""
+    for base in cls.__mro__:
+        if base is TensorClass:
+            break
+        if isinstance(base, RecordMeta) and "__init__" in base.__dict__:
+            return not getattr(base.__dict__["__init__"], "__generated__", False)
+    return False
+
+
+def _generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., None]:
+    """``__init__`` as text, compiled: each field's part is written for what the field holds."""
+    # names that are no field's, also for what Python has built in
+    space: dict[str, Any] = {
+        "__isinstance": isinstance,
+        "__len": len,
+        "__type": type,
+        "__Tensor": Tensor,
+        "__Size": Size,
+        "__as_size": shapes.as_size,
+        "__as_names": shapes.as_names,
+        "__as_device": as_device,
+        "__mismatch": batch_mismatch,
+        "__FACTORY": _FACTORY,
+        "__IN_POST_INIT": _IN_POST_INIT,
+    }
+    metadata = [name for name in METADATA if name not in specs]
+    me = "__self" if "self" in cls.__dataclass_fields__ else "self"
+    device = "device" if "device" in metadata else "__device"
+    positional: list[str] = []
+    keyword: list[str] = []
+    body: list[str] = []
+    post: list[str] = []
+    parameters: dict[str, Any] = {}
+    seen_default = ""
+    for f in cls.__dataclass_fields__.values():
+        kind = f._field_type
+        name = f.name
+        if kind is dataclasses._FIELD_CLASSVAR or (name in METADATA and name not in specs):  # type: ignore[attr-defined]
+            continue
+        default = ""
+        if f.default is not dataclasses.MISSING:
+            space[f"__default_{name}"] = f.default
+            default = f"__default_{name}"
+        elif f.default_factory is not dataclasses.MISSING:
+            space[f"__factory_{name}"] = f.default_factory
+            default = "__FACTORY"
+        if f.init:
+            parameters[name] = f.type
+            parameter = f"{name}={default}" if default else name
+            if f.kw_only:
+                keyword.append(parameter)
+            else:
+                if seen_default and not default:
+                    raise TypeError(
+                        f"{cls.__name__}: the field {name!r} without a default follows {seen_default!r}, which has "
+                        f"one; give it one too, or make it keyword-only: class {cls.__name__}(..., kw_only=True)"
+                    )
+                seen_default = name if default else seen_default
+                positional.append(parameter)
+        elif default:
+            body.append(f"{name} = {default}")
+        else:
+            continue
+        if kind is dataclasses._FIELD_INITVAR:  # type: ignore[attr-defined]
+            post.append(name)
+            continue
+        if f.default_factory is not dataclasses.MISSING:
+            body += [f"if {name} is __FACTORY:", f"    {name} = __factory_{name}()"]
+        body += _enter(specs[name], space, me, device)
+    signature = ", ".join([me, *positional, "*", *keyword, *[f"{name}=None" for name in metadata]])
+    lines = [
+        f"def __init__({signature}):",
+        "    __size = batch_size if __type(batch_size) is __Size else __as_size(batch_size)",
+        "    __ndim = __len(__size)",
+        f"    {device} = " + ("None if device is None else __as_device(device)" if device in metadata else "None"),
+        f"    {me}._batch_size = __size",
+        f"    {me}._device = {device}",
+        f"    {me}._names = "
+        + ("None if names is None else __as_names(names, __ndim)" if "names" in metadata else "None"),
+        f"    {me}._lock = None",
+        f"    {me}._store = __store = {{}}",
+        *(f"    {line}" for line in body),
+    ]
+    if hasattr(cls, "__post_init__"):
+        call = f"{me}.__post_init__({', '.join(post)})"
+        if cls._options["frozen"]:
+            lines += [f"    {me}._context = __IN_POST_INIT", f"    {call}", f"    del {me}._context"]
+        else:
+            lines.append(f"    {call}")
+    source = "\n".join(lines) + "\n"
+    filename = f"<generated __init__ of {cls.__module__}.{cls.__qualname__}>"
+    exec(compile(source, filename, "exec"), space)
+    # so that a debugger and a traceback show the text
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    init: Any = space["__init__"]
+    init.__qualname__ = f"{cls.__qualname__}.__init__"
+    init.__module__ = cls.__module__
+    init.__annotations__ = {**parameters, "return": None}
+    init.__generated__ = True
+    return init  # type: ignore[no-any-return]
+
+
+def _enter(spec: FieldSpec, space: dict[str, Any], me: str, device: str) -> list[str]:
+    """The lines of ``__init__`` that check one field and store it."""
+    name = spec.name
+    own = f"__spec_{name}"
+    space[own] = spec
+    if spec.kind is Kind.TENSOR:
+        lines = [
+            f"if __isinstance({name}, __Tensor):",
+            f"    __shape = {name}.shape",
+            "    if __shape != __size and __shape[:__ndim] != __size:",
+            f"        raise __mismatch({name!r}, __size, __shape)",
+            f"    __store[{name!r}] = {name} if {device} is None or {name}.device == {device} else {name}.to({device})",
+            f"elif {name} is not None:",
+            f"    __store[{name!r}] = {own}.fit({me}, {name})",
+        ]
+    else:
+        lines = [f"if {name} is not None:", f"    __store[{name!r}] = {own}.fit({me}, {name})"]
+    if spec.kind is None:  # what it names is not defined yet
+        lines += [f"elif not {own}.allows_none({me}):", f"    raise {own}.mismatch({name})"]
+    elif not spec.optional:
+        lines += ["else:", f"    raise {own}.mismatch({name})"]
+    return lines
+
+
+def _strict_setattr(self: Any, name: str, value: Any) -> None:
+    """For classes whose plain bases bring a ``__dict__`` along: only what the class has a place for can be assigned."""
+    if not hasattr(getattr(type(self), name, None), "__set__"):
+        raise AttributeError(f"{type(self).__name__} has no field {name!r}; its fields are {list(self._specs)}")
+    object.__setattr__(self, name, value)
