@@ -92,8 +92,9 @@ class Access(Reading):
             try:
                 destination.copy_(value, non_blocking=non_blocking)
             except RuntimeError as error:
-                if value.shape == destination.shape:
-                    raise
+                got, expected = value.shape[::-1], destination.shape[::-1]
+                if len(got) <= len(expected) and all(a in (1, b) for a, b in zip(got, expected, strict=False)):
+                    raise  # it is not about the shape
                 raise RuntimeError(
                     f"{key}: cannot write in place: expected shape {list(destination.shape)}, or one that broadcasts "
                     f"to it, got {list(value.shape)}"

@@ -417,8 +417,11 @@ class NonTensorStack(NonTensorDataBase):
         >>> NonTensorStack.from_list([["a", "b"], ["c", "d"]]).batch_size
         torch.Size([2, 2])
         """
-        nested: Callable[[Any], NonTensorStack] = cls.from_list
-        return cls(*[nested(item) if isinstance(item, list) else item for item in non_tensors])
+        items: list[Any] = []
+        for item in non_tensors:
+            below = item
+            items.append(cls.from_list(below) if isinstance(item, list) else item)
+        return cls(*items)
 
     @property  # type: ignore[misc]  # read only here: there is no one object to set
     def data(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _NOTHING: dict[str, Any] = {}
 Dim: TypeAlias = "int | Sequence[int] | Literal['feature'] | None"
 
+_vector_norm: Callable[..., Tensor] = torch.linalg.vector_norm  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
 
 class Reductions(Collection):
     """sum, mean, max and their kin. Non-tensor data stays where the batch size allows.
@@ -270,10 +272,9 @@ class Reductions(Collection):
 
     def norm(self, *, out: Self | None = None, dtype: torch.dtype | None = None) -> Self:
         """The Euclidean norm of each value, over all its dimensions."""
-        norm: Callable[..., Tensor] = torch.linalg.vector_norm  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
         def function(value: Tensor, dims: int | tuple[int, ...]) -> Tensor:
-            return norm(value, dtype=dtype)
+            return _vector_norm(value, dtype=dtype)
 
         result = self._reduce(function, None, False, {})
         if out is None:

@@ -270,7 +270,7 @@ def test_a_function_over_the_leaves_inside_of_vmap_follows_the_rule_outside() ->
         alone = pytree.tree_map(function, data[0])
         assert result.batch_size == (3, *alone.batch_size)
         seen: list[Any] = []
-        torch.vmap(lambda x, f=function: (seen.append(pytree.tree_map(f, data[0]).batch_size), x)[1])(data)
+        torch.vmap(lambda x, f=function, s=seen: (s.append(pytree.tree_map(f, data[0]).batch_size), x)[1])(data)
         assert seen == [alone.batch_size]
 
 

@@ -1,0 +1,484 @@
+"""``torch.compile(fullgraph=True)`` of functions on records: results as in eager mode, no compilation for each batch size."""
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._dynamo.testing import CompileCounter, CompileCounterWithBackend
+
+import tensorclass as tc
+from tensorclass import TensorClass, TensorDict, tensorclass
+from tests.checks import assert_equal
+
+T = TypeVar("T")
+
+#: the first one is compiled for itself, the second for any size
+SIZES = (32, 64, 128, 10)
+
+
+class Sample(TensorClass):
+    image: Tensor
+    label: Tensor
+    extra: Tensor | None = None
+    text: str = "a"
+
+
+@tensorclass
+class Outer:
+    inner: Sample
+    weight: Tensor
+
+
+class Frozen(TensorClass, frozen=True):
+    x: Tensor
+
+
+class Mixin:
+    def doubled(self) -> Any:
+        return self * 2
+
+
+class Mixed(Mixin, TensorClass):
+    x: Tensor
+
+
+class Box(TensorClass, Generic[T]):
+    value: T
+
+
+class Shadow(TensorClass, shadow=True):
+    sum: Tensor
+    values: Tensor
+
+
+class Normal(TensorClass):
+    x: Tensor
+    length: Tensor = dataclasses.field(init=False)
+    scale: dataclasses.InitVar[float] = 1.0
+
+    def __post_init__(self, scale: float) -> None:
+        self.length = self.x.norm(dim=-1) * scale
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def sample(n: int) -> Sample:
+    return Sample(torch.rand(n, 3) + 0.1, torch.rand(n) + 0.1, batch_size=[n])
+
+
+def outer(n: int) -> Outer:
+    return Outer(sample(n), torch.rand(n, 2) + 0.1, batch_size=[n])
+
+
+def tensordict(n: int) -> TensorDict:
+    return TensorDict({"a": torch.rand(n, 3) + 0.1, "b": {"c": torch.rand(n) + 0.1, "text": "a"}}, [n])
+
+
+def assert_same(result: Any, expected: Any) -> None:
+    """The same classes, metadata and values."""
+    assert type(result) is type(expected)
+    if isinstance(expected, tc.TensorCollection):
+        assert_equal(result, expected)
+    elif isinstance(expected, Tensor):
+        torch.testing.assert_close(result, expected, rtol=0, atol=0)
+    elif isinstance(expected, (tuple, list)):
+        assert len(result) == len(expected)
+        for a, b in zip(result, expected, strict=True):
+            assert_same(a, b)
+    else:
+        assert result == expected
+
+
+def check(function: Callable[..., Any], make: Callable[[int], Any], compilations: int = 2) -> None:
+    """Compiled and eager results agree for all sizes, with at most that many compilations."""
+    counter = CompileCounter()
+    compiled = torch.compile(function, fullgraph=True, backend=counter)
+    for n in SIZES:
+        torch.manual_seed(n)
+        data = make(n)
+        expected = function(data.clone() if isinstance(data, tc.TensorCollection) else data)
+        assert_same(compiled(data), expected)
+    assert counter.frame_count <= compilations
+
+
+def ones(record: Any) -> Tensor:
+    return torch.ones(record.batch_size, dtype=torch.bool)
+
+
+OPERATIONS: dict[str, Callable[[Any], Any]] = {
+    # indices
+    "[int]": lambda r: r[0],
+    "[-int]": lambda r: r[-2],
+    "[slice]": lambda r: r[2:],
+    "[slice with negative bounds]": lambda r: r[-3:-1],
+    "[slice with a step]": lambda r: r[::2],
+    "[None]": lambda r: r[None],
+    "[...]": lambda r: r[...],
+    "[..., int]": lambda r: r[..., 0],
+    "[tuple]": lambda r: r[None, 2:],
+    "[list]": lambda r: r[[0, 2]],
+    "[tensor]": lambda r: r[torch.tensor([[0, 1], [2, 1]])],
+    "[bool]": lambda r: r[True],
+    "iteration": lambda r: [row for row in r[:3]],
+    # shapes
+    "reshape": lambda r: r.reshape(-1, 2),
+    "view": lambda r: r.view(2, -1),
+    "flatten": lambda r: r.unsqueeze(0).flatten(),
+    "unflatten": lambda r: r.unflatten(0, (2, -1)),
+    "permute": lambda r: r[None].permute(1, 0),
+    "transpose": lambda r: r[None].transpose(0, 1),
+    "movedim": lambda r: r[None].movedim(0, 1),
+    "squeeze": lambda r: r.unsqueeze(-1).squeeze(),
+    "expand": lambda r: r.expand(3, *r.batch_size),
+    "repeat": lambda r: r.repeat(2),
+    "repeat_interleave": lambda r: r.repeat_interleave(2),
+    "chunk": lambda r: r.chunk(2),
+    "split in sizes": lambda r: r.split([1, len(r) - 1]),
+    "unbind": lambda r: r[:3].unbind(0),
+    "flip": lambda r: r.flip(0),
+    "roll": lambda r: r.roll(1, 0),
+    "gather": lambda r: r.gather(0, torch.tensor([0, 1])),
+    "narrow": lambda r: r.narrow(0, 1, 2),
+    "contiguous": lambda r: r.contiguous(),
+    # several
+    "torch.stack": lambda r: torch.stack([r, r + 1]),
+    "stack": lambda r: tc.stack([r, r], -1),
+    "torch.cat": lambda r: torch.cat([r, r[:2]]),
+    "class method cat": lambda r: type(r).cat([r, r]),
+    "torch.where": lambda r: torch.where(ones(r), r, r + 1),
+    "where with a number": lambda r: r.where(ones(r), 0),
+    "masked_fill": lambda r: r.masked_fill(ones(r), 1.0),
+    # numbers
+    "+ number": lambda r: r + 1,
+    "number -": lambda r: 1 - r,
+    "number **": lambda r: 2.0**r,
+    "/ record": lambda r: r / r,
+    "* tensor": lambda r: r * torch.tensor(2.0),
+    "* tensor of the batch size": lambda r: r * torch.ones(r.batch_size),
+    "* length": lambda r: r * len(r),
+    "-": lambda r: -r,
+    "abs": lambda r: r.abs(),
+    "torch.exp": torch.exp,
+    "clamp": lambda r: r.clamp(0, 1),
+    "isnan": lambda r: r.isnan(),
+    "== record": lambda r: r == r,
+    "> number": lambda r: r > 0.5,
+    "in place": lambda r: r.clone().add_(1).mul_(2),
+    "sum": lambda r: r.sum(),
+    "sum over a dim": lambda r: r.sum(0),
+    "mean with keepdim": lambda r: r.mean(dim=0, keepdim=True),
+    "sum over features": lambda r: r.sum(dim="feature"),
+    "sum over everything": lambda r: r.sum(reduce=True),
+    "std": lambda r: r.std(0),
+    "prod": lambda r: r.prod(0),
+    "amax": lambda r: r.amax(0),
+    "max": lambda r: r.max(0).values,
+    "all": lambda r: (r == r).all(0),
+    "cumsum": lambda r: r.cumsum(0),
+    "softmax": lambda r: r.softmax(0),
+    # copies and kinds
+    "clone": lambda r: r.clone(),
+    "shallow clone": lambda r: r.clone(False),
+    "copy": lambda r: r.copy(),
+    "detach": lambda r: r.detach(),
+    "data": lambda r: r.data,
+    "to dtype": lambda r: r.to(torch.float64),
+    "double": lambda r: r.double(),
+    "to device": lambda r: r.to("cpu"),
+    "zeros_like": torch.zeros_like,
+    "full_like": lambda r: torch.full_like(r, 2.0),
+    "new_zeros": lambda r: r.new_zeros(3),
+    "apply": lambda r: r.apply(lambda x: x * 2),
+    "named_apply": lambda r: r.named_apply(lambda key, x: x * 2 if key != "label" else x),
+    # keys
+    "keys": lambda r: list(r.keys()),
+    "items": lambda r: [value * 2 for key, value in r.items() if isinstance(value, Tensor)],
+    "get and set": lambda r: r.clone(False).set(next(iter(r.keys())), r.get(next(iter(r.keys())))),
+    "update": lambda r: r.clone(False).update(r),
+    "select": lambda r: r.select(next(iter(r.keys()))),
+    "exclude": lambda r: r.exclude(next(iter(r.keys()))),
+    "empty": lambda r: r.empty(),
+    "replace": lambda r: r.replace({}),
+    "flatten_keys": lambda r: r.flatten_keys(),
+    "to_tensordict": lambda r: r.to_tensordict(),
+    # metadata
+    "sizes": lambda r: (r.batch_size, len(r), r.numel(), r.ndim, r.shape[0]),
+    "names": lambda r: r.clone(False).refine_names("time")[None],
+    "lock": lambda r: (r + 1).lock_(),
+    "lock and unlock": lambda r: (r + 1).lock_().unlock_(),
+    "is_locked": lambda r: r + 1 if r.is_locked else r + 2,
+}
+
+#: the operations that have a path of their own for collections that hold nothing nested
+PLAIN = [
+    "[int]",
+    "[slice]",
+    "[tensor]",
+    "reshape",
+    "torch.stack",
+    "torch.cat",
+    "+ number",
+    "* tensor",
+    "sum over a dim",
+]
+PLAIN += ["== record", "abs", "clone", "apply", "names", "update"]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_on_nested_records(name: str) -> None:
+    check(OPERATIONS[name], outer)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("make", [sample, tensordict])
+def test_an_operation_on_a_plain_record_or_a_tensordict(make: Callable[[int], Any], name: str) -> None:
+    check(OPERATIONS[name], make)
+
+
+def test_a_split_by_a_fixed_size() -> None:
+    check(lambda r: r.split(5), outer, compilations=len(SIZES))  # the number of results depends on the size
+
+
+# -- construction -----------------------------------------------------------------------------------------------------
+
+CONSTRUCTIONS: dict[str, Callable[[Any], Any]] = {
+    "positional": lambda r: Sample(r.image * 2, r.label, batch_size=r.batch_size),
+    "all fields": lambda r: Sample(image=r.image, label=r.label, extra=r.label, text="b", batch_size=[len(r)]),
+    "batch size of a tensor": lambda r: Sample(r.image, r.label, batch_size=[r.image.shape[0]]),
+    "without batch size": lambda r: Sample(r.image, r.label),
+    "device": lambda r: Sample(r.image, r.label, batch_size=r.batch_size, device="cpu"),
+    "names": lambda r: Sample(r.image, r.label, batch_size=r.batch_size, names=["time"])[2:],
+    "numbers": lambda r: Sample(3, [1.0, 2.0]),
+    "decorated": lambda r: Outer(inner=r, weight=r.label, batch_size=r.batch_size),
+    "nested from a dict": lambda r: Outer({"image": r.image, "label": r.label}, r.label, batch_size=r.batch_size),
+    "nested from a TensorDict": lambda r: Outer(TensorDict(r, r.batch_size), r.label, batch_size=r.batch_size),
+    "TensorDict": lambda r: TensorDict({"a": r.image, "b": {"c": r.label}}, r.batch_size),
+    "TensorDict with text": lambda r: TensorDict({"a": r.image, "text": "b"}, r.batch_size),
+    "frozen": lambda r: Frozen(r.image, batch_size=r.batch_size) + 1,
+    "with a mixin": lambda r: Mixed(r.image, batch_size=r.batch_size).doubled(),
+    "generic": lambda r: Box(r.image, batch_size=r.batch_size)[0],
+    "hiding members": lambda r: Shadow(r.image, r.label, batch_size=r.batch_size)[2:].sum,
+    "with __post_init__": lambda r: Normal(r.image, scale=2.0, batch_size=r.batch_size),
+    "replace": lambda r: r.replace(label=r.label * 2, text="b"),
+    "dataclasses.replace": lambda r: dataclasses.replace(r, label=r.label * 2),
+    "from_tensordict": lambda r: Sample.from_tensordict(TensorDict({"image": r.image, "label": r.label}, r.batch_size)),
+    "several": lambda r: (r + 1, [r[0], r], (r.image, r.text)),
+}
+
+
+@pytest.mark.parametrize("name", CONSTRUCTIONS)
+def test_a_construction(name: str) -> None:
+    check(CONSTRUCTIONS[name], sample)
+
+
+# -- fields -----------------------------------------------------------------------------------------------------------
+
+READS: dict[str, Callable[[Any], Any]] = {
+    "tensor": lambda r: r.inner.image * 2,
+    "text": lambda r: r.inner.text + "b",
+    "optional": lambda r: r.weight if r.inner.extra is None else r.inner.extra,
+    "key": lambda r: r["inner"]["image"] + r["weight"][:, :1],
+    "nested key": lambda r: r["inner", "image"] * 2,
+    "isinstance": lambda r: r + 1 if isinstance(r.inner, Sample) else r,
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_reading(name: str) -> None:
+    check(READS[name], outer)
+
+
+def write_field(r: Any) -> Any:
+    r.inner.image = r.inner.image + 1
+    r.weight += 1
+    return r
+
+
+def write_key(r: Any) -> Any:
+    r["weight"] = r["weight"] * 2
+    r["inner", "label"] = r["inner", "label"] * 2
+    return r
+
+
+def write_optional(r: Any) -> Any:
+    r.inner.extra = r.weight
+    return r
+
+
+def write_text(r: Any) -> Any:
+    r.inner.text = "b"
+    return r
+
+
+def write_record(r: Any) -> Any:
+    r.inner = r.inner * 2
+    return r
+
+
+def write_row(r: Any) -> Any:
+    r[0] = r[1]
+    return r
+
+
+def write_rows(r: Any) -> Any:
+    r[2:4] = r[:2] * 2
+    return r
+
+
+def write_number(r: Any) -> Any:
+    r[1:] = 0
+    return r
+
+
+def delete_field(r: Any) -> Any:
+    del r.weight
+    return r
+
+
+def in_place(r: Any) -> Any:
+    r.mul_(2)
+    r.set_("weight", r.weight + 1)
+    return r
+
+
+def lock_and_unlock(r: Any) -> Any:
+    r.lock_()
+    r.weight.add_(1)
+    r.unlock_()
+    r.weight = r.weight * 2
+    return r
+
+
+WRITES = [write_field, write_key, write_optional, write_text, write_record, write_row, write_rows, write_number]
+WRITES += [delete_field, in_place, lock_and_unlock]
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_writing_to_a_record_made_inside(write: Callable[[Any], Any]) -> None:
+    check(lambda r: write(r.clone()), outer)
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_writing_to_an_argument_is_seen_outside(write: Callable[[Any], Any]) -> None:
+    record, expected = outer(4), None
+    expected = write(record.clone())
+    result = torch.compile(write, fullgraph=True, backend="eager")(record)
+    assert result is record
+    assert_same(record, expected)
+
+
+def test_writing_rows_is_seen_through_the_tensors() -> None:
+    record = outer(4)
+    weight = record.weight
+    torch.compile(write_number, fullgraph=True, backend="aot_eager")(record)
+    assert record.weight is weight
+    assert weight[1:].eq(0).all()
+
+
+def test_a_locked_record_refuses_to_be_written() -> None:
+    record = sample(4).lock_()
+
+    def write(r: Sample) -> None:
+        r.image = r.image * 2
+
+    with pytest.raises(RuntimeError, match="locked"):
+        torch.compile(write, backend="eager")(record)
+
+
+# -- locks as context managers ----------------------------------------------------------------------------------------
+
+
+def with_unlocked(r: Any) -> Any:
+    with r.unlock_():
+        r.weight = r.weight + 1
+    return r
+
+
+def with_locked(r: Any) -> Any:
+    with r.lock_():
+        result = r + 1
+    r.weight = r.weight + 1
+    return r, result
+
+
+@pytest.mark.parametrize("function", [with_unlocked, with_locked])
+def test_a_lock_as_a_context_manager_on_a_record_made_inside(function: Callable[[Any], Any]) -> None:
+    check(lambda r: function(r.clone().lock_() if function is with_unlocked else r.clone()), outer)
+
+
+@pytest.mark.parametrize("function", [with_unlocked, with_locked])
+def test_a_lock_as_a_context_manager_on_an_argument_breaks_the_graph(function: Callable[[Any], Any]) -> None:
+    """torch cannot trace ``with`` on an object that exists already, whatever its class."""
+    record = outer(4).lock_() if function is with_unlocked else outer(4)
+    expected = function(record.clone().lock_() if function is with_unlocked else record.clone())
+    assert_same(torch.compile(function, backend="eager")(record), expected)
+    assert record.is_locked is (function is with_unlocked)
+
+
+# -- modules and gradients --------------------------------------------------------------------------------------------
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, record: Outer) -> Outer:
+        inner = record.inner.replace(image=self.linear(record.inner.image))
+        return record.replace(inner=inner, weight=record.weight * inner.image.mean())
+
+
+def test_a_module_takes_and_gives_records() -> None:
+    model = Model()
+    counter = CompileCounter()
+    compiled = torch.compile(model, fullgraph=True, backend=counter)
+    for n in SIZES:
+        record = outer(n)
+        assert_same(compiled(record), model(record))
+    assert counter.frame_count <= 2
+
+
+def test_gradients_flow_through_a_compiled_function() -> None:
+    def loss(record: Outer) -> Tensor:
+        stacked = torch.stack([record, record * 2])
+        stacked.weight = stacked.weight * stacked.inner.label[..., None]
+        return (stacked[:, 1:].reshape(-1) ** 2).sum(reduce=True)
+
+    eager, compiled = outer(4), None
+    compiled = eager.clone().requires_grad_()
+    eager.requires_grad_()
+    loss(eager).backward()
+    torch.compile(loss, fullgraph=True, backend="aot_eager")(compiled).backward()
+    assert_same(compiled.grad, eager.grad)
+
+
+def test_the_backend_that_traces_gradients_compiles_no_more_often() -> None:
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(lambda r: torch.cat([r[1:] * 2, r.sum(0, keepdim=True)]), fullgraph=True, backend=counter)
+    for n in SIZES:
+        record = outer(n)
+        assert_same(compiled(record), torch.cat([record[1:] * 2, record.sum(0, keepdim=True)]))
+    assert counter.frame_count <= 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+def test_inductor_compiles_functions_of_records() -> None:
+    def function(record: Outer) -> Outer:
+        return torch.stack([record * 2 + 1, record.abs()])[:, 2:].sum(0)
+
+    record = outer(8)
+    result = torch.compile(function, fullgraph=True, backend="inductor")(record)
+    expected = function(record)
+    assert type(result.inner) is Sample
+    torch.testing.assert_close(result.inner.image, expected.inner.image)
+    torch.testing.assert_close(result.weight, expected.weight)
