@@ -91,7 +91,7 @@ def define(cls: Any, given: Mapping[str, bool]) -> None:
     specs: dict[str, FieldSpec] = {}
     for f in fields:
         if f.name in annotations:
-            spec = FieldSpec(cls.__name__, f.name, f.type, cls.__module__, scope, options, f.default is None)
+            spec = FieldSpec(cls.__name__, f, cls.__module__, scope, options)
             setattr(cls, f.name, _property(spec, options["frozen"]))
         else:
             spec = _inherited(cls, f).under(options)
@@ -107,8 +107,12 @@ def define(cls: Any, given: Mapping[str, bool]) -> None:
             setattr(cls, name, member)
     if cls.__abstractmethods__:
         abc.update_abstractmethods(cls)  # a field makes an abstract property of a base concrete
-    if cls.__dictoffset__ and cls.__setattr__ is object.__setattr__:
+    if cls.__dictoffset__ and cls.__setattr__ in (object.__setattr__, _strict_setattr):
         cls.__setattr__ = _strict_setattr
+        has_place = {
+            name: hasattr(type(member), "__set__") for base in reversed(cls.__mro__) for name, member in vars(base).items()
+        }
+        cls._assignable = frozenset(name for name, has in has_place.items() if has)
     if is_new:
         pytree.register(cls)
 
@@ -273,7 +277,7 @@ def _inherited(cls: Any, f: dataclasses.Field[Any]) -> FieldSpec:
     base = next(base for base in cls.__mro__[1:] if base.__dict__.get("__dataclass_fields__", {}).get(f.name) is f)
     spec: FieldSpec | None = base.__dict__.get("_specs", {}).get(f.name)
     if spec is None:  # of a plain dataclass
-        spec = FieldSpec(base.__name__, f.name, f.type, base.__module__, {}, cls._options, f.default is None)
+        spec = FieldSpec(base.__name__, f, base.__module__, {}, cls._options)
     return spec
 
 
@@ -482,6 +486,6 @@ def _enter(spec: FieldSpec, space: dict[str, Any], me: str, device: str) -> list
 
 def _strict_setattr(self: Any, name: str, value: Any) -> None:
     """For classes whose plain bases bring a ``__dict__`` along: only what the class has a place for can be assigned."""
-    if not hasattr(getattr(type(self), name, None), "__set__"):
+    if name not in self._assignable:
         raise AttributeError(f"{type(self).__name__} has no field {name!r}; its fields are {list(self._specs)}")
     object.__setattr__(self, name, value)

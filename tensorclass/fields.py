@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import dataclasses
 import enum
 import sys
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -61,24 +62,43 @@ class FieldSpec:
     first value comes.
     """
 
-    __slots__ = ("_annotation", "_kind", "_literals", "_module", "_options", "name", "optional", "owner", "types")
+    __slots__ = (
+        "_annotation",
+        "_kind",
+        "_literals",
+        "_module",
+        "_options",
+        "default",
+        "init",
+        "kw_only",
+        "name",
+        "optional",
+        "owner",
+        "types",
+    )
 
     def __init__(
         self,
         owner: str,
-        name: str,
-        annotation: Any,
+        declared: dataclasses.Field[Any],
         module: str,
         scope: Mapping[str, Any],
         options: Mapping[str, bool],
-        optional: bool,
     ) -> None:
         self.owner = owner
-        self.name = name
-        self.optional = optional
+        self.name = declared.name
+        self.init = declared.init
+        self.kw_only = declared.kw_only
+        #: gives the default, if there is one
+        self.default: Callable[[], Any] | None = None
+        if declared.default is not dataclasses.MISSING:
+            self.default = lambda: declared.default
+        elif declared.default_factory is not dataclasses.MISSING:
+            self.default = declared.default_factory
+        self.optional = declared.default is None
         self.types: tuple[type, ...] = ()
         self._literals: tuple[Any, ...] = ()
-        self._annotation = annotation
+        self._annotation: Any = declared.type
         self._module = module
         self._options = options
         self._kind: Kind | None = None

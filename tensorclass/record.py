@@ -123,8 +123,8 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
         Fields that are neither given nor have a default stay unset, to be assigned afterwards.
         """
         cls = type(self)
-        fields = [f for f in dataclasses.fields(cls) if f.init]
-        names = [f.name for f in fields if not f.kw_only]
+        taken = [name for name, spec in cls._specs.items() if spec.init]
+        names = [name for name in taken if not cls._specs[name].kw_only]
         if len(args) > len(names):
             raise TypeError(f"{cls.__name__}: expected at most {len(names)} positional arguments, got {len(args)}")
         given = dict(zip(names, args, strict=False))
@@ -132,7 +132,7 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
             raise TypeError(f"{cls.__name__}: got multiple values for {twice}")
         given.update(kwargs)
         metadata = {name: given.pop(name, None) for name in METADATA if name not in cls._specs}
-        if unexpected := [name for name in given if name not in [f.name for f in fields]]:
+        if unexpected := [name for name in given if name not in taken]:
             raise TypeError(f"{cls.__name__}: got unexpected arguments {unexpected}; its fields are {list(cls._specs)}")
         self._set_up(given, **metadata)
 
@@ -143,18 +143,15 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
         self._names = shapes.as_names(names, len(self._batch_size))
         self._lock = None
         self._store = {}
-        for f in dataclasses.fields(self):
-            if f.name in values:
-                value = values[f.name]
-            elif f.default is not dataclasses.MISSING:
-                value = f.default
-            elif f.default_factory is not dataclasses.MISSING:
-                value = f.default_factory()
+        for name, spec in self._specs.items():
+            if name in values:
+                value = values[name]
+            elif spec.default is not None:
+                value = spec.default()
             else:
                 continue
-            spec = self._specs[f.name]
             if value is not None:
-                self._store[f.name] = spec.fit(self, value)
+                self._store[name] = spec.fit(self, value)
             elif not spec.allows_none(self):
                 raise spec.mismatch(value)
 
@@ -319,38 +316,36 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
 
     @classmethod
     def _from_mapping(cls, source: Mapping[Any, Any], batch_size: Any, device: Any, names: Any) -> Self:
-        known = {f.name: f for f in dataclasses.fields(cls)}
-        unexpected = [key for key in source if key not in known]
-        absent = [
-            name
-            for name, f in known.items()
-            if name not in source
-            and f.default is dataclasses.MISSING
-            and f.default_factory is dataclasses.MISSING
-            and f.init
-        ]
-        missing = [name for name in absent if not cls._specs[name].optional]
-        source = {key: None if _is_none(value) else value for key, value in source.items()}
-        source.update((name, None) for name in absent if name not in missing)
+        specs = cls._specs
+        unexpected = [key for key in source if key not in specs]
+        values = {key: None if _is_none(value) else value for key, value in source.items()}
+        missing: list[str] = []
+        for name, spec in specs.items():
+            if name not in source and spec.init and spec.default is None:
+                if spec.optional or spec.kind is None:
+                    values[name] = None
+                else:
+                    missing.append(name)
         if unexpected or missing:
             raise ValueError(
-                f"{cls.__name__}: the keys must be the fields {list(known)};"
+                f"{cls.__name__}: the keys must be the fields {list(specs)};"
                 + (f" missing: {missing}" if missing else "")
                 + (f" unexpected: {unexpected}" if unexpected else "")
             )
         if not getattr(cls.__init__, "__generated__", False):  # what it takes is its own affair
             record = object.__new__(cls)
-            record._set_up(source, batch_size, device, names)
+            record._set_up(values, batch_size, device, names)
             return record
         metadata = {"batch_size": batch_size, "device": device, "names": names}
-        values = {key: value for key, value in source.items() if known[key].init}
-        record = cls(**values, **{key: value for key, value in metadata.items() if key not in cls._specs})
-        for key, value in source.items():
-            if not known[key].init and value is not None:
-                record._store[key] = record._spec(key).fit(record, value)
-        if "device" in cls._specs and device is not None:  # fields of a class with shadow=True
+        arguments = {key: value for key, value in metadata.items() if key not in specs}
+        arguments.update((key, value) for key, value in values.items() if specs[key].init)
+        record = cls(**arguments)
+        for key, value in values.items():
+            if not specs[key].init and value is not None:
+                record._store[key] = specs[key].fit(record, value)
+        if "device" in specs and device is not None:  # fields of a class with shadow=True
             record = TensorCollection.to(record, device)
-        if "names" in cls._specs and names is not None:
+        if "names" in specs and names is not None:
             record._set_names(shapes.as_names(names, len(record._batch_size)))
         return record
 

@@ -64,6 +64,16 @@ class Normal(TensorClass):
         self.length = self.x.norm(dim=-1) * scale
 
 
+class Made(TensorClass):
+    x: Tensor
+    y: Tensor
+    tag: str = "made"
+
+    def __init__(self, x: Tensor) -> None:
+        super().__init__(x=x, batch_size=x.shape[:1])
+        self.y = x * 2
+
+
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     torch._dynamo.reset()
@@ -98,16 +108,15 @@ def assert_same(result: Any, expected: Any) -> None:
         assert result == expected
 
 
-def check(function: Callable[..., Any], make: Callable[[int], Any], compilations: int = 2) -> None:
-    """Compiled and eager results agree for all sizes, with at most that many compilations."""
+def check(function: Callable[[Any], Any], make: Callable[[int], Any]) -> None:
+    """Compiled and eager results agree for all sizes, with at most two compilations."""
     counter = CompileCounter()
     compiled = torch.compile(function, fullgraph=True, backend=counter)
     for n in SIZES:
-        torch.manual_seed(n)
         data = make(n)
-        expected = function(data.clone() if isinstance(data, tc.TensorCollection) else data)
+        expected = function(data.clone())
         assert_same(compiled(data), expected)
-    assert counter.frame_count <= compilations
+    assert counter.frame_count <= 2
 
 
 def ones(record: Any) -> Tensor:
@@ -245,7 +254,10 @@ def test_an_operation_on_a_plain_record_or_a_tensordict(make: Callable[[int], An
 
 
 def test_a_split_by_a_fixed_size() -> None:
-    check(lambda r: r.split(5), outer, compilations=len(SIZES))  # the number of results depends on the size
+    compiled = torch.compile(lambda r: r.split(5), fullgraph=True, backend="eager")
+    for n in (9, 12):  # the number of results depends on the size, so that each is compiled for itself
+        record = outer(n)
+        assert_same(compiled(record), record.split(5))
 
 
 # -- construction -----------------------------------------------------------------------------------------------------
@@ -271,6 +283,7 @@ CONSTRUCTIONS: dict[str, Callable[[Any], Any]] = {
     "replace": lambda r: r.replace(label=r.label * 2, text="b"),
     "dataclasses.replace": lambda r: dataclasses.replace(r, label=r.label * 2),
     "from_tensordict": lambda r: Sample.from_tensordict(TensorDict({"image": r.image, "label": r.label}, r.batch_size)),
+    "hand-written __init__": lambda r: Made(r.image),
     "several": lambda r: (r + 1, [r[0], r], (r.image, r.text)),
 }
 

@@ -121,7 +121,7 @@ def assert_operates(name: str, data: TensorDict, *operands: Any) -> bool:
     before = data.clone()
     result = outcome(lambda: getattr(data, name)(*operands))
     if isinstance(wanted, Exception):
-        assert isinstance(result, type(wanted).__mro__[-3]), result
+        assert isinstance(result, Exception), result
         return False
     assert not isinstance(result, Exception), result
     assert_close(result, wanted)
