@@ -28,6 +28,9 @@ from .td import (
     unravel_key_to_tuple,
     where,
 )
+from .td.values import BatchMismatch
+
+BatchMismatch.__module__ = __name__  # how a traceback names it
 
 #: the name of the base of all collections in other libraries
 TensorDictBase = TensorCollection
@@ -35,6 +38,7 @@ TensorDictBase = TensorCollection
 __version__ = "0.1.0"
 
 __all__ = [
+    "BatchMismatch",
     "NestedKey",
     "NonTensorData",
     "NonTensorDataBase",

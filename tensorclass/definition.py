@@ -110,7 +110,9 @@ def define(cls: Any, given: Mapping[str, bool]) -> None:
     if cls.__dictoffset__ and cls.__setattr__ in (object.__setattr__, _strict_setattr):
         cls.__setattr__ = _strict_setattr
         has_place = {
-            name: hasattr(type(member), "__set__") for base in reversed(cls.__mro__) for name, member in vars(base).items()
+            name: hasattr(type(member), "__set__")
+            for base in reversed(cls.__mro__)
+            for name, member in vars(base).items()
         }
         cls._assignable = frozenset(name for name, has in has_place.items() if has)
     if is_new:
@@ -295,6 +297,9 @@ def _property(spec: FieldSpec, frozen: bool) -> property:
     name = spec.name
     removed = f"{spec.owner}.{name} is not set: it was removed, or not selected"
     tensor = spec.kind in (Kind.TENSOR, Kind.COLLECTION)
+    # plain bools: torch.compile can take those from a closure, a FieldSpec not
+    optional = spec.optional
+    required = spec.kind is not None and not optional
 
     def get_value(self: TensorClass) -> Any:
         try:
@@ -308,7 +313,7 @@ def _property(spec: FieldSpec, frozen: bool) -> property:
     def get_object(self: TensorClass) -> Any:
         value = self._store.get(name)
         if value is None:
-            if spec.kind is not None and not spec.optional:
+            if required:
                 raise AttributeError(removed)
             return None
         return value if isinstance(value, Tensor) else value._unwrapped()
@@ -331,7 +336,7 @@ def _property(spec: FieldSpec, frozen: bool) -> property:
         self._check_unlocked()
         if name in self._store:
             del self._store[name]
-        elif not spec.optional:
+        elif not optional:
             raise AttributeError(removed)
 
     getter: Callable[[Any], Any] = get_object if not tensor else get_optional if spec.optional else get_value

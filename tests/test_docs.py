@@ -46,4 +46,4 @@ def test_the_errors_that_the_readme_shows_are_those_that_come() -> None:
         kind, message = error.split(": ", 1)
         with pytest.raises(Exception, match=re.escape(message.removesuffix("...").rstrip())) as raised:
             eval(call.removeprefix(">>> "), space)
-        assert kind in [cls.__name__ for cls in type(raised.value).__mro__]
+        assert kind.removeprefix("tensorclass.") in [cls.__name__ for cls in type(raised.value).__mro__]

@@ -12,7 +12,7 @@ from . import shapes
 from .collection import Collection
 from .keys import NestedKey, tree_of, unravel_key_to_tuple
 from .reading import MISSING, Reading
-from .values import BatchMismatch, fit
+from .values import BatchMismatch, batch_mismatch, fit
 
 if TYPE_CHECKING:
     from .collection import Value
@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 
     #: a collection, and what was in it: its entries, batch size and names
     Before = tuple["Access", dict[str, Value], Size, shapes.Names]
+
+
+def _check_broadcast(key: str, value: Tensor, destination: Tensor) -> None:
+    """Raises when a value cannot be written into a tensor in place."""
+    got, expected = value.shape[::-1], destination.shape[::-1]
+    if len(got) > len(expected) or any(a not in (1, b) for a, b in zip(got, expected, strict=False)):
+        raise RuntimeError(
+            f"{key}: cannot write in place: expected shape {list(destination.shape)}, or one that broadcasts to it, "
+            f"got {list(value.shape)}"
+        )
 
 
 def _leaf_above(path: Sequence[str]) -> KeyError:
@@ -89,16 +99,8 @@ class Access(Reading):
         if isinstance(destination, Tensor):
             if not isinstance(value, Tensor):
                 raise TypeError(f"{key}: cannot write a {type(value).__name__} into a tensor in place")
-            try:
-                destination.copy_(value, non_blocking=non_blocking)
-            except RuntimeError as error:
-                got, expected = value.shape[::-1], destination.shape[::-1]
-                if len(got) <= len(expected) and all(a in (1, b) for a, b in zip(got, expected, strict=False)):
-                    raise  # it is not about the shape
-                raise RuntimeError(
-                    f"{key}: cannot write in place: expected shape {list(destination.shape)}, or one that broadcasts "
-                    f"to it, got {list(value.shape)}"
-                ) from error
+            _check_broadcast(key, value, destination)
+            destination.copy_(value, non_blocking=non_blocking)
         else:
             written = self._store[key] = destination._copy(value, non_blocking)
             if written._lock is None:
@@ -111,9 +113,7 @@ class Access(Reading):
         """
         if not isinstance(source, Collection):
             raise TypeError(f"expected a collection to copy from, got a {type(source).__name__}")
-        for key in source._store:
-            if key not in self._store:
-                raise self._key_error(key)
+        self._require(source, None, True)
         for key, value in source._store.items():
             self._set_(key, value, non_blocking)
         return self
@@ -360,12 +360,14 @@ class Access(Reading):
         wanted = None if keys_to_update is None else tree_of(keys_to_update)
         for source in (input_dict_or_td, kwargs or None):
             if source is not None:
-                self._require(source, wanted)
+                self._require(source, wanted, True)
                 self._merge(source, wanted, clone, True, non_blocking, None, [])
         return self
 
-    def _require(self, source: Mapping[Any, Any] | Collection, wanted: dict[str, Any] | None) -> None:
-        """Raises when a (wanted) key of the source is missing here."""
+    def _require(
+        self, source: Mapping[Any, Any] | Collection, wanted: dict[str, Any] | None, whole: bool = False
+    ) -> None:
+        """Raises when a (wanted) key of the source is missing here; with ``whole``, when its shape does not fit."""
         for key, value in (source._store if isinstance(source, Collection) else source).items():
             first, *rest = unravel_key_to_tuple(key)
             if wanted is not None and first not in wanted:
@@ -376,7 +378,12 @@ class Access(Reading):
                 raise self._key_error(key)
             value = {tuple(rest): value} if rest else value
             if tree and isinstance(value, (Collection, Mapping)):
-                current._require(value, wanted[first] if wanted is not None else None)  # type: ignore[union-attr]
+                below = wanted[first] if wanted is not None else None
+                current._require(value, below, whole)  # type: ignore[union-attr]
+            elif whole and isinstance(value, Tensor) and isinstance(current, Tensor) and value.shape != current.shape:
+                if value.shape[: len(self._batch_size)] != self._batch_size:
+                    raise batch_mismatch(first, self._batch_size, value.shape)
+                _check_broadcast(first, value, current)
 
     def update_at_(
         self,

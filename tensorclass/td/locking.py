@@ -80,7 +80,7 @@ class Locking(Collection):
                 others: list[weakref.ref[Collection]] = []
                 for ref in value._lock:  # a loop, because torch.compile cannot trace a comprehension that assigns
                     holder = ref()
-                    if holder is not None and holder is not self and holder._lock is not None:
+                    if holder is not None and holder._lock is not None:
                         others.append(ref)
                 value._lock = tuple(others)
                 if not others:

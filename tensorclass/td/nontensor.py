@@ -133,6 +133,8 @@ class NonTensorDataBase(TensorCollection):
         """The same data in another batch size, where that makes sense."""
         if self._batch_size == batch_size:
             return self
+        if isinstance(self, NonTensorData):  # one object fits any size
+            return self._like({}, batch_size)
         return self.expand(batch_size) if len(batch_size) >= self.ndim else self[(0,) * (self.ndim - len(batch_size))]
 
     def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:

@@ -29,6 +29,9 @@ class BatchMismatch(RuntimeError):
         super().__init__(f"{'.'.join(key)}: {what}")
         self.key, self.what = key, what
 
+    def __reduce__(self) -> Any:
+        return type(self), (self.key, self.what)
+
     def below(self, *path: str) -> BatchMismatch:
         """The error as the collection that has this one below ``path`` raises it."""
         return BatchMismatch((*path, *self.key), self.what)

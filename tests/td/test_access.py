@@ -684,6 +684,24 @@ def test_update_underscore_of_a_missing_key_is_a_key_error_and_writes_nothing(ke
         data.update_({"a": torch.ones(3, 2), key: torch.ones(3)})
 
 
+@pytest.mark.parametrize("shape", [(3, 5), (2,), (), (3, 2, 5)], ids=str)
+def test_writing_in_place_what_does_not_fit_writes_nothing(shape: tuple[int, ...]) -> None:
+    data, bad = nested(), torch.ones(shape)
+    level = TensorDict({"c": torch.ones(3)}, [3]).copy()
+    level.batch_size = []
+    level["inner"] = {"d": bad}
+    for write in (
+        lambda: data.update_({"b": {"c": torch.ones(3)}, "a": bad}),
+        lambda: data.update_({("b", "c"): torch.ones(3), "a": bad}),
+        lambda: data.update_(level.select("c").set("a", bad), keys_to_update=["a"]),
+        lambda: data.update_({"b": level}),
+        lambda: data.copy_(TensorDict({"b": level, "a": bad})),
+        lambda: data.set_("b", {"c": torch.ones(3), "inner": {"d": bad}}),
+    ):
+        with Unchanged(data), pytest.raises(RuntimeError, match=r"expected (shape|batch dimensions)"):
+            write()
+
+
 @pytest.mark.parametrize("index", [0, slice(2), torch.tensor([2, 0])], ids=repr)
 def test_update_at_writes_rows_of_the_keys_of_the_source(index: Any) -> None:
     data = nested()

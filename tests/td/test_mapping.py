@@ -438,3 +438,10 @@ def test_named_apply_errors_name_the_key() -> None:
             nested().named_apply(lambda key, x: x.sum() if key == "c" else x, **kwargs)
         with pytest.raises(RuntimeError, match=r"^b\.c: "):
             nested().named_apply(lambda key, x: x.sum() if key == ("b", "c") else x, nested_keys=True, **kwargs)
+
+
+def test_apply_with_another_batch_size_keeps_an_object_that_belongs_to_all_rows() -> None:
+    data = TensorDict({"a": torch.zeros(6), "text": "x"}, [6])
+    result = data.apply(lambda x: x[:2], batch_size=[2])
+    assert result["text"] == "x"
+    assert result.get("text").batch_size == (2,)

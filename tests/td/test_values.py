@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import OrderedDict
 from collections.abc import Callable
 from types import MappingProxyType
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tensorclass import NonTensorData, NonTensorStack, TensorClass, TensorDict
-from tensorclass.td.values import as_tensor
+from tensorclass.td.values import BatchMismatch, as_tensor
 from tests.checks import assert_consistent, shares_memory
 from tests.samples import Unchanged
 
@@ -481,3 +482,11 @@ def test_as_tensor_shares_the_memory_of_an_array() -> None:
     tensor = as_tensor(array)
     assert tensor is not None
     assert shares_memory(tensor, torch.from_numpy(array))
+
+
+def test_a_batch_mismatch_survives_pickling_with_its_message() -> None:
+    with pytest.raises(BatchMismatch) as raised:
+        TensorDict({"a": {"b": torch.zeros(2)}}, [3])
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert str(again) == str(raised.value)
+    assert again.key == ("a", "b")
