@@ -175,6 +175,16 @@ class FieldSpec:
             return self._fit_any(record, value, non_blocking)
         return self._fit_object(record, value)
 
+    def check(self, record: TensorClass, rows: Value, is_new: bool = False) -> None:
+        """Raises an error where rows of a value cannot be rows of this field."""
+        kind = self._kind or self._known_kind(record)
+        if isinstance(rows, NonTensorDataBase):
+            fits = kind in (Kind.OBJECT, Kind.ANY) and all(self._is_item(item) for item in rows._objects)
+        else:
+            fits = not is_new or not self.types or isinstance(rows, self.types)
+        if not fits:
+            raise self.mismatch(rows._unwrapped() if isinstance(rows, NonTensorDataBase) else rows)
+
     def _fit_tensor(self, record: TensorClass, value: Any, non_blocking: bool) -> Value:
         if not isinstance(value, Tensor):
             tensor = None if self._options["nocast"] else values.as_tensor(value, record._device)

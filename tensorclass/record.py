@@ -7,15 +7,18 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from torch import Size, Tensor
 from typing_extensions import Self, dataclass_transform
 
 from .fields import FieldSpec
 from .td import shapes
 from .td.base import TensorCollection
 from .td.collection import Collection, as_device
-from .td.nontensor import NonTensorData
+from .td.keys import unravel_key_to_tuple
+from .td.nontensor import NonTensorData, NonTensorDataBase
 from .td.printing import described
 from .td.tensordict import TensorDict
+from .td.values import as_tensor
 
 if TYPE_CHECKING:
     from .td.collection import Store, Value
@@ -204,6 +207,45 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
         else:
             self._store[key] = spec.fit(self, value, non_blocking)
 
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def _as_rows(self, rows: Mapping[Any, Any], batch_size: Size) -> Self:
+        result = self._like({}, batch_size)
+        result._device = None
+        for key, value in rows.items():
+            name, *rest = unravel_key_to_tuple(key)
+            if rest:
+                value = {tuple(rest): value}
+            spec = result._spec(name)
+            current: Any = self._store.get(name)
+            if isinstance(value, Mapping) and isinstance(current, Collection) and current._is_tree():
+                part: Any = current._as_rows(value, batch_size)  # type: ignore[attr-defined]
+                already = result._store.get(name)
+                if isinstance(already, Collection):
+                    part._store = {**already._store, **part._store}
+                result._store[name] = part
+            elif value is not None:
+                result._store[name] = spec.fit(result, value)
+            elif not spec.allows_none(result):
+                raise spec.mismatch(value)
+        return result
+
+    def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
+        super()._check_rows(rows, ndim, row_ndim, path)
+        for key, row in rows._store.items():
+            if type(row) is not Tensor or key not in self._store:
+                self._spec(key).check(self, row, key not in self._store)
+
+    def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
+        """Writes into rows of the value at ``key``: ``record[key][index] = value``."""
+        *path, last = unravel_key_to_tuple(key)
+        holder: Any = self._find(tuple(path))
+        current = holder._store.get(last) if isinstance(holder, TensorClass) else None
+        if isinstance(current, NonTensorDataBase):
+            item = value if isinstance(value, NonTensorDataBase) else NonTensorData(value)
+            holder._spec(last).check(holder, item)
+        return super().set_at_(key, value, index, non_blocking=non_blocking)
+
     def _holds_none(self, key: str) -> bool:
         return key in self._specs and self._specs[key].optional
 
@@ -350,6 +392,35 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
         return record
 
     @classmethod
+    def from_dict(
+        cls,
+        input_dict: Mapping[Any, Any],
+        *,
+        batch_size: Any = None,
+        device: Any = None,
+        names: Any = None,
+        auto_batch_size: bool | None = None,
+        batch_dims: int | None = None,
+    ) -> Self:
+        """A record from a mapping of its fields; see :meth:`TensorDict.from_dict`.
+
+        >>> import torch
+        >>> class Sample(TensorClass):
+        ...     image: torch.Tensor
+        ...     text: str
+        >>> Sample.from_dict({"image": torch.zeros(2, 8, 8), "text": ["a", "b"]})[1].text
+        'b'
+        """
+        if batch_size is not None or auto_batch_size is False:
+            options = {"batch_size": batch_size, "auto_batch_size": auto_batch_size}
+            return super().from_dict(input_dict, device=device, names=names, batch_dims=batch_dims, **options)
+        # a list is one text for each row only where the rows are known
+        common = _common_size(input_dict)[:batch_dims]
+        result = cls._from_mapping(input_dict, common, device, names)
+        result.auto_batch_size_(batch_dims)
+        return result
+
+    @classmethod
     def fromkeys(cls, keys: Any, value: Any = 0) -> Self:
         """A record without batch dimensions that has ``value`` in each of the fields named."""
         return cls._from_mapping(dict.fromkeys(keys, value), None, None, None)
@@ -372,6 +443,26 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
             parts.append(f"names={list(self._names)}")
         parts.append(f"is_shared={TensorCollection.is_shared(self)}")
         return f"{type(self).__name__}(\n    " + ",\n    ".join(part.replace("\n", "\n    ") for part in parts) + ")"
+
+
+def _common_size(source: Mapping[Any, Any]) -> Size:
+    """The leading dimensions that the tensors, arrays and lists of a mapping share."""
+    sizes: list[Any] = []
+    for value in source.values():
+        if isinstance(value, (Tensor, Collection)):
+            sizes.append(value.shape)
+        elif isinstance(value, Mapping):
+            sizes.append(_common_size(value))
+        elif not isinstance(value, (bool, int, float, complex)) and (tensor := as_tensor(value)) is not None:
+            sizes.append(tensor.shape)
+        elif isinstance(value, list):  # a text for each row
+            sizes.append([len(value)])
+    common: list[int] = []
+    for entries in zip(*sizes, strict=False):
+        if len(set(entries)) != 1:
+            break
+        common.append(entries[0])
+    return Size(common)
 
 
 def _is_none(value: Any) -> bool:

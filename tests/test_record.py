@@ -1109,6 +1109,21 @@ def test_records_can_be_referred_to_weakly() -> None:
     assert weakref.ref(record)() is record
 
 
+def test_a_locked_record_refuses_assignment() -> None:
+    record = nested().lock_()
+    for target, name in ((record, "x"), (record, "point"), (record.point, "tag")):
+        with pytest.raises(RuntimeError, match="is locked"):
+            setattr(target, name, target[name])
+    with pytest.raises(RuntimeError, match="is locked"):
+        del record.x
+
+
+def test_an_assigned_value_goes_to_the_device() -> None:
+    record = Point(torch.zeros(2), device="meta")
+    record.x = torch.zeros(3)
+    assert record.x.is_meta
+
+
 def test_assigning_a_field_replaces_its_value() -> None:
     record, new = point(), torch.ones(2)
     record.x = new
@@ -1403,6 +1418,77 @@ def test_a_record_can_hold_records_of_its_own_class() -> None:
     assert node.child.child is None
     with pytest.raises(TypeError, match=r"Node\.child: expected Node \| None, got str 'x'"):
         Node(torch.ones(2), "x")
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_written_from_a_record() -> None:
+    record = nested()
+    record[0] = Decorated(torch.tensor(5.0), Point(torch.tensor(6.0), tag="row"))
+    assert (record.x.tolist(), record.point.x.tolist(), record.point.tag) == ([5, 0], [6, 1], ["row", "t"])
+
+
+def test_rows_are_written_from_a_mapping_as_the_fields_say() -> None:
+    record = nested()
+    record[0] = {"x": 5, "point": {"tag": "row"}}
+    record[1:] = {("point", "x"): [7.0], ("point", "tag"): ["rows"]}
+    assert (record.x.tolist(), record.point.x.tolist(), record.point.tag) == ([5, 0], [0, 7], ["row", "rows"])
+
+
+def test_writing_a_row_of_an_optional_field_allocates_it() -> None:
+    record = point()
+    record[1] = {"y": 3.0}
+    assert record.y.tolist() == [0, 3]
+
+
+def test_records_are_filled_row_by_row() -> None:
+    record = nested().empty()
+    for i in range(2):
+        record[i] = Decorated(torch.tensor(float(i)), Point(torch.tensor(i), tag=str(i)))
+    assert (type(record.point), record.x.tolist(), record.point.tag) == (Point, [0, 1], ["0", "1"])
+
+
+@pytest.mark.parametrize(
+    "row, message",
+    [
+        ({"tag": 3}, r"Point\.tag: expected str, got int 3"),
+        ({"tag": None}, r"Point\.tag: expected str, got NoneType None"),
+        ({"y": "text"}, r"Point\.y: expected torch\.Tensor \| None, got str 'text'"),
+        (TensorDict({"tag": tc.NonTensorData(3)}), r"Point\.tag: expected str, got int 3"),
+        (TensorDict({"y": tc.NonTensorData("text")}), r"Point\.y: expected torch\.Tensor \| None, got str 'text'"),
+        (TensorDict({"y": TensorDict({})}), r"Point\.y: expected torch\.Tensor \| None, got TensorDict"),
+    ],
+    ids=["text", "None", "tensor", "TensorDict with an object", "object for a tensor", "nested for a tensor"],
+)
+def test_rows_that_do_not_fit_leave_the_record_unchanged(row: Any, message: str) -> None:
+    record = point()
+    for index in (0, slice(None)):
+        with pytest.raises(TypeError, match=message):
+            record[index] = row
+    assert (record.x.tolist(), record.y, record.tag) == ([0, 1], None, "t")
+
+
+def test_rows_of_a_nested_record_are_checked() -> None:
+    record = nested()
+    for row in ({"point": {"tag": 3}}, TensorDict({"point": {"tag": tc.NonTensorData(3)}})):
+        with pytest.raises(TypeError, match=r"Point\.tag: expected str, got int 3"):
+            record[0] = row
+
+
+def test_rows_with_a_key_that_is_no_field_are_refused() -> None:
+    record = point()
+    for row in ({"unknown": 1.0}, TensorDict({"unknown": 1.0})):
+        with pytest.raises(AttributeError, match="Point has no field 'unknown'"):
+            record[0] = row
+
+
+def test_rows_of_a_text_are_written_by_key() -> None:
+    record = nested()
+    record.set_at_(("point", "tag"), "row", 0)
+    assert record.point.tag == ["row", "t"]
+    with pytest.raises(TypeError, match=r"Point\.tag: expected str, got int 3"):
+        record.set_at_(("point", "tag"), 3, 0)
 
 
 # -- text and objects -------------------------------------------------------------------------------------------------
@@ -1932,6 +2018,34 @@ def test_from_tensordict_sets_fields_with_init_false() -> None:
 def test_from_dict_finds_the_batch_size() -> None:
     record = Decorated.from_dict({"x": torch.zeros(2, 3), "point": {"x": torch.zeros(2)}})
     assert (record.batch_size, type(record.point)) == (torch.Size([2]), Point)
+
+
+def test_from_dict_takes_lists_with_a_text_for_each_row() -> None:
+    record = Point.from_dict({"x": torch.zeros(2, 3), "tag": ["a", "b"]})
+    assert (record.batch_size, record[1].tag) == (torch.Size([2]), "b")
+
+
+def test_from_dict_leaves_lists_objects_where_the_field_holds_a_list() -> None:
+    class Tagged(TensorClass):
+        x: Tensor
+        tags: list
+
+    record = Tagged.from_dict({"x": torch.zeros(2, 3), "tags": ["a", "b", "c"]})
+    assert (record.batch_size, record[0, 1].tags) == (torch.Size([2, 3]), ["a", "b", "c"])
+
+
+@pytest.mark.parametrize("options", [{"batch_size": [2]}, {"batch_dims": 1}], ids=str)
+def test_from_dict_can_be_told_the_batch_size(options: dict[str, Any]) -> None:
+    assert Point.from_dict({"x": torch.zeros(2, 3, 4)}, **options).batch_size == torch.Size([2])
+
+
+def test_from_dict_can_be_told_not_to_find_the_batch_size() -> None:
+    assert Point.from_dict({"x": torch.zeros(2, 3)}, auto_batch_size=False).batch_size == torch.Size([])
+
+
+def test_from_dict_keeps_device_and_names() -> None:
+    record = Point.from_dict({"x": torch.zeros(2)}, device="meta", names=["n"])
+    assert (record.x.device.type, record.names) == ("meta", ["n"])
 
 
 def test_a_state_dict_is_loaded_in_place() -> None:

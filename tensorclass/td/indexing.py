@@ -244,16 +244,19 @@ class Indexing(Collection):
         if kind is str or type(first) is str or (type(first) is tuple and is_nested_key(index)):
             self.set(index, value)
             return
-        rows = value
         if isinstance(value, Collection):
             self._write(prepare(index, self._batch_size, writing=True), value)
         elif isinstance(value, Mapping):
-            from .tensordict import TensorDict
-
             prepared = prepare(index, self._batch_size, writing=True)
-            self._write(prepared, TensorDict(rows, shapes.indexed(self._batch_size, prepared)))
+            self._write(prepared, self._as_rows(value, shapes.indexed(self._batch_size, prepared)))
         else:
             self._write_value(index, value)
+
+    def _as_rows(self, rows: Mapping[Any, Any], batch_size: Size) -> Collection:
+        """A mapping as a collection to be written into rows of this one. A record looks at its fields for it."""
+        from .tensordict import TensorDict
+
+        return TensorDict(rows, batch_size)
 
     def _write_value(self, index: Any, value: Any) -> None:
         """Writes one number or tensor to every tensor."""

@@ -23,6 +23,7 @@ ERRORS: dict[str, set[tuple[type, type]]] = {
     "tensor_split": {(RuntimeError, ValueError)},
     "narrow": {(IndexError, RuntimeError)},
     "rot90": {(IndexError, RuntimeError), (RuntimeError, IndexError)},
+    "stack": {(RuntimeError, AttributeError)},
     "cat": {(RuntimeError, KeyError), (RuntimeError, AttributeError)},
     "amin": {(IndexError, RuntimeError)},
     "amax": {(IndexError, RuntimeError)},
@@ -68,7 +69,9 @@ def moved_objects(name: str, drawn: Drawn, arguments: Any, ours: Any, peers: Any
         return False
     if is_error(peers):
         return name in ("view", "squeeze", "expand", "expand_as", "broadcast_to", "write rows")
-    # an operation that leaves no item leaves another batch size, or none of the objects, in the peer
+    # batch dimensions of objects get lost in the peer where there is no item, or just one along a dimension
+    if name in ("squeeze", "unflatten"):
+        return 1 in (*drawn.batch_size, *ours[1])
     return name in ("repeat", "repeat_interleave", "tile", "tensor_split", "chunk", "split") and without_items(ours)
 
 

@@ -328,13 +328,18 @@ REDUCTIONS = ("sum", "mean", "prod", "std", "var", "nansum", "nanmean", "amin", 
 LOGICAL_REDUCTIONS = ("any", "all")
 
 
-def _operand(drawn: Drawn) -> st.SearchStrategy[Any]:
-    # a collection with other keys; not one with a tensor where this one has a nested collection
-    nested = {key for key, entry in drawn.tree.entries.items() if isinstance(entry, draw.Tree)}
-    other = draw.trees(2, 0, leaf=numbers, min_leaves=1, objects=False).filter(
-        lambda tree: not nested & {*tree.entries}
-    )
-    return st.tuples(st.sampled_from(("number", "tensor", "same keys")) | other)
+@st.composite
+def _operand(data: Callable[..., Any], drawn: Drawn) -> Any:
+    kind = data(st.sampled_from(("number", "tensor", "same keys", "other keys")))
+    if kind != "other keys":
+        return (kind,)
+    # tensors under other keys, and under the same keys of the same shape
+    other = data(draw.trees(2, 0, leaf=numbers, min_leaves=1, objects=False))
+    entries: dict[str, Any] = {}
+    for key, leaf in other.entries.items():
+        entry = drawn.tree.entries.get(key, leaf)
+        entries[key] = draw.Leaf(entry.rest, leaf.dtype, leaf.start) if isinstance(entry, draw.Leaf) else entry
+    return (draw.Tree(entries),)
 
 
 def _built(data: Any, library: Any, operand: Any) -> Any:

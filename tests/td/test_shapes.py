@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -287,6 +288,23 @@ def test_indexed_agrees_with_torch_for_any_prepared_index(data: st.DataObject) -
     assert_same_outcome(lambda: shapes.indexed(size, index), lambda: torch.empty(size)[index].shape)
 
 
+KINDS: tuple[Any, ...] = (slice(None), 1, None, torch.tensor([0, 1]), torch.tensor(1), True)
+
+
+def consumed(index: tuple[Any, ...]) -> int:
+    """How many dimensions an index takes."""
+    return sum(item is not None and item is not True for item in index)
+
+
+@pytest.mark.parametrize("length", range(6))
+def test_the_dimensions_of_index_tensors_come_where_torch_puts_them(length: int) -> None:
+    # in front, or where the first of them stands: that depends on what stands between them
+    tensor = torch.empty(2, 3, 5, 7)
+    for index in itertools.product(KINDS, repeat=length):
+        if consumed(index) <= tensor.ndim:
+            assert shapes.indexed(tensor.shape, index) == tensor[index].shape, index
+
+
 @given(anything)
 def test_indexed_refuses_positions_out_of_range(data: st.DataObject) -> None:
     size = Size(data.draw(draw.shapes(min_dims=1)))
@@ -419,38 +437,20 @@ def test_without_names_there_are_none_afterwards(function: Callable[[], shapes.N
     assert function() is None
 
 
-@given(anything)
-def test_an_index_leaves_a_name_for_each_dimension_that_it_leaves(data: st.DataObject) -> None:
-    size = data.draw(draw.shapes(min_dims=1, min_size=1))
-    names = tuple(data.draw(draw.names(len(size))))
-    index = data.draw(draw.prepared_indices(size))
-    expected = outcome(lambda: torch.empty(size)[index].ndim)
-    got = outcome(lambda: shapes.names_indexed(shapes.names_or_none(names), index))
-    if not isinstance(expected, Exception) and got is not None:
-        assert len(got) == expected
-
-
-@given(anything)
-def test_an_index_of_slices_and_one_tensor_of_one_dimension_keeps_the_names(data: st.DataObject) -> None:
-    # a part of a dimension is that dimension; the rest follows from the sizes that stay
-    items: list[Any] = [data.draw(st.sampled_from((slice(None), 0, None))) for _ in range(3)]
-    items.insert(
-        data.draw(st.integers(0, 3)), data.draw(st.just(slice(None)) | st.permutations(range(7)).map(torch.tensor))
-    )
-    dim = 0
-    for position, item in enumerate(items):
-        if isinstance(item, Tensor):
-            items[position] = item[item < DISTINCT[dim]]
-        dim += item is not None
-    assert shapes.names_indexed(NAMES, tuple(items)) == named_by_size(torch.empty(DISTINCT)[tuple(items)].shape)
-
-
-@given(anything)
-def test_dimensions_made_by_several_index_tensors_have_no_name(data: st.DataObject) -> None:
-    items: list[Any] = [data.draw(st.sampled_from((slice(None), 0, None))) for _ in range(2)]
-    for _ in range(2):
-        items.insert(data.draw(st.integers(0, len(items))), torch.zeros(11, dtype=torch.long))
-    assert shapes.names_indexed(NAMES, tuple(items)) == named_by_size(torch.empty(DISTINCT)[tuple(items)].shape)
+@pytest.mark.parametrize("length", range(6))
+def test_names_follow_an_index_of_any_kinds(length: int) -> None:
+    # a part of a dimension is that dimension; what several tensors make together, or a bool, is none of before
+    positions = torch.zeros(11, dtype=torch.long)
+    for index in itertools.product((slice(None), 1, None, positions, torch.tensor(1), True), repeat=length):
+        if consumed(index) > len(DISTINCT):
+            continue
+        name_of: dict[int, str] = dict(NAME_OF)
+        places = [place for place, item in enumerate(index) if item is positions]
+        if len(places) == 1 and not any(item is True for item in index):
+            name_of[11] = NAMES[consumed(index[: places[0]])]
+        size = torch.empty(DISTINCT)[index].shape
+        expected = shapes.names_or_none([name_of.get(n) for n in size])
+        assert shapes.names_indexed(NAMES, index) == expected, index
 
 
 @given(st.integers(0, 3), st.sampled_from(((11,), (11, 13), (11, 13, 17))), st.booleans())
