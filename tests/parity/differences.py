@@ -79,6 +79,12 @@ def written_names(name: str, drawn: Drawn, arguments: Any, ours: Any, peers: Any
     return name == "write row by row" and drawn.names is not None and peers is RuntimeError and not is_error(ours)
 
 
+def joined_sizes(name: str, drawn: Drawn, arguments: Any, ours: Any, peers: Any) -> bool:
+    return (
+        name == "cat" and ours is RuntimeError and any(len(size) != len(drawn.batch_size) for _, size in arguments[0])
+    )
+
+
 def reductions(name: str, drawn: Drawn, arguments: Any, ours: Any, peers: Any) -> bool:
     if name not in ("amin", "amax", "prod") or (is_error(ours) and is_error(peers)):
         return False
@@ -111,6 +117,7 @@ KNOWN: tuple[Known, ...] = (
     other_names,
     moved_objects,
     written_names,
+    joined_sizes,
     reductions,
     squeezed_to_nothing,
     empty_gather,

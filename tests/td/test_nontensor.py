@@ -266,10 +266,16 @@ def test_equal_objects_count_as_the_same(make: Callable[[], Any]) -> None:
     [("a", "b"), (1, True), (1, 1.0), (0, False), ("a", b"a"), (None, ""), ({"a": 1}, {"a": 2}), (Thing(), Thing())],
 )
 def test_different_objects_are_kept_apart(first: Any, second: Any) -> None:
-    result = stack([NonTensorData(first), NonTensorData(second), NonTensorData(first)])
-    assert type(result) is NonTensorStack
-    for got, expected in zip(result.tolist(), [first, second, first], strict=True):
-        assert got is expected
+    values = [first, second, first]
+    for result in (
+        stack([NonTensorData(value) for value in values]),
+        cat([NonTensorData(value, batch_size=[1]) for value in values]),
+        NonTensorStack(*values),
+    ):
+        assert type(result) is NonTensorStack
+        assert all(got is expected for got, expected in zip(result.tolist(), values, strict=True))
+    assert NonTensorData(first) != second
+    assert not (NonTensorData(first) == NonTensorData(second)).any()
 
 
 @pytest.mark.parametrize("values", [(Grumpy(), Grumpy()), (np.array([1, 2]), np.array([1, 2]))], ids=["error", "array"])
@@ -490,6 +496,14 @@ def test_a_deep_copy_keeps_what_is_one_object_one_object() -> None:
     thing = Thing()
     data = copy.deepcopy(TensorDict({"a": thing, "b": thing}))
     assert data["a"] is data["b"]
+
+
+def test_an_object_that_refers_to_its_holder_is_copied_with_it() -> None:
+    thing: Any = Thing()
+    holder = thing.holder = NonTensorData(thing)
+    copied = copy.deepcopy(holder)
+    assert copied.data is not thing
+    assert copied.data.holder is copied
 
 
 @pytest.mark.parametrize("value", ["a", ["a", "b"]], ids=repr)
