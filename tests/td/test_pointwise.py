@@ -682,3 +682,11 @@ def test_jagged_tensors_beside_others_are_operated_on_together() -> None:
     assert torch.equal(result["x"], ((data["x"] + 1) * data["x"]).exp())
     data.add_(1)
     assert torch.equal(data["x"], torch.full((2, 4), 2.0))
+
+
+@pytest.mark.parametrize("other", [{}, {"x": torch.ones(2)}, "text"], ids=["empty collection", "collection", "object"])
+@pytest.mark.parametrize("operation", [operator.mul, operator.sub, operator.imul, TensorDict.maximum, TensorDict.pow])
+def test_a_tensor_does_not_meet_what_is_no_tensor(operation: Callable[[Any, Any], Any], other: Any) -> None:
+    left, right = TensorDict({"v": torch.ones(2)}, [2]), TensorDict({"v": other}, [2])
+    with pytest.raises(TypeError, match="has a tensor where the other has a"):
+        operation(left, right)
