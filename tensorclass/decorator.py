@@ -49,9 +49,11 @@ def tensorclass(cls: Any = None, /, **options: bool) -> Any:
     """
     if unknown := [name for name in options if name not in OPTIONS]:
         raise TypeError(f"tensorclass: unknown options {unknown}; there are {list(OPTIONS)}")
-    if cls is None:
-        return lambda decorated: _make(decorated, options)
-    return _make(cls, options)
+
+    def decorate(decorated: type) -> type:
+        return _make(decorated, options)
+
+    return decorate if cls is None else decorate(cls)
 
 
 def _make(cls: Any, options: dict[str, bool]) -> type:

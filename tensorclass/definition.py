@@ -24,7 +24,16 @@ from .td.values import batch_mismatch
 _RESERVED = frozenset(name for name in dir(TensorClass) if not name.startswith("__")) | set(METADATA)
 #: what stands in the slot ``_context`` while ``__post_init__`` runs, which can set the fields of a frozen record
 _IN_POST_INIT: Any = (None, ())
-_FACTORY: Any = type("_Factory", (), {"__repr__": lambda self: "<factory>"})()
+
+
+class _Factory:
+    """Stands in signatures for a default that is made for each record."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_FACTORY = _Factory()
 
 # ---------------------------------------------------------------------------------------------------------------------
 # what is different in a frozen class
@@ -78,7 +87,7 @@ def define(cls: Any, given: Mapping[str, bool]) -> None:
     """Turns the annotations of a new class into fields, properties and ``__init__``."""
     options, kw_only = _combined_options(cls, given)
     cls._options = options
-    own = vars(cls)
+    own = _members(cls)
     annotations = _annotations(cls)
     _refuse_hidden(cls, annotations)
     _restore_defaults(cls, annotations)
@@ -109,20 +118,29 @@ def define(cls: Any, given: Mapping[str, bool]) -> None:
         abc.update_abstractmethods(cls)  # a field makes an abstract property of a base concrete
     if cls.__dictoffset__ and cls.__setattr__ in (object.__setattr__, _strict_setattr):
         cls.__setattr__ = _strict_setattr
-        has_place = {
-            name: hasattr(type(member), "__set__")
-            for base in reversed(cls.__mro__)
-            for name, member in vars(base).items()
-        }
-        cls._assignable = frozenset(name for name, has in has_place.items() if has)
+        cls._assignable = _assignable(cls)
     if is_new:
         pytree.register(cls)
+
+
+def _assignable(cls: type) -> frozenset[str]:
+    """The attributes for which the class has a place: slots and properties."""
+    members: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        members.update(vars(base))
+    kinds: dict[str, type] = {name: type(member) for name, member in members.items()}
+    return frozenset(name for name, kind in kinds.items() if hasattr(kind, "__set__"))
+
+
+def _members(cls: type) -> Mapping[str, Any]:
+    """What stands in the body of a class."""
+    return vars(cls)
 
 
 def redefine(cls: Any, given: Mapping[str, bool]) -> None:
     """Gives a class that is defined already more options, as a decorator over a class derived from a record does."""
     _check_options(cls, given)
-    own = vars(cls)
+    own = _members(cls)
     for name in _annotations(cls):
         f = cls.__dataclass_fields__.get(name)
         if f is not None and f._field_type is dataclasses._FIELD:  # type: ignore[attr-defined]
@@ -138,7 +156,8 @@ def redefine(cls: Any, given: Mapping[str, bool]) -> None:
         del cls.__match_args__
     if getattr(own.get("__init__"), "__generated__", False):
         del cls.__init__
-    define(cls, {**{name: True for name, on in cls._options.items() if on}, **given})
+    options: Mapping[str, bool] = cls._options
+    define(cls, {**{name: True for name, on in options.items() if on}, **given})
 
 
 def _check_options(cls: Any, given: Mapping[str, Any]) -> None:
@@ -154,12 +173,11 @@ def _combined_options(cls: Any, given: Mapping[str, bool]) -> tuple[dict[str, bo
     _check_options(cls, given)
     options = {**OPTIONS}
     for base in reversed(cls.__mro__[1:]):
-        inherited = base.__dict__.get("_options")
-        if isinstance(inherited, dict):
-            options.update({name: True for name, on in inherited.items() if on})
+        inherited: Mapping[str, bool] = base.__dict__.get("_options", {})
+        options.update({name: True for name, on in inherited.items() if on})
     if options["frozen"] and not given.get("frozen", True):
         raise TypeError(f"{cls.__name__}: frozen=False, but a class that it derives from is frozen")
-    kw_only = given.get("kw_only", any(vars(base).get("_options", OPTIONS)["kw_only"] for base in cls.__bases__))
+    kw_only = given.get("kw_only", any(base.__dict__.get("_options", OPTIONS)["kw_only"] for base in cls.__bases__))
     options.update(given)
     options["kw_only"] = False
     if options["autocast"] and options["nocast"]:
@@ -178,7 +196,7 @@ def _annotations(cls: Any) -> dict[str, Any]:
 
 def _refuse_hidden(cls: Any, annotations: Mapping[str, Any]) -> None:
     """A class attribute of the name of an inherited field would hide the field."""
-    own = vars(cls)
+    own = _members(cls)
     for base in cls.__bases__:
         for name in getattr(base, "_specs", ()):
             if name in own and name not in annotations and "_specs" not in own:
@@ -256,9 +274,10 @@ def _scope(cls: Any, annotations: Mapping[str, Any]) -> dict[str, Any]:
     while frame is not None and not frame.f_code.co_flags & _OPTIMIZED and frame.f_code.co_name != "<module>":
         frame = frame.f_back  # the body of a class around this one: its names are not seen from within
     module = getattr(sys.modules.get(cls.__module__), "__dict__", {})
+    own = _members(cls)
     scope = {
         name: value
-        for name, value in vars(cls).items()
+        for name, value in own.items()
         if name not in annotations and name not in module and not name.startswith("__")
     }
     if frame is not None and frame.f_globals is not module:  # code that was run with names of its own
@@ -297,9 +316,8 @@ def _property(spec: FieldSpec, frozen: bool) -> property:
     name = spec.name
     removed = f"{spec.owner}.{name} is not set: it was removed, or not selected"
     tensor = spec.kind in (Kind.TENSOR, Kind.COLLECTION)
-    # plain bools: torch.compile can take those from a closure, a FieldSpec not
-    optional = spec.optional
-    required = spec.kind is not None and not optional
+    # a plain bool: torch.compile can take that from a closure, a FieldSpec not
+    required = spec.kind is not None and not spec.optional
 
     def get_value(self: TensorClass) -> Any:
         try:
@@ -336,7 +354,7 @@ def _property(spec: FieldSpec, frozen: bool) -> property:
         self._check_unlocked()
         if name in self._store:
             del self._store[name]
-        elif not optional:
+        elif required:
             raise AttributeError(removed)
 
     getter: Callable[[Any], Any] = get_object if not tensor else get_optional if spec.optional else get_value

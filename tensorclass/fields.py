@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .td.collection import Value
 
 _UNIONS = (typing.Union, types.UnionType)
-_SELF = (typing_extensions.Self, getattr(typing, "Self", typing_extensions.Self))
+_SELF: tuple[Any, ...] = tuple(vars(module).get("Self") for module in (typing, typing_extensions))
 
 
 class Kind(enum.Enum):
@@ -198,7 +198,7 @@ class FieldSpec:
         targets = [target for target in self.types if issubclass(target, TensorCollection)]
         entries, size, device, names = value, record._batch_size, record._device, None
         if isinstance(value, TensorCollection) and value._is_tree():
-            entries, size, device, names = dict(value._store), value._batch_size, value._device, value._names
+            entries, size, device, names = value._store, value._batch_size, value._device, value._names
             if not isinstance(value, TensorDict) and not self._options["autocast"]:
                 targets = [target for target in targets if issubclass(target, TensorDict)]
         elif not isinstance(value, Mapping):
@@ -215,6 +215,7 @@ class FieldSpec:
         raise self.mismatch(value)
 
     def _fit_any(self, record: TensorClass, value: Any, non_blocking: bool) -> Value:
+        given: object = value
         if not self.types:
             is_array = not self._options["nocast"] and isinstance(value, (np.ndarray, np.generic))
             if is_array or isinstance(value, (Tensor, TensorCollection)):
@@ -224,7 +225,7 @@ class FieldSpec:
             if isinstance(value, (Tensor, TensorCollection)):
                 return values.fit(record, self.name, value, non_blocking)
             return self._stored(record, value)
-        if isinstance(value, (Mapping, TensorCollection)) and any(issubclass(t, TensorCollection) for t in self.types):
+        if isinstance(given, (Mapping, TensorCollection)) and any(issubclass(t, TensorCollection) for t in self.types):
             return values.fit_collection(record, self.name, self._as_collection(record, value), non_blocking)
         if self._is_column(record, value):
             return self._stored_column(record, value)
@@ -256,11 +257,15 @@ class FieldSpec:
 
     def _is_column(self, record: TensorClass, value: Any) -> bool:
         """Whether a value is a list with an object for each row."""
-        size = record._batch_size
-        return isinstance(value, list) and len(size) > 0 and len(value) == size[0] and self._are_items(value)
+        column, size = value, record._batch_size
+        return isinstance(value, list) and len(size) > 0 and len(column) == size[0] and self._are_items(column)
 
     def _are_items(self, items: list[Any]) -> bool:
-        return all(self._are_items(item) if isinstance(item, list) else self._is_item(item) for item in items)
+        for item in items:
+            row = item
+            if not (self._are_items(row) if isinstance(item, list) else self._is_item(item)):
+                return False
+        return True
 
     def _is_item(self, value: Any) -> bool:
         return self.optional if value is None else self._is_object(value)
@@ -329,8 +334,9 @@ def classify(annotation: Any, space: dict[str, Any], scope: Mapping[str, Any], o
         return _union([classify(part, space, scope, owner) for part in typing.get_args(annotation)])
     if origin is typing.Literal:
         literals = typing.get_args(annotation)
-        classes = tuple({type(literal): None for literal in literals if literal is not None})
-        return Meaning(Kind.OBJECT, classes, None in literals, tuple(x for x in literals if x is not None))
+        values_only = tuple([literal for literal in literals if literal is not None])
+        classes: dict[type, None] = {type(literal): None for literal in values_only}
+        return Meaning(Kind.OBJECT, tuple(classes), None in literals, values_only)
     if isinstance(origin, type):  # list[str], Node[int], ...
         return _of_class(origin)
     if isinstance(annotation, typing.TypeVar):
@@ -345,6 +351,7 @@ def classify(annotation: Any, space: dict[str, Any], scope: Mapping[str, Any], o
 
 
 def _of_class(cls: type) -> Meaning:
+    plain = Meaning(Kind.OBJECT, (cls,)) if _checkable(cls) else Meaning(Kind.ANY)
     array = getattr(cls, "array_type", None)  # jaxtyping: Float[Tensor, "..."] knows the class it describes
     if isinstance(array, type) and issubclass(array, Tensor):
         return Meaning(Kind.TENSOR, (array,))
@@ -354,7 +361,7 @@ def _of_class(cls: type) -> Meaning:
         return Meaning(Kind.ANY, optional=True)
     if issubclass(cls, TensorCollection):
         return Meaning(Kind.COLLECTION, (cls,))
-    return Meaning(Kind.OBJECT, (cls,)) if _checkable(cls) else Meaning(Kind.ANY)
+    return plain
 
 
 def _union(parts: list[Meaning]) -> Meaning:

@@ -104,7 +104,7 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
 
     - ``autocast``: convert values to the type of the annotation (``int``, ``str``, ...).
     - ``nocast``: take only tensors for tensor fields; by default numbers, arrays and lists of numbers become tensors.
-    - ``frozen``: fields cannot be set, replaced or removed.
+    - ``frozen``: fields cannot be set, replaced or removed, but by ``__post_init__``; the tensors can be written to.
     - ``tensor_only``: every field holds a tensor (or a collection), whatever its annotation.
     - ``shadow``: allow fields with the name of a method or attribute of records, which they then hide.
     - ``kw_only``: fields are given by keyword only.
@@ -159,7 +159,8 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
                 raise spec.mismatch(value)
 
     def __class_getitem__(cls, item: Any) -> Any:
-        options = item if isinstance(item, tuple) else (item,)
+        given = item
+        options: tuple[Any, ...] = given if isinstance(item, tuple) else (item,)
         generic = getattr(super(), "__class_getitem__", None)
         if options and all(isinstance(option, str) for option in options) and not cls._specs:
             unknown = [option for option in options if option not in OPTIONS]
@@ -214,20 +215,20 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
         result._device = None
         for key, value in rows.items():
             name, *rest = unravel_key_to_tuple(key)
-            if rest:
-                value = {tuple(rest): value}
+            entry: Any = {tuple(rest): value} if rest else value
+            is_mapping = issubclass(type(entry), Mapping)
             spec = result._spec(name)
             current: Any = self._store.get(name)
-            if isinstance(value, Mapping) and isinstance(current, Collection) and current._is_tree():
-                part: Any = current._as_rows(value, batch_size)  # type: ignore[attr-defined]
+            if is_mapping and isinstance(current, TensorCollection) and current._is_tree():
+                part = current._as_rows(entry, batch_size)
                 already = result._store.get(name)
                 if isinstance(already, Collection):
                     part._store = {**already._store, **part._store}
-                result._store[name] = part
-            elif value is not None:
-                result._store[name] = spec.fit(result, value)
+                result._store[name] = part  # type: ignore[assignment]
+            elif entry is not None:
+                result._store[name] = spec.fit(result, entry)
             elif not spec.allows_none(result):
-                raise spec.mismatch(value)
+                raise spec.mismatch(entry)
         return result
 
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
@@ -298,7 +299,8 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
 
     def _check_class(self, what: str, items: list[Any]) -> None:
         cls = type(self)
-        if [type(item) for item in items].count(cls) == len(items):
+        classes: list[type] = [type(item) for item in items]
+        if classes.count(cls) == len(items):
             return
         for position, item in enumerate(items):
             if not isinstance(item, cls):
@@ -386,7 +388,8 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
             if not specs[key].init and value is not None:
                 record._store[key] = specs[key].fit(record, value)
         if "device" in specs and device is not None:  # fields of a class with shadow=True
-            record = TensorCollection.to(record, device)
+            moved: Any = TensorCollection.to(record, device)
+            record = moved
         if "names" in specs and names is not None:
             record._set_names(shapes.as_names(names, len(record._batch_size)))
         return record
@@ -449,19 +452,20 @@ def _common_size(source: Mapping[Any, Any]) -> Size:
     """The leading dimensions that the tensors, arrays and lists of a mapping share."""
     sizes: list[Any] = []
     for value in source.values():
+        entries = value
         if isinstance(value, (Tensor, Collection)):
             sizes.append(value.shape)
         elif isinstance(value, Mapping):
-            sizes.append(_common_size(value))
+            sizes.append(_common_size(entries))
         elif not isinstance(value, (bool, int, float, complex)) and (tensor := as_tensor(value)) is not None:
             sizes.append(tensor.shape)
         elif isinstance(value, list):  # a text for each row
-            sizes.append([len(value)])
+            sizes.append((len(entries),))
     common: list[int] = []
-    for entries in zip(*sizes, strict=False):
-        if len(set(entries)) != 1:
+    for at_dim in zip(*sizes, strict=False):
+        if len(set(at_dim)) != 1:
             break
-        common.append(entries[0])
+        common.append(at_dim[0])
     return Size(common)
 
 

@@ -348,6 +348,14 @@ def test_kw_only_over_a_record_keeps_defaults_and_field_options() -> None:
         Child(torch.zeros(2), "b", None)
 
 
+def test_keyword_only_fields_stay_keyword_only() -> None:
+    @tensorclass(nocast=True)
+    class Child(Parent):
+        c: Tensor = field(kw_only=True)
+
+    assert inspect.signature(Child).parameters["c"].kind is inspect.Parameter.KEYWORD_ONLY
+
+
 def test_options_given_as_class_keywords_stay() -> None:
     @tensorclass(frozen=True)
     class Child(Parent, nocast=True):

@@ -529,7 +529,9 @@ def test_a_local_class_that_is_defined_later_takes_what_comes() -> None:
     record = First(second, batch_size=[2])
     assert record.second is second
     assert type(record[0].second) is Second
-    assert First(None).second is None
+    record.second = None
+    del record.second
+    assert record.second is First(None).second is None
 
 
 def test_names_of_a_function_around_are_found() -> None:

@@ -244,11 +244,12 @@ class Indexing(Collection):
         if kind is str or type(first) is str or (type(first) is tuple and is_nested_key(index)):
             self.set(index, value)
             return
+        rows = value
         if isinstance(value, Collection):
             self._write(prepare(index, self._batch_size, writing=True), value)
         elif isinstance(value, Mapping):
             prepared = prepare(index, self._batch_size, writing=True)
-            self._write(prepared, self._as_rows(value, shapes.indexed(self._batch_size, prepared)))
+            self._write(prepared, self._as_rows(rows, shapes.indexed(self._batch_size, prepared)))
         else:
             self._write_value(index, value)
 
