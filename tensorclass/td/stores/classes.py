@@ -1,0 +1,70 @@
+"""The classes of collections on a store: a collection class with the methods of a store in front."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from torch import Size
+from typing_extensions import Self
+
+from tensorclass.td import pytree
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.shapes import Names
+
+if TYPE_CHECKING:
+    from tensorclass.td.collection import Store
+
+C = TypeVar("C", bound=TensorCollection)
+
+
+class OnStore(TensorCollection):
+    """What collections on another store than a dict have in common: results of operations stand on a plain dict.
+
+    A store derives its methods from this class, and :func:`on_store` puts them in front of those of a collection class.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        _dense: ClassVar[type[Any]]
+
+    def _like(self, store: Store, batch_size: Size, names: Names = None) -> Any:
+        new = object.__new__(self._dense)
+        new._store = store
+        new._batch_size = batch_size
+        new._device = self._device
+        new._names = names
+        new._lock = None
+        return new
+
+    def _same(self, store: Store) -> Any:
+        return self._like(store, self._batch_size, self._names)
+
+    def _densified(self) -> Self:
+        """The same on plain dicts at every level: all values are read once."""
+        return self._same(  # type: ignore[no-any-return]
+            {key: value._densified() if isinstance(value, OnStore) else value for key, value in self._store.items()}
+        )
+
+
+def dense_class(cls: type[C]) -> type[C]:
+    """The class of a collection, or of what it would be on a plain dict."""
+    return cls._dense if issubclass(cls, OnStore) else cls
+
+
+def on_store(methods: type[OnStore], cls: type[C]) -> type[C]:
+    """The subclass of a collection class with the methods of a store, made when it is first asked for."""
+    dense = dense_class(cls)
+    name = f"_class_on_{methods.__name__}"
+    made: type[C] | None = vars(dense).get(name)
+    if made is None:
+        namespace: dict[str, Any] = {
+            "__slots__": (), "__module__": dense.__module__, "__qualname__": dense.__qualname__,
+            "__doc__": dense.__doc__, "_dense": dense,
+        }  # fmt: skip
+        options = {"is_base": True} if hasattr(dense, "_specs") else {}  # a record: its fields are declared already
+        metaclass: Any = type(dense)
+        made = metaclass(dense.__name__, (methods, dense), namespace, **options)
+        setattr(dense, name, made)
+        pytree.register(made)
+    return made
