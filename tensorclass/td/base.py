@@ -20,7 +20,7 @@ from .printing import Printing
 from .reductions import Reductions
 from .shaping import Shaping
 from .state import State
-from .torch_functions import HANDLERS
+from .torch_functions import HANDLERS, unsupported
 
 
 class TensorCollection(
@@ -38,9 +38,13 @@ class TensorCollection(
         cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         handler = HANDLERS.get(func)
-        if handler is None:
-            return NotImplemented  # torch then raises a TypeError that names the function
-        return handler(*args, **kwargs) if kwargs else handler(*args)
+        if handler is not None:
+            result = handler(*args, **kwargs) if kwargs else handler(*args)
+            if result is not NotImplemented:
+                return result
+        if all(issubclass(kind, Collection) for kind in types):
+            raise unsupported(func, cls)
+        return NotImplemented  # another type may know
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
         """A :class:`TensorDict` with copies of the values, nested records becoming TensorDicts too.

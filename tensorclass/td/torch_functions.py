@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -40,14 +43,25 @@ def _method(name: str) -> Callable[..., Any]:
     """The method of the first argument, which must be a collection."""
     renamed = _KEYWORDS.get(name.rstrip("_"), {})
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         if kwargs:
             kwargs = {renamed.get(key, key): value for key, value in kwargs.items()}
             args = args or (kwargs.pop("input"),)
-        # a tensor would come back here
-        return getattr(args[0], name)(*args[1:], **kwargs) if isinstance(args[0], Collection) else NotImplemented
+        if not isinstance(args[0], Collection):
+            return NotImplemented  # a tensor would come back here
+        result = getattr(args[0], name)(*args[1:], **kwargs)
+        return result if out is None else _written(result, out)
 
     return call
+
+
+def _written(result: Any, out: Any) -> Any:
+    """Writes a result into ``out=``: into a collection, or into one for each part of a named tuple."""
+    if isinstance(out, Collection):
+        return combining._written(result, out)
+    if not isinstance(result, tuple) or not isinstance(out, (tuple, list)) or len(out) != len(result):
+        raise TypeError(f"out: expected the form of the result, {type(result).__name__}, got a {type(out).__name__}")
+    return type(result)([combining._written(part, target) for part, target in zip(result, out, strict=True)])
 
 
 # Functions whose arguments behind the first are those of the method of the same name.
@@ -106,6 +120,44 @@ def _rsub(input: Any, other: Any, *, alpha: complex = 1) -> Any:
     return other.sub(input, alpha=alpha) if isinstance(input, Tensor) else input.rsub(other, alpha=alpha)
 
 
+def _spread(name: str) -> Callable[..., Any]:
+    """``torch.std`` and ``torch.var``, which also take ``unbiased``: by keyword, behind ``dim`` or in its place."""
+    along = _method(name)
+
+    def call(input: Any, dim: Any = None, *rest: Any, unbiased: bool | None = None, **kwargs: Any) -> Any:
+        if isinstance(dim, bool):
+            dim, unbiased = None, dim
+        if rest:
+            unbiased, *rest = rest  # type: ignore[assignment]
+        if unbiased is not None:
+            kwargs["correction"] = int(unbiased)
+        if kwargs.get("correction", 1) is None:
+            del kwargs["correction"]
+        return along(input, dim, *rest, **kwargs)
+
+    return call
+
+
+def _with_option(function: Callable[..., Any], option: str) -> Callable[..., Any]:
+    """A pointwise function with an option that the method does not have: the function itself on each value."""
+    plain = HANDLERS[function]
+
+    def call(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if option not in kwargs:
+            return plain(input, *args, out=out, **kwargs)
+        single = functools.partial(function, **{option: kwargs.pop(option)})
+        args += tuple(kwargs.values())
+        if not isinstance(input, Collection):
+            return NotImplemented
+        if not input._is_tree():
+            return input
+        result: Any = input._pairwise(single, *args) if args else input._each(single)  # type: ignore[attr-defined]
+        return result if out is None else _written(result, out)
+
+    return call
+
+
+HANDLERS[torch.std], HANDLERS[torch.var] = _spread("std"), _spread("var")
 HANDLERS[torch.max], HANDLERS[torch.min] = _extreme("max", torch.maximum), _extreme("min", torch.minimum)
 HANDLERS[torch.norm], HANDLERS[torch.rsub] = _norm, _rsub  # pyright: ignore[reportUnknownMemberType]
 
@@ -137,8 +189,10 @@ _REFLECTED = {
 
 
 def _either_side(name: str, reflected: str) -> Callable[..., Any]:
-    def call(input: Any, other: Any = None, **kwargs: Any) -> Any:
+    def call(input: Any, other: Any = None, *, out: Any = None, **kwargs: Any) -> Any:
         other = kwargs.pop("exponent", other)
+        if out is not None:
+            return _written(call(input, other, **kwargs), out)
         if isinstance(input, Collection):
             return getattr(input, name)(other, **kwargs)
         alpha = kwargs.pop("alpha", None)
@@ -160,6 +214,10 @@ for _name, _symbol in _SYMBOLS.items():
     _function = getattr(Tensor, f"__r{_symbol}__", None)
     if _function is not None:
         HANDLERS[_function] = _either_side(f"__r{_symbol}__", f"__{_symbol}__")
+
+
+HANDLERS[torch.div] = _with_option(torch.div, "rounding_mode")
+HANDLERS[torch.round] = _with_option(torch.round, "decimals")
 
 
 def _like(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -184,3 +242,90 @@ def _foreach(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 for _kernel in SINGLE:
     HANDLERS[_kernel] = _foreach(_kernel)
+
+# fmt: off
+#: functions of torch that are others under another name
+ALIASES = {
+    "absolute": "abs", "arccos": "acos", "arcsin": "asin", "arctan": "atan", "clip": "clamp", "divide": "div",
+    "fix": "trunc", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le", "multiply": "mul",
+    "negative": "neg", "not_equal": "ne", "subtract": "sub",
+    "special.erf": "erf", "special.erfc": "erfc", "special.expit": "sigmoid", "special.expm1": "expm1",
+    "special.gammaln": "lgamma", "special.log1p": "log1p", "special.logsumexp": "logsumexp",
+    "special.round": "round", "special.softmax": "nn.functional.softmax",
+}
+# fmt: on
+for _name, _known in ALIASES.items():
+    HANDLERS[operator.attrgetter(_name)(torch)] = HANDLERS[operator.attrgetter(_known)(torch)]
+
+# -- losses -----------------------------------------------------------------------------------------------------------
+
+
+def _loss(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A loss for each value: of the batch size with ``reduction="none"``, without batch dimensions otherwise."""
+    names = tuple(inspect.signature(function).parameters)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(names, args)), **kwargs}  # noqa: B905 - the others have defaults
+        input, target = given.pop("input"), given.pop("target")
+        average, reduce = given.pop("size_average", None), given.pop("reduce", None)
+        reduction = given.pop("reduction", "mean")
+        if average is not None or reduce is not None:
+            reduction = torch.nn._reduction.legacy_get_string(average, reduce)
+        if reduction not in ("none", "mean", "sum"):
+            raise ValueError(f"reduction: expected 'none', 'mean' or 'sum', got {reduction!r}")
+        if not isinstance(input, Collection):
+            return NotImplemented
+        if not isinstance(target, (Tensor, Collection)):
+            raise TypeError(f"target: expected a collection, or a tensor over the batch, got {target!r}")
+        return _losses(function, input, target, reduction, given)
+
+    return call
+
+
+def _losses(function: Callable[..., Any], input: Any, target: Any, reduction: str, options: dict[str, Any]) -> Any:
+    targets = input._required(target)
+    each = {name: _each_value(input, option) for name, option in options.items()}
+    store: dict[str, Any] = {}
+    for position, (key, value) in enumerate(input._store.items()):
+        operand, own = targets[position], {name: values[position] for name, values in each.items()}
+        if not isinstance(value, Collection):
+            own = {name: _whole(option, value) for name, option in own.items()}
+            store[key] = function(value, _whole(operand, value), reduction=reduction, **own)
+        elif value._is_tree():
+            store[key] = _losses(function, value, operand, reduction, own)
+        else:  # objects stay
+            store[key] = value if reduction == "none" else value._reduce(function, None, False, {})  # type: ignore[attr-defined]
+    return input._same(store) if reduction == "none" else input._like(store, torch.Size(()))
+
+
+def _whole(operand: Any, value: Tensor) -> Any:
+    # torch warns of operands that have to be broadcast, or refuses them
+    return operand.expand(value.shape) if isinstance(operand, Tensor) else operand
+
+
+def _each_value(input: Any, option: Any) -> Any:
+    """An option as each value meets it: a tensor over the batch, a collection, or a number for all of them."""
+    return input._required(option) if isinstance(option, (Tensor, Collection)) else [option] * len(input._store)
+
+
+for _name in ("l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss"):
+    _function = getattr(torch.nn.functional, _name)
+    HANDLERS[_function] = _loss(_function)
+
+# -- what is not there ------------------------------------------------------------------------------------------------
+
+
+def unsupported(function: Callable[..., Any], cls: type) -> TypeError:
+    """The error for a function, or for arguments of one, that collections do not take."""
+    name = torch.overrides.resolve_name(function) or getattr(function, "__name__", repr(function))
+    short = name.replace("torch.functional.", "torch.")
+    if short.startswith("torch.Tensor."):
+        return TypeError(
+            f"{short} of a tensor does not take a {cls.__name__} as its argument; call the method of the "
+            "collection, or use data.apply(lambda value: ...) to do this with each of its tensors"
+        )
+    what = f"these arguments of {short} are not taken" if function in HANDLERS else f"{short} is not defined"
+    return TypeError(
+        f"{what} for a {cls.__name__}; to call it on each tensor use data.apply({short}), with further arguments "
+        f"data.apply(lambda value: {short}(value, ...)), and give batch_size= where the leading dimensions change"
+    )

@@ -56,6 +56,11 @@ def chosen(library: Any, other: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.tensor([True, False]), collection(library, {"a": torch.ones(2, 3)}, [2]), other)["a"]
 
 
+def smooth_loss(library: Any, **options: float) -> torch.Tensor:
+    data = collection(library, {"a": torch.tensor([0.2, 3.0])}, [2])
+    return torch.nn.functional.smooth_l1_loss(data, data * 0, **options)["a"]
+
+
 def first_after_a_write_that_does_not_fit(library: Any) -> float:
     target = collection(library, {"first": torch.zeros(2), "bad": torch.zeros(2, 3)}, [2])
     with pytest.raises(RuntimeError):
@@ -157,6 +162,14 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     ],
     "`out=` gets what it lacks.": [
         (lambda m: list(torch.stack([named(m)] * 2, out=collection(m, {}, [2, 4, 3])).keys()), ["a"], []),
+    ],
+    "Losses use their options.": [
+        (lambda m: smooth_loss(m, beta=0.1), torch.tensor(1.55), torch.tensor(1.26)),
+        (
+            lambda m: torch.nn.functional.mse_loss(named(m), torch.ones(4, 3))["a"],
+            torch.tensor(1.0),
+            error(AttributeError),
+        ),
     ],
     "`rot90` copies.": [
         (lambda m: (data := named(m)).rot90(4)["a"].data_ptr() == data["a"].data_ptr(), False, True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from tensorclass import TensorClass, TensorCollection, TensorDict, stack
 from tensorclass.td.pointwise import NAMES, SINGLE
-from tensorclass.td.torch_functions import HANDLERS
+from tensorclass.td.torch_functions import ALIASES, HANDLERS
 from tests.checks import assert_equal, outcome
 from tests.samples import Unchanged, nested
 
@@ -118,7 +119,8 @@ def assert_same(result: Any, wanted: Any) -> None:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    return {"true_divide": "div", "rsub": "rsub"}.get(function.__name__, function.__name__)
+    name = function.__name__
+    return {"true_divide": "div", **ALIASES}.get(name, name)
 
 
 IN_TORCH = {
@@ -290,6 +292,164 @@ def test_softmax_of_nn_functional() -> None:
     assert_equal(torch.nn.functional.softmax(data, 0, dtype=torch.float64), data.softmax(0, torch.float64))
 
 
+LOSSES = ["l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss"]
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_is_the_loss_of_each_value(name: str, reduction: str) -> None:
+    function = getattr(torch.nn.functional, name)
+    data, target = collection(), collection(start=0.3)
+    options: dict[str, Any] = {"beta": 0.05} if name == "smooth_l1_loss" else {}
+    result = function(data, target, reduction=reduction, **options)
+    assert result.batch_size == (BATCH if reduction == "none" else ())
+    assert result.names == (data.names if reduction == "none" else [])
+    assert result["text"] == "t"
+    for key, leaf in data.items(True, True):
+        torch.testing.assert_close(result[key], function(leaf, target[key], reduction=reduction, **options))
+    assert_equal(function(input=data, target=target, reduction=reduction, **options), result)
+
+
+def test_the_target_and_the_weight_of_a_loss_may_be_tensors_over_the_batch() -> None:
+    data, target, weight = collection(), torch.rand(BATCH), torch.rand(BATCH)
+    result = torch.nn.functional.mse_loss(data, target, weight=weight)
+    for key, leaf in data.items(True, True):
+        rest = [1] * (leaf.ndim - 2)
+        whole = [tensor.reshape(*BATCH, *rest).expand(leaf.shape) for tensor in (target, weight)]
+        torch.testing.assert_close(result[key], torch.nn.functional.mse_loss(leaf, whole[0], weight=whole[1]))
+    weights = collection(start=0.5)
+    result = torch.nn.functional.huber_loss(data, data * 2, weight=weights)
+    wanted = torch.nn.functional.huber_loss(data["b", "c"], data["b", "c"] * 2, weight=weights["b", "c"])
+    torch.testing.assert_close(result["b", "c"], wanted)
+
+
+@pytest.mark.filterwarnings("ignore:size_average and reduce")
+def test_a_loss_takes_the_arguments_that_reduction_replaced() -> None:
+    data, target = collection(), collection(start=0.3)
+    loss = torch.nn.functional.mse_loss
+    assert_equal(loss(data, target, size_average=False), loss(data, target, reduction="sum"))
+    assert_equal(loss(data, target, None, False), loss(data, target, reduction="none"))
+
+
+def test_a_loss_says_what_is_wrong() -> None:
+    data, loss = collection(), torch.nn.functional.mse_loss
+    with pytest.raises(ValueError, match="'none', 'mean' or 'sum', got 'all'"):
+        loss(data, data, reduction="all")
+    with pytest.raises(TypeError, match=r"target: expected a collection, .* got 1\.0"):
+        loss(data, 1.0)
+    with pytest.raises(KeyError, match="differ in their keys"):
+        loss(data, data.select("a"))
+
+
+def test_a_loss_of_records_is_a_record() -> None:
+    class Record(TensorClass):
+        x: Tensor
+        y: Tensor
+
+    record = Record(torch.rand(3, 2), torch.rand(3), batch_size=[3])
+    loss = torch.nn.functional.mse_loss(record, record * 2)
+    assert type(loss) is Record
+    assert loss.batch_size == ()
+    torch.testing.assert_close(loss.x, torch.nn.functional.mse_loss(record.x, record.x * 2))
+
+
+# -- out= and options that the methods do not have --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda d, **out: torch.abs(d, **out),
+        lambda d, **out: torch.add(d, d, alpha=2, **out),
+        lambda d, **out: torch.mul(d["a"], d, **out),
+        lambda d, **out: torch.sum(d, 0, **out),
+        lambda d, **out: torch.std(d, 0, **out),
+        lambda d, **out: torch.norm(d, **out),
+        lambda d, **out: torch.logsumexp(d, 1, **out),
+        lambda d, **out: torch.gather(d, 1, torch.tensor([[0, 2], [1, 1]]), **out),
+        lambda d, **out: torch.div(d, 2, rounding_mode="floor", **out),
+        lambda d, **out: torch.clamp(d, 0.2, 0.4, **out),
+    ],
+)
+def test_out_is_written_in_place(call: Any) -> None:
+    data = collection()
+    wanted = call(data)
+    out = wanted * 0
+    tensors = list(out.values(True, True))
+    assert call(data, out=out) is out
+    assert all(a is b for a, b in zip(out.values(True, True), tensors, strict=True))
+    assert_equal(out, wanted)
+
+
+def test_out_of_two_results_is_a_collection_for_each() -> None:
+    data = collection()
+    wanted = torch.max(data, 1)
+    out = tuple(part * 0 for part in wanted)
+    result = torch.max(data, 1, out=out)
+    assert type(result) is type(wanted)
+    for part, target, expected in zip(result, out, wanted, strict=True):
+        assert part is target
+        assert_equal(part, expected)
+    with pytest.raises(TypeError, match="expected the form of the result"):
+        torch.max(data, 1, out=out[:1])
+
+
+def test_out_of_another_batch_size_is_an_error_and_stays_as_it_was() -> None:
+    data = collection()
+    out = collection(start=0.7)
+    with Unchanged(out), pytest.raises(RuntimeError, match=r"expected the batch size of the result, \[3\]"):
+        torch.sum(data, 0, out=out)
+
+
+@pytest.mark.parametrize("name", ["std", "var"])
+def test_std_and_var_take_unbiased_wherever_torch_does(name: str) -> None:
+    function, data = getattr(torch, name), collection()
+    for args, kwargs in (
+        ((0, False), {}),
+        ((0, True, True), {}),
+        ((0,), {"unbiased": False}),
+        ((0,), {"correction": 0}),
+    ):
+        result = function(data, *args, **kwargs)
+        for key, leaf in data.items(True, True):
+            torch.testing.assert_close(result[key], function(leaf, *args, **kwargs))
+    torch.testing.assert_close(function(data, False)["a"], function(data["a"], False))
+
+
+@pytest.mark.parametrize("mode", [None, "floor", "trunc"])
+def test_div_takes_a_rounding_mode(mode: Any) -> None:
+    data, other = collection(), collection(start=-0.37)
+    for operand in (other, 0.3, other["a"]):
+        result = torch.div(data, operand, rounding_mode=mode)
+        torch.testing.assert_close(result["a"], torch.div(data["a"], _leaf(operand), rounding_mode=mode))
+        whole = operand["b", "c"] if operand is other else operand if isinstance(operand, float) else operand[..., None]
+        torch.testing.assert_close(result["b", "c"], torch.div(data["b", "c"], whole, rounding_mode=mode))
+        assert result["text"] == "t"
+
+
+def test_round_takes_decimals() -> None:
+    data = collection()
+    result = torch.round(data, decimals=1)
+    assert result["text"] == "t"
+    for key, leaf in data.items(True, True):
+        assert torch.equal(result[key], torch.round(leaf, decimals=1))
+    assert_equal(torch.round(input=data, decimals=1), result)
+
+
+@pytest.mark.parametrize("name", ALIASES)
+def test_an_alias_is_the_same_function(name: str) -> None:
+    find = lambda name: operator.attrgetter(name)(torch)
+    assert HANDLERS[find(name)] is HANDLERS[find(ALIASES[name])]
+    args = {1: (), 2: (2,)}[1 if ALIASES[name] in NAMES and not _takes_two(ALIASES[name]) else 2]
+    tensor = torch.linspace(0.1, 0.9, 6).reshape(BATCH)
+    args = (1,) if "softmax" in name or "logsumexp" in name else args
+    assert torch.equal(find(name)(tensor, *args), find(ALIASES[name])(tensor, *args))
+
+
+def _takes_two(name: str) -> bool:
+    return len(operands(name, torch.float32)) > 0
+
+
 # -- a tensor on the left ---------------------------------------------------------------------------------------------
 
 TWO = ["add", "sub", "rsub", "mul", "div", "true_divide", "pow", "floor_divide", "remainder", "maximum", "minimum"]
@@ -371,8 +531,8 @@ UNSUPPORTED: dict[str, Callable[[Any], Any]] = {
     "inv": torch.linalg.inv,
     "hstack": lambda d: torch.hstack([d, d]),
     "equal": lambda d: torch.equal(d, d),
-    "out of a sum": lambda d: torch.sum(d, 0, out=d),
-    "rounding mode": lambda d: torch.div(d, 2, rounding_mode="floor"),
+    "a norm of order 1": lambda d: torch.norm(d, 1),
+    "a loss of a tensor and a collection": lambda d: torch.nn.functional.mse_loss(torch.ones(2, 3), d),
     "@": lambda d: d @ d,
     "tensor @": lambda d: torch.ones(2, 2) @ d,
     "index_select": lambda d: torch.index_select(d, 0, torch.tensor([0])),
@@ -386,9 +546,32 @@ def test_a_function_without_a_handler_is_a_type_error(call: Any) -> None:
         call(data)
 
 
-def test_the_type_error_names_the_function() -> None:
-    with pytest.raises(TypeError, match=r"torch\.matmul"):
+def test_the_type_error_names_the_function_and_what_to_do() -> None:
+    with pytest.raises(TypeError, match=r"torch\.matmul is not defined for a TensorDict; .* data\.apply"):
         torch.matmul(collection(), collection())
+    with pytest.raises(TypeError, match=r"use data\.apply\(torch\.relu\)"):
+        torch.relu(collection())
+    with pytest.raises(TypeError, match=r"these arguments of torch\.norm are not taken"):
+        torch.norm(collection(), 1)
+    with pytest.raises(TypeError, match=r"torch\.Tensor\.add_ of a tensor does not take a TensorDict"):
+        torch.ones(2, 3).add_(collection())
+
+
+def test_the_type_error_names_the_class_of_a_record() -> None:
+    class Record(TensorClass):
+        x: Tensor
+
+    with pytest.raises(TypeError, match="not defined for a Record"):
+        torch.relu(Record(torch.ones(3), batch_size=[3]))
+
+
+def test_a_function_that_is_not_taken_is_left_to_the_other_type() -> None:
+    class Other:
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return "from the other type"
+
+    assert torch.matmul(collection(), Other()) == "from the other type"  # type: ignore[call-overload]
 
 
 def test_a_record_answers_as_its_class() -> None:
