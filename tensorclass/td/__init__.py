@@ -4,6 +4,7 @@ from . import pytree
 from .base import TensorCollection
 from .combining import cat, stack, where
 from .keys import NestedKey, unravel_key, unravel_key_list, unravel_key_to_tuple
+from .loading import collate
 from .nontensor import NonTensorData, NonTensorDataBase, NonTensorStack, is_non_tensor
 from .tensordict import TensorDict
 
@@ -18,6 +19,7 @@ __all__ = [
     "TensorCollection",
     "TensorDict",
     "cat",
+    "collate",
     "is_non_tensor",
     "stack",
     "unravel_key",

@@ -59,9 +59,11 @@ def _written(result: Any, out: Any) -> Any:
     """Writes a result into ``out=``: into a collection, or into one for each part of a named tuple."""
     if isinstance(out, Collection):
         return combining._written(result, out)
-    if not isinstance(result, tuple) or not isinstance(out, (tuple, list)) or len(out) != len(result):
+    parts: Any = result if isinstance(result, tuple) else (result,)
+    targets: Any = out if isinstance(out, (tuple, list)) else ()
+    if len(parts) != len(targets):
         raise TypeError(f"out: expected the form of the result, {type(result).__name__}, got a {type(out).__name__}")
-    return type(result)([combining._written(part, target) for part, target in zip(result, out, strict=True)])
+    return type(parts)([combining._written(part, target) for part, target in zip(parts, targets, strict=True)])
 
 
 # Functions whose arguments behind the first are those of the method of the same name.
@@ -269,8 +271,8 @@ def _loss(function: Callable[..., Any]) -> Callable[..., Any]:
         input, target = given.pop("input"), given.pop("target")
         average, reduce = given.pop("size_average", None), given.pop("reduce", None)
         reduction = given.pop("reduction", "mean")
-        if average is not None or reduce is not None:
-            reduction = torch.nn._reduction.legacy_get_string(average, reduce)
+        if average is not None or reduce is not None:  # what torch had before
+            reduction = "none" if reduce is False else "sum" if average is False else "mean"
         if reduction not in ("none", "mean", "sum"):
             raise ValueError(f"reduction: expected 'none', 'mean' or 'sum', got {reduction!r}")
         if not isinstance(input, Collection):
@@ -317,7 +319,8 @@ for _name in ("l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss"):
 
 def unsupported(function: Callable[..., Any], cls: type) -> TypeError:
     """The error for a function, or for arguments of one, that collections do not take."""
-    name = torch.overrides.resolve_name(function) or getattr(function, "__name__", repr(function))
+    resolve: Callable[[Any], str | None] = torch.overrides.resolve_name  # pyright: ignore[reportUnknownMemberType]
+    name = resolve(function) or getattr(function, "__name__", repr(function))
     short = name.replace("torch.functional.", "torch.")
     if short.startswith("torch.Tensor."):
         return TypeError(

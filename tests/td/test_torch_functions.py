@@ -323,7 +323,6 @@ def test_the_target_and_the_weight_of_a_loss_may_be_tensors_over_the_batch() -> 
     torch.testing.assert_close(result["b", "c"], wanted)
 
 
-@pytest.mark.filterwarnings("ignore:size_average and reduce")
 def test_a_loss_takes_the_arguments_that_reduction_replaced() -> None:
     data, target = collection(), collection(start=0.3)
     loss = torch.nn.functional.mse_loss
