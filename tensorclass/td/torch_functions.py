@@ -319,8 +319,7 @@ for _name in ("l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss"):
 
 def unsupported(function: Callable[..., Any], cls: type) -> TypeError:
     """The error for a function, or for arguments of one, that collections do not take."""
-    resolve: Callable[[Any], str | None] = torch.overrides.resolve_name  # pyright: ignore[reportUnknownMemberType]
-    name: str = resolve(function) or getattr(function, "__name__", repr(function))
+    name = str(torch.overrides.resolve_name(function) or getattr(function, "__name__", function))  # pyright: ignore[reportUnknownMemberType]
     short = name.replace("torch.functional.", "torch.")
     if short.startswith("torch.Tensor."):
         return TypeError(
