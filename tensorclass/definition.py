@@ -23,7 +23,7 @@ from .td.values import batch_mismatch
 #: the names that fields can have only where they may hide members (shadow=True)
 _RESERVED = frozenset(name for name in dir(TensorClass) if not name.startswith("__")) | set(METADATA)
 #: what stands in the slot ``_context`` while ``__post_init__`` runs, which can set the fields of a frozen record
-_IN_POST_INIT: Any = (None, ())
+_IN_POST_INIT: Any = ((), None)
 
 
 class _Factory:

@@ -455,6 +455,47 @@ def test_a_lock_as_a_context_manager_on_an_argument_breaks_the_graph(function: C
     assert record.is_locked is (function is with_unlocked)
 
 
+# -- results of operations as context managers -------------------------------------------------------------------------
+
+BLOCKS: dict[str, Callable[[Any], Any]] = {
+    "view": lambda r: r.view(2, -1),
+    "reshape": lambda r: r.reshape(-1, 2),
+    "flatten": lambda r: r.flatten(),
+    "unflatten": lambda r: r.unflatten(0, (2, -1)),
+    "unsqueeze": lambda r: r.unsqueeze(0),
+    "squeeze": lambda r: r.squeeze(0),
+    "permute": lambda r: r.permute(0),
+    "transpose": lambda r: r.transpose(0, -1),
+    "flip": lambda r: r.flip(0),
+    "roll": lambda r: r.roll(1, 0),
+    "flatten_keys": lambda r: r.flatten_keys(),
+    "to a dtype": lambda r: r.to(torch.float64),
+}
+
+
+def written_through(operation: Callable[[Any], Any], data: Any) -> Any:
+    with operation(data) as result:
+        key = "b.c" if "b.c" in result.keys() else ("b", "c")  # noqa: SIM118
+        result["a"] = result["a"] * 2
+        result[key].add_(1)
+        result["new"] = result[key] + 1
+    return data
+
+
+@pytest.mark.parametrize("operation", BLOCKS.values(), ids=BLOCKS.keys())
+def test_a_block_writes_back_into_a_collection_made_inside(operation: Callable[[Any], Any]) -> None:
+    check(lambda data: written_through(operation, data.clone()), tensordict)
+
+
+@pytest.mark.parametrize("operation", BLOCKS.values(), ids=BLOCKS.keys())
+def test_a_block_writes_back_into_an_argument(operation: Callable[[Any], Any]) -> None:
+    data = tensordict(4)
+    expected = written_through(operation, data.clone())
+    compiled = torch.compile(written_through, fullgraph=True, backend="eager")
+    assert compiled(operation, data) is data
+    assert_same(data, expected)
+
+
 # -- modules and gradients --------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from torch import Tensor
 from typing_extensions import Self
@@ -12,6 +13,7 @@ from typing_extensions import Self
 from . import shapes
 from .access import Access
 from .collection import DeviceLike, as_device
+from .context import FLAT_KEYS, NESTED_KEYS
 from .keys import FlatKey, NestedKey, tree_of, unravel_key, unravel_key_to_tuple
 from .reading import MISSING
 
@@ -260,7 +262,9 @@ class Choosing(Access):
         store: Store = {}
         self._flatten_into(store, "", separator, is_leaf)
         if not inplace:
-            return self._untyped(store)  # type: ignore[return-value]
+            result = self._untyped(store)
+            result._context = ((), FLAT_KEYS, ref(self), separator)
+            return result  # type: ignore[return-value]
         self._check_unlocked()
         self._store.clear()
         self._store.update(store)
@@ -311,7 +315,9 @@ class Choosing(Access):
                 raise KeyError(f"unflatten_keys: {key!r} has two values, or other keys lie below it")
         nested = self._nested(store)
         if not inplace:
-            return self._untyped(nested)  # type: ignore[return-value]
+            result = self._untyped(nested)
+            result._context = ((), NESTED_KEYS, ref(self), separator)
+            return result  # type: ignore[return-value]
         self._store.clear()
         self._store.update(nested)
         return self

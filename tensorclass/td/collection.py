@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     Value: TypeAlias = Tensor | TensorCollection
     Store: TypeAlias = MutableMapping[str, Value]
-    Undo: TypeAlias = tuple[str | None, tuple[str | None, ...]]
 
 DeviceLike: TypeAlias = "torch.device | str | int"
 
@@ -59,8 +58,8 @@ class Collection:
         _names: Names
         # None: unlocked. A tuple: locked; it refers to the collections that hold this one and were locked with it.
         _lock: tuple[weakref.ref[Collection], ...] | None
-        # What a `with` statement undoes. Unset on nearly all instances: operations do not pay for it (see locking).
-        _context: Undo
+        # What a `with` statement undoes; unset where there is nothing (see context).
+        _context: tuple[Any, ...]
 
     __hash__ = None  # type: ignore[assignment]  # == compares element by element, as a tensor's does
 
@@ -285,6 +284,10 @@ class Collection:
     def _is_tree(self) -> bool:
         """Whether this is a nested collection among values; text and objects are leaves, collections by class only."""
         return True
+
+    def _content(self) -> tuple[Any, ...]:
+        """What a leaf that is no tensor holds: it has changed when one of these is another object."""
+        return tuple(self._store.values())
 
     def _leaves(self) -> Iterator[Tensor]:
         """The tensors of the tree, depth first, in the order of the keys."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
+from weakref import ref
 
 import torch
 from torch import Tensor
 from typing_extensions import Self
 
 from .collection import Collection, as_device
+from .context import CAST
 from .keys import join_key
 
 if TYPE_CHECKING:
@@ -119,7 +121,11 @@ class Devices(Collection):
             device, dtype = device or other._device, dtype or other.dtype
         target = as_device(device)
         if target is not None and dtype is None and memory_format is None and not copy and batch_size is None:
-            return self if target == self._device else self._placed(target, non_blocking)
+            if target == self._device:
+                return self
+            result = self._placed(target, non_blocking)
+            result._context = ((), CAST, ref(self))
+            return result
         if dtype is None and memory_format is None and not copy and (target is None or target == self._device):
             result = self
         else:
@@ -127,6 +133,8 @@ class Devices(Collection):
         if batch_size is not None:
             result = result._shallow() if result is self else result
             result._set_batch_size(batch_size)
+        if result is not self:
+            result._context = ((), CAST, ref(self))
         return result
 
     def _placed(self, device: torch.device, non_blocking: builtins.bool) -> Self:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from types import TracebackType
 
 from typing_extensions import Self
 
 from .collection import Collection
+from .context import Contexts
 
 
-class Locking(Collection):
-    """``lock_``, ``unlock_`` and what ``with`` does after them."""
+class Locking(Contexts):
+    """``lock_``, ``unlock_`` and ``is_locked``."""
 
     __slots__ = ()
 
@@ -85,24 +85,3 @@ class Locking(Collection):
                 value._lock = tuple(others)
                 if not others:
                     value._unlock_below()
-
-    # A `with` statement undoes the operation whose result it was given. The operation names the method for it
-    # (_undoes); __enter__ takes that over, so that `with` statements on one object nest.
-
-    def _undoes(self, undo: str | None) -> None:
-        self._context = (undo, getattr(self, "_context", (None, ()))[1])
-
-    def __enter__(self) -> Self:
-        undo, entered = getattr(self, "_context", (None, ()))
-        self._context = (None, (*entered, undo))
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        undo = self._context[1][-1]
-        self._context = (None, self._context[1][:-1])
-        if undo is not None:
-            pending = self._context
-            getattr(self, undo)()
-            self._context = pending

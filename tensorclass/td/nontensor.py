@@ -68,6 +68,9 @@ class NonTensorDataBase(TensorCollection):
     def _is_tree(self) -> bool:
         return False
 
+    def _content(self) -> tuple[Any, ...]:
+        return (self._objects, *self._store.values())
+
     def is_empty(self) -> bool:
         """Never: it holds an object."""
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import torch
 from torch import Size, Tensor
@@ -12,6 +13,7 @@ from typing_extensions import Self
 
 from . import shapes
 from .collection import Collection
+from .context import COPIED, FLIPPED, PERMUTED, RESIZED, ROLLED, TURNED, VIEWED
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -41,13 +43,16 @@ class Shaping(Collection):
         old = self._batch_size
         new = shapes.reshaped(old, shapes.as_sequence(shape))
         ndim = len(old)
-        if not new:  # a leaf may have no dimension left, and torch wants an argument
-            return self._index((0,) * ndim)
-        return self._like(
-            {key: value.reshape(*new, *value.shape[ndim:]) for key, value in self._store.items()},
-            new,
-            self._names and shapes.names_reshaped(self._names, old, new),
-        )
+        if new:
+            result = self._like(
+                {key: value.reshape(*new, *value.shape[ndim:]) for key, value in self._store.items()},
+                new,
+                self._names and shapes.names_reshaped(self._names, old, new),
+            )
+        else:  # a leaf may have no dimension left, and torch wants an argument
+            result = self._index((0,) * ndim)
+        result._context = ((), COPIED, ref(self))
+        return result
 
     def view(
         self,
@@ -66,13 +71,16 @@ class Shaping(Collection):
         old = self._batch_size
         new = shapes.reshaped(old, shapes.as_sequence(shape))
         ndim = len(old)
-        if not new:
-            return self._index((0,) * ndim)
-        return self._like(
-            {key: value.view(*new, *value.shape[ndim:]) for key, value in self._store.items()},
-            new,
-            self._names and shapes.names_reshaped(self._names, old, new),
-        )
+        if new:
+            result = self._like(
+                {key: value.view(*new, *value.shape[ndim:]) for key, value in self._store.items()},
+                new,
+                self._names and shapes.names_reshaped(self._names, old, new),
+            )
+        else:
+            result = self._index((0,) * ndim)
+        result._context = ((), RESIZED, ref(self))
+        return result
 
     def _viewed(self, dtype: torch.dtype) -> Self:
         """The values' memory read as another dtype."""
@@ -86,34 +94,34 @@ class Shaping(Collection):
                     f"the batch size {list(size)} in front"
                 )
             store[key] = new
-        return self._same(store)
+        result = self._same(store)
+        result._context = ((), VIEWED, ref(self))
+        return result
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1, *, inplace: bool = False) -> Self:
         """The batch dimensions ``start_dim`` to ``end_dim`` made one (without batch dimensions: one of size 1)."""
         if not self._batch_size:
             return self._done(self.unsqueeze(0), inplace)
         start, end = shapes.flat_range(self._batch_size, start_dim, end_dim)
-        return self._done(
-            self._like(
-                {key: value.flatten(start, end) for key, value in self._store.items()},
-                shapes.flattened(self._batch_size, start, end),
-                self._names and shapes.names_flattened(self._names, start, end),
-            ),
-            inplace,
+        result = self._like(
+            {key: value.flatten(start, end) for key, value in self._store.items()},
+            shapes.flattened(self._batch_size, start, end),
+            self._names and shapes.names_flattened(self._names, start, end),
         )
+        result._context = ((), COPIED, ref(self))
+        return self._done(result, inplace)
 
     def unflatten(self, dim: int, unflattened_size: Sequence[int], *, inplace: bool = False) -> Self:
         """The batch dimension ``dim`` split into several."""
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         sizes = shapes.as_sequence((unflattened_size,))
-        return self._done(
-            self._like(
-                {key: value.unflatten(dim, sizes) for key, value in self._store.items()},
-                shapes.unflattened(self._batch_size, dim, sizes),
-                self._names and shapes.names_unflattened(self._names, dim, len(sizes)),
-            ),
-            inplace,
+        result = self._like(
+            {key: value.unflatten(dim, sizes) for key, value in self._store.items()},
+            shapes.unflattened(self._batch_size, dim, sizes),
+            self._names and shapes.names_unflattened(self._names, dim, len(sizes)),
         )
+        result._context = ((), RESIZED, ref(self))
+        return self._done(result, inplace)
 
     def _done(self, result: Self, inplace: bool) -> Self:
         """The result, or this collection with the result's content when the operation is in place."""
@@ -129,20 +137,24 @@ class Shaping(Collection):
         """Without the batch dimensions of size 1 (those among ``dim``)."""
         dims = shapes.squeezed_dims(self._batch_size, dim)
         which = dims[0] if len(dims) == 1 else dims
-        return self._like(
+        result = self._like(
             {key: value.squeeze(which) for key, value in self._store.items()},
             Size(shapes.without(self._batch_size, dims)),
             self._names and shapes.names_without(self._names, dims),
         )
+        result._context = ((), RESIZED, ref(self))
+        return result
 
     def unsqueeze(self, dim: int) -> Self:
         """With one more batch dimension, of size 1, at ``dim``; a negative one counts from the end of the batch."""
         dim = shapes.unsqueezed_dim(len(self._batch_size), dim)
-        return self._like(
+        result = self._like(
             {key: value.unsqueeze(dim) for key, value in self._store.items()},
             shapes.inserted(self._batch_size, dim, 1),
             self._names and shapes.names_inserted(self._names, dim),
         )
+        result._context = ((), RESIZED, ref(self))
+        return result
 
     def atleast_1d(self) -> Self:
         """With at least one batch dimension."""
@@ -153,12 +165,18 @@ class Shaping(Collection):
         result = self
         while result.ndim < 2:
             result = result.unsqueeze(0)
-        return result
+        return self._resized_from(result)
 
     def atleast_3d(self) -> Self:
         """With at least three batch dimensions, where torch puts them: one row becomes ``[1, n, 1]``."""
         result = self.atleast_2d()
-        return result.unsqueeze(-1) if result.ndim < 3 else result
+        return self._resized_from(result.unsqueeze(-1) if result.ndim < 3 else result)
+
+    def _resized_from(self, result: Self) -> Self:
+        """The result of several steps, undone in one."""
+        if result is not self:
+            result._context = ((), RESIZED, ref(self))
+        return result
 
     def expand(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Self:
         """Batch dimensions of size 1 made larger, and new ones in front, without a copy; ``-1`` keeps a size.
@@ -251,13 +269,16 @@ class Shaping(Collection):
     def _permute(self, order: tuple[int, ...]) -> Self:
         """The batch dimensions in a checked order."""
         ndim = len(order)
-        if not order:
-            return self._index(())
-        return self._like(
-            {key: value.permute(*order, *range(ndim, value.ndim)) for key, value in self._store.items()},
-            shapes.permuted(self._batch_size, order),
-            self._names and shapes.names_permuted(self._names, order),
-        )
+        if order:
+            result = self._like(
+                {key: value.permute(*order, *range(ndim, value.ndim)) for key, value in self._store.items()},
+                shapes.permuted(self._batch_size, order),
+                self._names and shapes.names_permuted(self._names, order),
+            )
+        else:
+            result = self._index(())
+        result._context = ((), PERMUTED, ref(self), order)
+        return result
 
     def permute(self, *args: int | Sequence[int], dims: Sequence[int] | None = None) -> Self:
         """The batch dimensions in another order.
@@ -275,11 +296,13 @@ class Shaping(Collection):
         order = shapes.transposition(len(self._batch_size), dim0, dim1)
         ndim = len(order)
         dim0, dim1 = dim0 % ndim, dim1 % ndim
-        return self._like(
+        result = self._like(
             {key: value.transpose(dim0, dim1) for key, value in self._store.items()},
             shapes.permuted(self._batch_size, order),
             self._names and shapes.names_permuted(self._names, order),
         )
+        result._context = ((), PERMUTED, ref(self), order)
+        return result
 
     def swapaxes(self, axis0: int, axis1: int) -> Self:
         """:meth:`transpose`."""
@@ -302,9 +325,12 @@ class Shaping(Collection):
         if dims is not None:
             args = (dims,)
         wrapped = shapes.wrap_dims(shapes.as_sequence(args), len(self._batch_size))
-        if not wrapped:
-            return self._copied()
-        return self._same({key: value.flip(*wrapped) for key, value in self._store.items()})
+        if wrapped:
+            result = self._same({key: value.flip(*wrapped) for key, value in self._store.items()})
+        else:
+            result = self._copied()
+        result._context = ((), FLIPPED, ref(self), wrapped)
+        return result
 
     def fliplr(self) -> Self:
         """:meth:`flip` of the second batch dimension."""
@@ -323,9 +349,13 @@ class Shaping(Collection):
         Without ``dims`` along the flattened batch.
         """
         if dims is None:
-            return self._done(self._rolled(shifts, len(self._batch_size)), inplace)
-        wrapped = tuple(shapes.wrap_dim(d, self.ndim) for d in ((dims,) if isinstance(dims, int) else dims))
-        return self._done(self._same({key: value.roll(shifts, wrapped) for key, value in self._store.items()}), inplace)
+            wrapped = None
+            result = self._rolled(shifts, len(self._batch_size))
+        else:
+            wrapped = tuple(shapes.wrap_dim(d, self.ndim) for d in ((dims,) if isinstance(dims, int) else dims))
+            result = self._same({key: value.roll(shifts, wrapped) for key, value in self._store.items()})
+        result._context = ((), ROLLED, ref(self), shifts, wrapped)
+        return self._done(result, inplace)
 
     def _rolled(self, shifts: int | Sequence[int], ndim: int) -> Self:
         """:meth:`roll` along the first ``ndim`` dimensions, as if they were one."""
@@ -351,12 +381,15 @@ class Shaping(Collection):
         first, second = shapes.wrap_dims(dims, self.ndim)
         k %= 4
         if k == 0:
-            return self._copied()
-        if k == 2:
-            return self.flip(first, second)
-        if k == 1:
-            return self.flip(second).transpose(first, second)
-        return self.transpose(first, second).flip(second)
+            result = self._copied()
+        elif k == 2:
+            result = self.flip(first, second)
+        elif k == 1:
+            result = self.flip(second).transpose(first, second)
+        else:
+            result = self.transpose(first, second).flip(second)
+        result._context = ((), TURNED, ref(self), k, (first, second))
+        return result
 
     # -- parts --------------------------------------------------------------------------------------------------------
 

@@ -68,6 +68,23 @@ def first_after_a_write_that_does_not_fit(library: Any) -> float:
     return float(target["first"][0])
 
 
+def written(data: Any, operation: Callable[[Any], Any], write: Callable[[Any], Any]) -> Any:
+    with operation(data) as result:
+        write(result)
+    return data
+
+
+def same_value_after_a_block(library: Any) -> bool:
+    data = named(library)
+    value = data["a"]
+    return written(data, lambda d: d.view(-1), lambda d: None)["a"] is value
+
+
+def locked_inside(library: Any) -> Any:
+    data = named(library)
+    return list(written(data, lambda d: d.view(-1), lambda d: (d.set("b", torch.zeros(12)), data.lock_())).keys())
+
+
 def record_with_text_in_a_tensor_field(library: Any) -> str:
     @library.tensorclass
     class Record:
@@ -218,6 +235,37 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: nested(m).lock_().reshape(1, 2).is_locked, False, True),
         (lambda m: nested(m).lock_().split(1)[0].is_locked, False, True),
         (lambda m: nested(m).lock_()[0].is_locked, False, False),
+    ],
+    "A `with` block writes back what changed in it, all of it.": [
+        (lambda m: list(written(named(m), lambda d: d.view(-1), lambda d: d.del_("a")).keys()), [], ["a"]),
+        (lambda m: same_value_after_a_block(m), True, False),
+        (
+            lambda m: str(written(named(m), lambda d: d.view(torch.int32), lambda d: None)["a"].dtype),
+            "torch.float32",
+            "torch.int32",
+        ),
+    ],
+    "More operations can be undone.": [
+        (
+            lambda m: list(written(named(m), lambda d: d.reshape(-1), lambda d: d.set("b", torch.zeros(12))).keys()),
+            ["a", "b"],
+            ["a"],
+        ),
+        (
+            lambda m: list(written(named(m), lambda d: d.squeeze(), lambda d: d.set("b", torch.zeros(4, 3))).keys()),
+            ["a", "b"],
+            error(RuntimeError),
+        ),
+    ],
+    "A block on a locked collection loses nothing.": [
+        (lambda m: locked_inside(m), error(RuntimeError), ["a"]),
+        (
+            lambda m: float(
+                written(named(m).lock_(), lambda d: d.to(torch.float64), lambda d: d["a"].fill_(1))["a"].sum()
+            ),
+            12.0,
+            error(RuntimeError),
+        ),
     ],
     "Empty collections stay.": [
         (lambda m: list((collection(m, {"n": {}, "a": torch.zeros(2)}, [2]) + 1).keys()), ["n", "a"], ["a"]),

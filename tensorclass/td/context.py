@@ -1,0 +1,312 @@
+"""What a ``with`` statement undoes: ``with data.view(-1) as flat: ...`` writes what changes inside back into ``data``.
+
+An operation that can be undone notes how in the slot ``_context`` of its result: a weak reference to its source, an
+:class:`Inverse`, and its arguments. That is all that a call without ``with`` pays for it. What is in the result is
+looked at when the block begins, and again when it ends.
+
+The source gets the changes in the kind that they were made in. A value that was replaced is replaced there, a new one
+is set, a key that was removed is removed. What was written into a value in place is in the source already where both
+lie in the same memory, and is written into the source's value where the operation copied.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from .collection import Collection
+from .reading import MISSING
+
+if TYPE_CHECKING:
+    from .access import Access
+
+Path: TypeAlias = tuple[str, ...]
+
+#: what is in the slot ``_context`` as long as there is nothing
+NOTHING: Any = ((), None)
+
+
+def _same_path(source: Access, path: Path, *args: object) -> Path:
+    return path
+
+
+@dataclass(frozen=True)
+class Inverse:
+    """How what was written into the result of an operation comes back into its source.
+
+    ``value(new, old, source, ndim, *args)`` gives a value in the source's terms. ``old`` is the one that is there
+    (``MISSING`` when there is none), ``ndim`` the number of batch dimensions of the result, ``args`` are those of the
+    operation. ``path(source, path, *args)`` is the key in the source. When the operation ``copies``, what is written
+    into values of the result in place is not seen in the source; ``content``, called like ``value``, then gives what is
+    written there.
+    """
+
+    value: Callable[..., Any]
+    path: Callable[..., Path] = _same_path
+    content: Callable[..., Any] | None = None
+
+    @property
+    def copies(self) -> bool:
+        return self.content is not None
+
+
+# -- inverses of shape operations -------------------------------------------------------------------------------------
+
+
+def _resized(new: Any, old: Any, source: Collection, ndim: int) -> Any:
+    return new.reshape((*source._batch_size, *new.shape[ndim:]))
+
+
+def _permuted(new: Any, old: Any, source: Collection, ndim: int, order: tuple[int, ...]) -> Any:
+    back = [order.index(dim) for dim in range(ndim)]
+    return new.permute(*back, *range(ndim, new.ndim)) if back else new
+
+
+def _flipped(new: Any, old: Any, source: Collection, ndim: int, dims: tuple[int, ...]) -> Any:
+    return new.flip(dims)
+
+
+def _rolled(new: Any, old: Any, source: Any, ndim: int, shifts: Any, dims: Any) -> Any:
+    back = -shifts if isinstance(shifts, int) else tuple([-shift for shift in shifts])
+    if dims is not None:
+        return new.roll(back, dims)
+    flat = new.reshape((-1, *new.shape[ndim:]))
+    return flat.roll(back, 0).reshape(new.shape)
+
+
+def _turned(new: Any, old: Any, source: Collection, ndim: int, k: int, dims: tuple[int, int]) -> Any:
+    return new.rot90(-k, dims)
+
+
+def _read_as_before(new: Any, old: Any, source: Collection, ndim: int) -> Any:
+    """After a view of another dtype: what stands for a value of the source becomes of its dtype again."""
+    return new.view(old.dtype) if isinstance(new, Tensor) and isinstance(old, Tensor) else new
+
+
+RESIZED = Inverse(_resized)
+COPIED = Inverse(_resized, content=_resized)
+PERMUTED = Inverse(_permuted)
+FLIPPED = Inverse(_flipped, content=_flipped)
+ROLLED = Inverse(_rolled, content=_rolled)
+TURNED = Inverse(_turned, content=_turned)
+VIEWED = Inverse(_read_as_before)
+
+
+# -- of casts, and of other keys --------------------------------------------------------------------------------------
+
+
+def _cast(new: Any, old: Any, source: Collection, ndim: int) -> Any:
+    return new.to(device=old.device, dtype=old.dtype) if isinstance(new, Tensor) and isinstance(old, Tensor) else new
+
+
+def _cast_where_it_changed(new: Tensor, old: Tensor, source: Collection, ndim: int) -> Tensor:
+    """The numbers that are still what the cast made of the old ones are the old ones, in their precision."""
+    same = old.to(device=new.device, dtype=new.dtype) == new
+    return torch.where(same.to(old.device), old, new.to(device=old.device, dtype=old.dtype))
+
+
+def _unchanged(new: Any, old: Any, source: Collection, ndim: int, separator: str) -> Any:
+    return new
+
+
+def _nested_path(source: Access, path: Path, separator: str) -> Path:
+    """The key in a source whose keys were flattened; a name there can hold the separator itself."""
+    name, *rest = path
+    found: list[str] = []
+    node: Any = source
+    while node is not None and name not in node._store:
+        for key, value in node._store.items():
+            if isinstance(value, Collection) and value._is_tree() and name.startswith(key + separator):
+                found.append(key)
+                name = name[len(key) + len(separator) :]
+                node = value
+                break
+        else:
+            node = None
+    return (*found, *([name] if node is not None else name.split(separator)), *rest)
+
+
+def _flat_path(source: Access, path: Path, separator: str) -> Path:
+    """The key in a source whose keys were unflattened; what was nested before is nested still."""
+    for depth in range(len(path), 0, -1):
+        name = separator.join(path[:depth])
+        value = source._store.get(name)
+        if value is not None and (depth == len(path) or (isinstance(value, Collection) and value._is_tree())):
+            return (name, *path[depth:])
+    return (separator.join(path),)
+
+
+CAST = Inverse(_cast, content=_cast_where_it_changed)
+FLAT_KEYS = Inverse(_unchanged, _nested_path)
+NESTED_KEYS = Inverse(_unchanged, _flat_path)
+
+
+# -- what changed -----------------------------------------------------------------------------------------------------
+
+
+#: what is noted of a tensor that lies in the memory of the source's
+SHARED = -1
+
+
+def _version(value: Tensor) -> int | None:
+    """Counts what is written into a tensor in place; ``None`` where torch does not count, or does not tell."""
+    return None if torch.compiler.is_compiling() or value.is_inference() else value._version
+
+
+def _noted(node: Collection, copies: bool) -> dict[str, tuple[Any, Any]]:
+    """The values of every level, each with what tells whether something was written into it."""
+    noted: dict[str, tuple[Any, Any]] = {}
+    for key, value in node._store.items():
+        if isinstance(value, Tensor):
+            noted[key] = (value, _version(value) if copies else SHARED)
+        else:
+            noted[key] = (value, _noted(value, copies) if value._is_tree() else value._content())
+    return noted
+
+
+class _Changes:
+    """The differences between a collection and what was noted of it."""
+
+    def __init__(self, now: Collection, before: dict[str, tuple[Any, Any]]) -> None:
+        self.removed: list[Path] = []
+        self.replaced: list[tuple[Path, Any]] = []
+        self.written: list[tuple[Path, Any]] = []  # in place, into a value that does not share the source's memory
+        self._compare(now, before, ())
+
+    def _compare(self, now: Collection, before: dict[str, tuple[Any, Any]], path: Path) -> None:
+        for key in before:
+            if key not in now._store:
+                self.removed.append((*path, key))
+        for key, value in now._store.items():
+            here = (*path, key)
+            old, note = before.get(key, (None, None))
+            if value is not old:
+                self.replaced.append((here, value))
+            elif isinstance(value, Tensor):
+                if note is None or (note != SHARED and note != value._version):
+                    self.written.append((here, value))
+            elif value._is_tree():
+                self._compare(value, note, here)
+            elif not _identical(value._content(), note):
+                self.replaced.append((here, value))
+
+
+def _identical(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+
+
+class Block:
+    """A ``with`` statement on the result of an operation, between its begin and its end."""
+
+    def __init__(self, result: Collection, inverse: Inverse, ref: weakref.ref[Any], args: tuple[Any, ...]) -> None:
+        source = ref()
+        if source is None:
+            raise RuntimeError(
+                f"with: the collection that this {type(result).__name__} was made from is gone, so that nothing can be "
+                "written back into it; keep it in a variable, also between operations in a row: "
+                "`a = data.view(-1)`, then `with a.unsqueeze(0) as b: ...`"
+            )
+        self.source: Access = source
+        self.inverse = inverse
+        self.args = args
+        self.size = result._batch_size
+        self.noted: Any = _noted(result, inverse.copies) if result._is_tree() else result._content()
+
+    def write_back(self, result: Collection) -> None:
+        """Writes what changed in the result into the source: all of it, or on an error nothing."""
+        if result._batch_size != self.size:
+            raise RuntimeError(
+                f"with: the batch size became {list(result._batch_size)} inside of the block, from {list(self.size)}; "
+                "it must stay so that changes can be written back"
+            )
+        source, ndim, inverse = self.source, len(self.size), self.inverse
+        if not result._is_tree():
+            if not _identical(result._content(), self.noted):
+                source.update(inverse.value(result, source, source, ndim, *self.args))
+            return
+        changes = _Changes(result, self.noted)
+        replaced: list[tuple[Path, Any]] = []
+        for path, new in changes.replaced:
+            path = inverse.path(source, path, *self.args)
+            replaced.append((path, inverse.value(new, source._find(path), source, ndim, *self.args)))
+        written: list[tuple[Tensor, Tensor]] = []
+        for path, new in changes.written:
+            old = source._find(inverse.path(source, path, *self.args))
+            if isinstance(old, Tensor) and old is not new:
+                assert inverse.content is not None
+                written.append((old, inverse.content(new, old, source, ndim, *self.args)))
+        removed = [inverse.path(source, path, *self.args) for path in changes.removed]
+        if removed or replaced:
+            _rewrite(source, removed, replaced)
+        for old, new in written:
+            old.copy_(new)
+
+
+def _rewrite(source: Access, removed: list[Path], replaced: list[tuple[Path, Any]]) -> None:
+    """Removes and sets keys; on an error everything is as it was."""
+    before: list[tuple[Collection, dict[str, Any]]] = []
+    _levels(source, before)
+    try:
+        for path in removed:
+            if source._find(path) is not MISSING:
+                source.pop(path)
+        for path, value in replaced:
+            # an object is written as set_ does it, which a lock allows
+            inplace = not isinstance(value, Tensor) and not value._is_tree()
+            old = source._find(path)
+            inplace = inplace and isinstance(old, Collection) and not old._is_tree()
+            if old is not value:
+                source.set(path, value, inplace=inplace)
+    except BaseException:
+        for node, store in before:
+            node._store.clear()
+            node._store.update(store)
+        raise
+
+
+def _levels(node: Collection, found: list[tuple[Collection, dict[str, Any]]]) -> None:
+    found.append((node, {**node._store}))
+    for value in node._store.values():
+        if isinstance(value, Collection) and value._is_tree():
+            _levels(value, found)
+
+
+class Contexts(Collection):
+    """``with`` on the result of an operation."""
+
+    __slots__ = ()
+
+    # _context is (blocks, undo, ...): the blocks that were entered and not left yet, and what the next one undoes. That
+    # is None, the name of a method, or an Inverse, followed by a reference to the source and arguments.
+
+    def _undoes(self, undo: str | None) -> None:
+        """Says which method undoes the operation that comes to its end."""
+        self._context = (getattr(self, "_context", NOTHING)[0], undo)
+
+    def __enter__(self) -> Self:
+        blocks, undo, *rest = context = getattr(self, "_context", NOTHING)
+        if isinstance(undo, Inverse):  # it can be entered again
+            block = Block(self, undo, rest[0], tuple(rest[1:]))
+            self._context = ((*blocks, (block, context)), undo, *rest)
+        else:
+            self._context = ((*blocks, (undo, (blocks, None))), None)
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        undo, before = self._context[0][-1]
+        self._context = before
+        if isinstance(undo, Block):
+            if exc_type is None:
+                undo.write_back(self)
+        elif undo is not None:
+            getattr(self, undo)()
+            self._context = before
