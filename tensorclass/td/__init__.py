@@ -6,6 +6,7 @@ from .combining import cat, stack, where
 from .keys import NestedKey, unravel_key, unravel_key_list, unravel_key_to_tuple
 from .loading import collate
 from .nontensor import NonTensorData, NonTensorDataBase, NonTensorStack, is_non_tensor
+from .stores import SubTensorDict
 from .tensordict import TensorDict
 
 for _cls in (TensorDict, NonTensorData, NonTensorStack):
@@ -16,6 +17,7 @@ __all__ = [
     "NonTensorData",
     "NonTensorDataBase",
     "NonTensorStack",
+    "SubTensorDict",
     "TensorCollection",
     "TensorDict",
     "cat",

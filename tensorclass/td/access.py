@@ -183,11 +183,18 @@ class Access(Reading):
 
     def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
         """Writes into rows of the value at ``key``: ``data[key][index] = value``."""
-        destination = self._find(unravel_key_to_tuple(key))
-        if destination is MISSING:
-            raise self._key_error(key)
-        destination[index] = value
+        *path, last = unravel_key_to_tuple(key)
+        self._parent_of(path)._set_at(last, value, index)
         return self
+
+    def _set_at(self, key: str, value: Any, index: Any) -> None:
+        """:meth:`set_at_` for a key of this level."""
+        try:
+            self._store[key][index] = value
+        except KeyError:
+            if key in self._store:
+                raise
+            raise self._key_error(key) from None
 
     def set_non_tensor(self, key: NestedKey, value: Any) -> Self:
         """Writes ``value`` as non-tensor data, whatever it is."""
@@ -200,12 +207,19 @@ class Access(Reading):
 
     def fill_(self, key: NestedKey, value: float | bool) -> Self:
         """Fills the value at ``key`` (all values of it when it is a collection) in place."""
-        destination = self._find(unravel_key_to_tuple(key))
-        if destination is MISSING:
-            raise self._key_error(key)
-        for leaf in destination._leaves() if isinstance(destination, Collection) else (destination,):
-            leaf.fill_(value)
+        *path, last = unravel_key_to_tuple(key)
+        self._parent_of(path)._fill_at(last, value)
         return self
+
+    def _fill_at(self, key: str, value: Any) -> None:
+        """:meth:`fill_` for a key of this level."""
+        destination = self._store.get(key)
+        if destination is None:
+            raise self._key_error(key)
+        if isinstance(destination, Access):
+            destination._fill(..., value)
+        else:
+            destination.fill_(value)
 
     def setdefault(self, key: NestedKey, default: Any, inplace: bool = False) -> Any:
         """The value at ``key``, after writing ``default`` there when there is none."""
@@ -410,6 +424,7 @@ class Access(Reading):
 
     if TYPE_CHECKING:
 
+        def _fill(self, item: Any, value: Any) -> None: ...
         def _check_new_key(self, key: str) -> None: ...
         def _lock_under(self, parents: Any) -> None: ...
         def _unlock_below(self) -> None: ...

@@ -46,6 +46,16 @@ class TensorCollection(
             raise unsupported(func, cls)
         return NotImplemented  # another type may know
 
+    def get_sub_tensordict(self, idx: Any) -> Self:
+        """The rows at an index as a collection that writes through to this one, for every kind of index.
+
+        See :class:`SubTensorDict`. ``data[idx]`` is a collection of its own, whose tensors share memory with those here
+        only where the index gives views.
+        """
+        from .stores.sub import SubTensorDict
+
+        return SubTensorDict(self, idx)  # type: ignore[return-value]
+
     def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
         """A :class:`TensorDict` with copies of the values, nested records becoming TensorDicts too.
 

@@ -316,6 +316,14 @@ class Collection:
             }
         )
 
+    def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
+        """Takes the tensors of :meth:`_leaves` back after they were written into: they can be copies."""
+        for value in self._store.values():
+            if isinstance(value, Collection):
+                value._put_leaves(leaves)
+            else:
+                next(leaves)
+
     # -- lock ---------------------------------------------------------------------------------------------------------
 
     def _check_unlocked(self) -> None:

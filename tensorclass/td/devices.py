@@ -295,8 +295,12 @@ class Devices(Collection):
 
     @data.setter
     def data(self, value: Collection) -> None:
-        for leaf, new in _pairs(self, value, "data"):
-            leaf.data = new
+        self._assign("data", value)
+
+    def _assign(self, what: str, values: Collection) -> None:
+        """Sets an attribute of each tensor."""
+        for leaf, new in _pairs(self, values, what):
+            setattr(leaf, what, new)
 
     def _plain(self) -> Self:
         # not through the property: non-tensor data has another one of this name
@@ -322,8 +326,7 @@ class Devices(Collection):
         if value is None:
             self.zero_grad()
             return
-        for leaf, new in _pairs(self, value, "grad"):
-            leaf.grad = new
+        self._assign("grad", value)
 
     def zero_grad(self, set_to_none: builtins.bool = True) -> Self:
         """Forgets the gradients of the values, or sets them to zero."""

@@ -388,7 +388,8 @@ class Indexing(Collection):
         for key, row in rows._store.items():
             value: Any = store.get(key)
             if type(value) is Tensor:
-                value[item] = row
+                # torch casts where the index gives a view, and refuses to elsewhere
+                value[item] = row if row.dtype is value.dtype else row.to(value.dtype)
                 continue
             if value is None:
                 value = store[key] = self._allocate(row, self._batch_size[:ndim] + row.shape[row_ndim:])

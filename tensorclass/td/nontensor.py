@@ -59,6 +59,9 @@ class NonTensorDataBase(TensorCollection):
     def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
         return self
 
+    def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
+        pass
+
     def _fill(self, item: Any, value: Any) -> None:
         pass
 

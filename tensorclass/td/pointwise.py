@@ -99,7 +99,17 @@ def foreach_over_trees(kernel: Callable[..., Any], first: list[Any], *rest: Any,
                 target.append(_leaf(operand))
     flat = iter(lists)
     args = [next(flat) if isinstance(arg, (list, tuple)) else arg for arg in rest]
-    results = iter(_apply(kernel, leaves, args, kwargs) or leaves if leaves else ())
+    if SINGLE[kernel][-1] == "_":
+        if leaves:
+            _apply(kernel, leaves, args, kwargs)
+        written = iter(leaves)
+        for item in first:
+            if isinstance(item, Collection):
+                item._put_leaves(written)
+            else:
+                next(written)
+        return None
+    results = iter(_apply(kernel, leaves, args, kwargs) if leaves else ())
     return [item._with_leaves(results) if isinstance(item, Collection) else next(results) for item in first]
 
 

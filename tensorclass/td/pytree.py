@@ -49,7 +49,7 @@ class _Origin:
 def _context(collection: Any) -> tuple[Any, ...]:
     node: object = collection
     return (
-        type(node),
+        getattr(type(node), "_dense", type(node)),  # on a plain dict afterwards, whatever the store is
         tuple(collection._store),
         collection._batch_size,
         collection._device,

@@ -47,6 +47,18 @@ def assign(data: Any, index: Any, value: Any) -> Any:
     return data
 
 
+def rows(library: Any, index: Any) -> Any:
+    """Rows of four zeros, through which the zeros are written."""
+    data = collection(library, {"a": torch.zeros(4)}, [4])
+    return data.get_sub_tensordict(index) if library is OURS else data._get_sub_tensordict(index)
+
+
+def source_after(data: Any, write: Callable[[Any], Any]) -> Any:
+    """What the source of rows holds after a call that gives more of them, into which ones are then written."""
+    write(data).fill_("a", 1.0)
+    return data.get_parent_tensordict()["a"].tolist()
+
+
 def nested(library: Any, **options: Any) -> Any:
     return collection(library, {"n": {"a": torch.zeros(2)}}, [2], **options)
 
@@ -275,6 +287,16 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: collection(m, {"leaf": "text"}).set(("leaf", "x"), 1)["leaf"], error(KeyError), "text"),
         (lambda m: collection(m, {"leaf": torch.zeros(1)}).get(("leaf", "x")), None, error(ValueError)),
         (lambda m: list(collection(m, {}).set_(("x", "y"), 1).keys()), error(KeyError), ["x"]),
+    ],
+    "Rows take every way of writing.": [
+        (lambda m: rows(m, slice(2)).set("a", torch.ones(2))["a"].tolist(), [1.0, 1.0], error(RuntimeError)),
+        (lambda m: list(rows(m, [0, 2]).batch_size), [2], error(IndexError)),
+        (lambda m: list(rows(m, slice(2)).view(2, 1).batch_size), [2, 1], error(RuntimeError)),
+    ],
+    "Results and copies of rows are plain.": [
+        (lambda m: source_after(rows(m, torch.tensor([0, 1])), lambda r: r[[0]]), [0.0] * 4, [1.0, 0.0, 0.0, 0.0]),
+        (lambda m: source_after(rows(m, torch.tensor([0])), lambda r: r.clone(False)), [0.0] * 4, [1.0, 0.0, 0.0, 0.0]),
+        (lambda m: source_after(rows(m, torch.tensor([0])), lambda r: r.copy()), [0.0] * 4, [1.0, 0.0, 0.0, 0.0]),
     ],
     "Fields are checked against their type.": [
         (record_with_text_in_a_tensor_field, error(TypeError), "str"),

@@ -641,3 +641,11 @@ def test_an_object_can_be_written_by_index_into_non_tensor_data() -> None:
     data = NonTensorData("a", batch_size=[3])
     data[1] = "b"
     assert data.tolist() == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize("index", [slice(2), [0, 1], torch.tensor([True, True, False])], ids=["slice", "list", "mask"])
+def test_rows_of_another_dtype_are_cast_for_every_kind_of_index(index: Any) -> None:
+    data = TensorDict({"a": torch.zeros(3), "b": torch.zeros(3)}, [3])
+    data[index] = TensorDict({"a": torch.ones(2), "b": torch.ones(2, dtype=torch.int64)}, [2])
+    assert data["a"].tolist() == data["b"].tolist() == [1.0, 1.0, 0.0]
+    assert data["b"].dtype is torch.float32

@@ -6,5 +6,6 @@ plain dict pays nothing for the other stores. What a store does not answer runs 
 """
 
 from .classes import on_store
+from .sub import SubTensorDict
 
-__all__ = ["on_store"]
+__all__ = ["SubTensorDict", "on_store"]

@@ -1,0 +1,270 @@
+"""Some rows of a collection as a collection of their own, through which the rows are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from torch import Size, Tensor
+
+from tensorclass.td import shapes
+from tensorclass.td.collection import Collection
+from tensorclass.td.indexing import prepare
+from tensorclass.td.shapes import Names
+
+from .classes import OnStore, on_store
+from .written import WrittenBack
+
+if TYPE_CHECKING:
+    from tensorclass.td.base import TensorCollection
+    from tensorclass.td.collection import Store, Value
+
+
+class Rows(MutableMapping[str, "Value"]):
+    """The rows of a collection at a prepared index: reading a key indexes its value, writing writes into it in place.
+
+    A key that the collection lacks is allocated there with zeros. Removing a key removes it there.
+    """
+
+    __slots__ = ("index", "item", "parent", "size", "views")
+
+    def __init__(self, parent: TensorCollection, index: tuple[Any, ...], size: Size) -> None:
+        self.parent = parent
+        self.index = index
+        self.size = size
+        self.item: Any = index[0] if len(index) == 1 else index
+        #: whether what is read shares memory with the values of the source
+        self.views: bool = _gives_views(parent) and all(item is None or type(item) in (int, slice) for item in index)
+
+    def __getitem__(self, key: str) -> Any:
+        value: Any = self.parent._store[key]
+        if isinstance(value, Tensor) or not value._is_tree():
+            return value[self.item]
+        return rows_of(value, self.index)
+
+    def __setitem__(self, key: str, value: Value) -> None:
+        self.write({key: value})
+
+    def write(self, values: Store) -> None:
+        """Writes several values, after checking that all of them fit."""
+        self.parent._write(self.index, self.parent._like(values, self.size))
+
+    def __delitem__(self, key: str) -> None:
+        self.parent._check_unlocked()
+        del self.parent._store[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.parent._store
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.parent._store)
+
+    def __len__(self) -> int:
+        return len(self.parent._store)
+
+
+class SubTensorDict(WrittenBack):
+    """The rows of a collection at an index, as a collection of the same class that stands on the collection itself.
+
+    Reading a key gives the rows of its value. Everything that writes, writes into the rows of the values there, in
+    place, for every kind of index: also for those of which ``source[idx]`` would be a copy. A key that is new is
+    allocated in the source, with zeros in all other rows; removing or renaming a key does so in the source. The results
+    of operations are collections of their own, as those of ``source[idx]`` are.
+
+    Args:
+        source: the collection, or a record.
+        idx: whatever stands in the brackets of ``source[idx]``.
+        batch_size: what the batch size of the rows is, if it is to be checked.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict
+    >>> data = TensorDict({"a": torch.zeros(4)}, [4])
+    >>> rows = data.get_sub_tensordict(torch.tensor([0, 2]))
+    >>> rows["a"] = torch.ones(2)
+    >>> rows["b"] = torch.ones(2)
+    >>> data["a"], data["b"]
+    (tensor([1., 0., 1., 0.]), tensor([1., 0., 1., 0.]))
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        _store: Rows
+
+    def __new__(cls, source: Any, idx: Any, batch_size: Sequence[int] | None = None) -> Any:
+        if not isinstance(source, Collection):
+            raise TypeError(f"SubTensorDict: expected a collection as the source, got a {type(source).__name__}")
+        return object.__new__(on_store(SubTensorDict, type(source)))  # type: ignore[type-var]
+
+    def __init__(self, source: TensorCollection, idx: Any, batch_size: Sequence[int] | None = None) -> None:
+        index = prepare(idx, source._batch_size, writing=True)
+        _set_up(self, source, index)
+        if batch_size is not None and shapes.as_size(batch_size) != self._batch_size:
+            raise RuntimeError(
+                f"SubTensorDict: the batch size of the rows is {list(self._batch_size)}, not {list(batch_size)}"
+            )
+
+    def get_parent_tensordict(self) -> TensorCollection:
+        """The collection whose rows these are."""
+        return self._store.parent
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def _take(self, values: Any) -> None:
+        self._store.write(values._store)
+
+    def _write_back(self, values: Any) -> None:
+        if self._store.views:  # the tensors have changed in the source already
+            values = _objects(values)
+        if values._store:
+            self._store.write(values._store)
+
+    def _set(self, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
+        if inplace and key in self._store:
+            self._set_(key, value, non_blocking)
+            return
+        super()._check_unlocked()
+        if value is None and self._holds_none(key):
+            raise TypeError(f"{key}: some rows of a field cannot be None while others are not; set it in the source")
+        self._store[key] = self._fit(key, value, non_blocking)
+
+    def _merge(
+        self, source: Any, wanted: Any, clone: bool, inplace: bool, non_blocking: bool, is_leaf: Any, undo: Any
+    ) -> None:
+        super()._merge(source, wanted, False, inplace, non_blocking, is_leaf, undo)  # rows are copied anyway
+
+    def _apart(self, values: Any) -> Any:
+        return values.clone()  # written to the source together, once all of it is known to fit
+
+    def _done(self, result: Any, inplace: bool) -> Any:
+        if not inplace:
+            return result
+        if result._batch_size != self._batch_size:
+            self._refuse_shape()
+        self._take(result)
+        return self
+
+    # -- keys are those of the source ---------------------------------------------------------------------------------
+
+    def _check_unlocked(self) -> None:
+        super()._check_unlocked()
+        self._store.parent._check_unlocked()
+
+    def clear(self) -> Any:
+        """Removes all keys, from the source too."""
+        self._store.parent.clear()
+        return self
+
+    def rename_key_(self, old_key: Any, new_key: Any, safe: bool = False) -> Any:
+        """Renames a key, in the source too."""
+        self._store.parent.rename_key_(old_key, new_key, safe)
+        return self
+
+    def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: Any = None) -> Any:
+        """The leaves under keys joined by ``separator``, on one level; in place, in the source too."""
+        if not inplace:
+            return super().flatten_keys(separator, False, is_leaf)
+        self._store.parent.flatten_keys(separator, True, is_leaf)
+        return self
+
+    def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Any:
+        """Keys that hold ``separator`` nested; in place, in the source too."""
+        if not inplace:
+            return super().unflatten_keys(separator, False)
+        self._store.parent.unflatten_keys(separator, True)
+        return self
+
+    # -- what belongs to the source -----------------------------------------------------------------------------------
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether the source is locked."""
+        return self._lock is not None or self._store.parent.is_locked
+
+    @is_locked.setter
+    def is_locked(self, value: bool) -> None:
+        if value != self.is_locked:
+            self._refuse_lock()
+
+    def lock_(self) -> Any:
+        """Raises an error, unless the source is locked: keys are those of the source."""
+        if not self.is_locked:
+            self._refuse_lock()
+        self._undoes(None)
+        return self
+
+    def unlock_(self) -> Any:
+        """Raises an error, if the source is locked: keys are those of the source."""
+        if self.is_locked:
+            self._refuse_lock()
+        self._undoes(None)
+        return self
+
+    def _refuse_lock(self) -> NoReturn:
+        raise RuntimeError("rows of a collection have its keys: lock or unlock the source, .get_parent_tensordict()")
+
+    def _refuse_shape(self, *args: Any) -> NoReturn:
+        raise RuntimeError(
+            "rows of a collection have the batch size, the dimension names and the device that the index gives them: "
+            "change a copy, .to_tensordict(), or the source, .get_parent_tensordict()"
+        )
+
+    def _refuse_tensors(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError(
+            "rows of tensors cannot have a history, gradients or memory of their own: do it for the source, "
+            ".get_parent_tensordict()"
+        )
+
+    # -- by itself ----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _from_mapping(cls, source: Any, batch_size: Any, device: Any, names: Any) -> Any:
+        return cls._dense._from_mapping(source, batch_size, device, names)
+
+    @classmethod
+    def fromkeys(cls, keys: Any, value: Any = 0) -> Any:
+        """A collection without batch dimensions that has ``value`` under each key."""
+        return cls._dense.fromkeys(keys, value)
+
+    def __reduce__(self) -> Any:
+        return self._densified().__reduce__()
+
+
+for _name in ("_check_batch_size", "_take_batch_size", "_make_room", "_set_names", "_set_device", "clear_device_"):
+    setattr(SubTensorDict, _name, SubTensorDict._refuse_shape)
+for _name in ("_assign", "requires_grad_", "detach_", "zero_grad", "share_memory_", "pin_memory_"):
+    setattr(SubTensorDict, _name, SubTensorDict._refuse_tensors)
+
+
+def _gives_views(source: object) -> bool:
+    if isinstance(source, SubTensorDict):
+        return source._store.views
+    return not isinstance(source, OnStore)
+
+
+def rows_of(source: TensorCollection, index: tuple[Any, ...]) -> Any:
+    """The :class:`SubTensorDict` of a collection at a prepared index."""
+    new = object.__new__(on_store(SubTensorDict, type(source)))
+    _set_up(new, source, index)
+    return new
+
+
+def _set_up(new: Any, source: TensorCollection, index: tuple[Any, ...]) -> None:
+    names: Names = source._names
+    size = shapes.indexed(source._batch_size, index)
+    new._store = Rows(source, index, size)
+    new._batch_size = size
+    new._device = source._device
+    new._names = None if names is None else shapes.names_indexed(names, index)
+    new._lock = None
+
+
+def _objects(values: Any) -> Any:
+    """The non-tensor data among values."""
+    found: dict[str, Any] = {}
+    for key, value in values._store.items():
+        if isinstance(value, Collection):
+            part = _objects(value) if value._is_tree() else value
+            if part._store or not value._is_tree():
+                found[key] = part
+    return values._same(found)

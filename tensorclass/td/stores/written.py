@@ -1,0 +1,138 @@
+"""Collections whose store may give copies: what an operation changes in place is written back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from tensorclass.td.collection import Collection
+from tensorclass.td.keys import unravel_key_to_tuple
+from tensorclass.td.pointwise import Pointwise
+
+from .classes import OnStore
+
+if TYPE_CHECKING:
+    from tensorclass.td.collection import Value
+
+
+class WrittenBack(OnStore):
+    """Operations in place: the values are read onto a plain dict, the operation runs there, and they are written back.
+
+    So it does not matter whether the tensor that a store gives is the one that it holds. Where the operation fails,
+    nothing is written back.
+    """
+
+    __slots__ = ()
+
+    def _take(self, values: Any) -> None:
+        """Writes the values of a collection on a plain dict under their keys, also under new ones."""
+        raise NotImplementedError
+
+    def _write_back(self, values: Any) -> None:
+        """:meth:`_take` of values that were read here and changed in place."""
+        self._take(values)
+
+    def _read(self, keys: Iterable[str]) -> Any:
+        """A collection on a plain dict with some of the values: those of the keys that are there."""
+        store = self._store
+        return self._same({key: _densified(store[key]) for key in keys if key in store})
+
+    def _apart(self, values: Any) -> Any:
+        """Values that were read, so that several can be written in place, of which one may turn out not to fit."""
+        return values
+
+    # -- one key ------------------------------------------------------------------------------------------------------
+
+    def _set_(self, key: str, value: Any, non_blocking: bool = False) -> None:
+        part = self._read((key,))
+        if not part._store:
+            raise self._key_error(key)
+        part._set_(key, value, non_blocking)
+        self._write_back(part)
+
+    def _set_at(self, key: str, value: Any, index: Any) -> None:
+        part = self._read((key,))
+        if not part._store:
+            raise self._key_error(key)
+        part._set_at(key, value, index)
+        self._write_back(part)
+
+    def _fill_at(self, key: str, value: Any) -> None:
+        part = self._read((key,))
+        if not part._store:
+            raise self._key_error(key)
+        part._fill_at(key, value)
+        self._write_back(part)
+
+    # -- several ------------------------------------------------------------------------------------------------------
+
+    def _merge(
+        self,
+        source: Any,
+        wanted: dict[str, Any] | None,
+        clone: bool,
+        inplace: bool,
+        non_blocking: bool,
+        is_leaf: Any,
+        undo: Any,
+    ) -> None:
+        if source is None:
+            return
+        entries: Mapping[Any, Any] = source._store if isinstance(source, Collection) else source
+        part = self._read(dict.fromkeys(unravel_key_to_tuple(key)[0] for key in entries))
+        if inplace:
+            part = self._apart(part)
+        before: dict[str, Value] = {**part._store}
+        part._merge(source, wanted, clone, inplace, non_blocking, is_leaf, undo)
+        store = part._store
+        changed = {
+            key: value
+            for key, value in store.items()
+            if value is not before.get(key) or inplace or isinstance(value, Collection)
+        }
+        self._take(part._same(changed))
+
+    def _write_views(self, index: tuple[Any, ...], rows: Collection) -> bool:
+        return False
+
+    def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Collection:
+        part = self._read(rows._store)
+        new = len(part._store) < len(rows._store)
+        part._write_checked(index, rows, ndim, row_ndim)
+        if new:
+            self._take(part)
+        else:
+            self._write_back(part)
+        return self
+
+    def _fill(self, item: Any, value: Any) -> None:
+        values = self._densified()
+        values._fill(item, value)
+        self._write_back(values)
+
+    def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
+        self._write_back(self._with_leaves(leaves))
+
+
+def _densified(value: Any) -> Any:
+    return value._densified() if isinstance(value, OnStore) else value
+
+
+def _written_back(name: str) -> Callable[..., Any]:
+    def method(self: WrittenBack, *args: Any, **kwargs: Any) -> WrittenBack:
+        values = self._densified()
+        getattr(values, name)(*args, **kwargs)
+        self._write_back(values)
+        return self
+
+    member = getattr(WrittenBack, name)
+    method.__name__, method.__qualname__, method.__doc__ = name, f"WrittenBack.{name}", member.__doc__
+    return method
+
+
+#: operations in place on all values: those of the point-wise family, and what they share
+_IN_PLACE = [name for name in vars(Pointwise) if name[0] != "_" and name[-1] == "_"]
+for _name in (*_IN_PLACE, "_binary_", "_three_", "load_state_dict"):
+    setattr(WrittenBack, _name, _written_back(_name))
