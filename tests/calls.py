@@ -49,6 +49,7 @@ ARGUMENTS: dict[str, tuple[Any, ...] | Callable[[Any], Any]] = {
     "from_tensordict": lambda r: type(r).from_tensordict(r.to_tensordict()),
     "fromkeys": lambda r: type(r).fromkeys(["image", "label"], 0),
     "gather": (0, INDEX),
+    "get_sub_tensordict": (0,),
     "lerp": lambda r: r.lerp(r, 0.5),
     "lerp_": lambda r: r.lerp_(r.clone(), 0.5),
     "load_state_dict": lambda r: r.load_state_dict(r.clone().state_dict()),
