@@ -441,10 +441,10 @@ class Access(Reading):
 
     def pop(self, key: NestedKey, default: Any = MISSING) -> Any:
         """Removes a key and gives its value; the default (if one is given) when there is no such key."""
-        self._check_unlocked()
         *path, last = unravel_key_to_tuple(key)
         parent = self._find(tuple(path))
         if isinstance(parent, Access) and last in parent._store:
+            self._check_unlocked()
             parent._check_unlocked()
             return parent._store.pop(last)
         if default is MISSING:

@@ -161,8 +161,8 @@ class Choosing(Access):
         store = self._excluded(tree_of(keys))
         if not inplace:
             return self._same(store)
-        self._check_unlocked()
-        self._replace_store(store)
+        if any(key in self for key in keys):
+            self._replace_store(store)
         return self
 
     def _excluded(self, tree: Any) -> Store:
@@ -273,14 +273,12 @@ class Choosing(Access):
     def _flatten_into(self, store: Store, prefix: str, separator: str, is_leaf: IsLeaf | None) -> None:
         for key, value in self._store.items():
             name = prefix + key
-            if (
-                type(value) is not Tensor
-                and isinstance(value, Choosing)
-                and value._is_tree()
-                and (is_leaf is None or not is_leaf(type(value)))
-            ):
-                value._flatten_into(store, name + separator, separator, is_leaf)
-                continue
+            if type(value) is not Tensor and isinstance(value, Choosing):
+                if not value._is_tree():
+                    value = value._shallow()
+                elif is_leaf is None or not is_leaf(type(value)):
+                    value._flatten_into(store, name + separator, separator, is_leaf)
+                    continue
             if name in store:
                 raise KeyError(f"flatten_keys: two keys become {name!r}; choose another separator than {separator!r}")
             store[name] = value
@@ -303,7 +301,7 @@ class Choosing(Access):
                 node = nodes[prefix] = _node(store, prefix.split(separator), key)
             current = node.get(last)
             if current is None:
-                node[last] = value
+                node[last] = value._shallow() if isinstance(value, Choosing) else value
             elif (
                 type(current) is dict
                 and isinstance(value, Choosing)

@@ -198,9 +198,8 @@ class Collection:
     def clear_device_(self) -> Self:
         """Lets values of any device in, here and in nested collections. Nothing is moved."""
         self._device = None
-        for value in self._store.values():
-            if isinstance(value, Collection):
-                value.clear_device_()
+        for node in self._nodes():
+            node.clear_device_()
         return self
 
     # -- names --------------------------------------------------------------------------------------------------------
@@ -284,6 +283,10 @@ class Collection:
     def _is_tree(self) -> bool:
         """Whether this is a nested collection among values; text and objects are leaves, collections by class only."""
         return True
+
+    def _nodes(self) -> list[TensorCollection]:
+        """The collections that this one consists of, one level below: what a lock, or a device, reaches next."""
+        return [value for value in self._store.values() if isinstance(value, Collection)]
 
     def _content(self) -> tuple[Any, ...]:
         """What a leaf that is no tensor holds: it has changed when one of these is another object."""

@@ -60,9 +60,8 @@ class Locking(Contexts):
     def _lock_under(self, parents: tuple[weakref.ref[Collection], ...]) -> None:
         self._lock = (self._lock or ()) + parents
         me: tuple[weakref.ref[Collection], ...] = (weakref.ref(self),)
-        for value in self._store.values():
-            if isinstance(value, Locking):
-                value._lock_under(me)
+        for node in self._nodes():
+            node._lock_under(me)
 
     def _unlock(self) -> None:
         for ref in self._lock or ():
@@ -75,13 +74,13 @@ class Locking(Contexts):
 
     def _unlock_below(self) -> None:
         self._lock = None
-        for value in self._store.values():
-            if isinstance(value, Locking) and value._lock is not None:
+        for node in self._nodes():
+            if node._lock is not None:
                 others: list[weakref.ref[Collection]] = []
-                for ref in value._lock:  # a loop, because torch.compile cannot trace a comprehension that assigns
+                for ref in node._lock:  # a loop, because torch.compile cannot trace a comprehension that assigns
                     holder = ref()
                     if holder is not None and holder._lock is not None:
                         others.append(ref)
-                value._lock = tuple(others)
+                node._lock = tuple(others)
                 if not others:
-                    value._unlock_below()
+                    node._unlock_below()

@@ -129,7 +129,7 @@ class Applying(Collection):
         for key, value in self._store.items():
             if isinstance(value, Applying):
                 try:
-                    part = value if not value._is_tree() else value._plain_apply(fn)
+                    part = value._plain_apply(fn) if value._is_tree() else value._shallow()
                 except BatchMismatch as error:
                     raise error.below(key) from None
                 if part._store or not value._store:
@@ -152,7 +152,7 @@ class Applying(Collection):
             if isinstance(value, Applying):
                 below = None if path is None else (*path, key)
                 try:
-                    part = value if not value._is_tree() else value._plain_named_apply(fn, below)
+                    part = value._plain_named_apply(fn, below) if value._is_tree() else value._shallow()
                 except BatchMismatch as error:
                     raise error.below(key) if path is None else error from None
                 if part._store or not value._store:
@@ -188,7 +188,7 @@ class Applying(Collection):
             call = not isinstance(value, Collection) or call_on_nested or (is_leaf is not None and is_leaf(type(value)))
             if isinstance(value, Applying) and not value._is_tree() and (is_leaf is None or not is_leaf(type(value))):
                 # non-tensor data: kept as it is, in the batch size of the result
-                store[key] = value if batch_size is None else value._resized(size)
+                store[key] = value if inplace else value._shallow() if batch_size is None else value._resized(size)
                 continue
             if call:
                 result = fn(join_key(path, key), value, *operands)

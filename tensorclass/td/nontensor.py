@@ -19,6 +19,7 @@ from . import shapes
 from .base import TensorCollection
 from .collection import Collection, DeviceLike, as_device
 from .combining import _chosen, _common_names
+from .mapping import Applying
 from .pointwise import Pointwise
 from .shapes import Names
 
@@ -57,7 +58,7 @@ class NonTensorDataBase(TensorCollection):
         return iter(())
 
     def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
-        return self
+        return self._shallow()
 
     def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
         pass
@@ -610,15 +611,23 @@ def is_non_tensor(data: object) -> bool:
 
 
 def _unchanged(self: NonTensorDataBase, *args: Any, **kwargs: Any) -> NonTensorDataBase:
+    return self._shallow()  # one for each collection, because what it holds can be replaced in place, or locked
+
+
+def _itself(self: NonTensorDataBase, *args: Any, **kwargs: Any) -> NonTensorDataBase:
     return self
 
 
 # Operations on numbers leave non-tensor data as it is: all of the point-wise family, and these of the other families.
+_IN_PLACE = ("__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__")
 _NUMERIC = ("_plain", "apply", "apply_", "named_apply", "cumsum", "cumprod", "softmax", "type", "_each")
 for _name, _member in vars(Pointwise).items():
     if callable(_member) and _name not in vars(NonTensorDataBase) and (_name[0] != "_" or _name.endswith("__")):
         setattr(NonTensorDataBase, _name, _unchanged)
 for _name in _NUMERIC:
     setattr(NonTensorDataBase, _name, _unchanged)
+for _name in vars(Applying) | vars(Pointwise):
+    if (_name.endswith("_") and not _name.endswith("__")) or _name in _IN_PLACE:
+        setattr(NonTensorDataBase, _name, _itself)
 for _name in ("eq", "ne"):
     setattr(NonTensorDataBase, _name, getattr(NonTensorDataBase, f"__{_name}__"))

@@ -11,6 +11,10 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from tensorclass import NonTensorData, TensorDict, stack
 from tests.samples import Unchanged, mixed, nested
@@ -145,18 +149,38 @@ derived: dict[str, Operation] = {
     "to another dtype": lambda d: d.to(torch.float64),
     "stack": lambda d: stack([d, d]),
     "flatten_keys": lambda d: d.flatten_keys(),
-    "rename_keys": lambda d: d.rename_keys({"a": "z"}),
+    "rename_keys": lambda d: d.rename_keys({"a": "z"}, strict=False),
     "replace": lambda d: d.replace(a=torch.ones(3)),
     "to_tensordict": lambda d: d.to_tensordict(),
     "empty": lambda d: d.empty(True),
+    "unflatten_keys": lambda d: d.unflatten_keys(),
+    "a function": lambda d: torch.zeros_like(d.select("x", "n") if "x" in d else d),
+    "a cast": lambda d: d.double(),
+    "data": lambda d: d.data,
+    "pytree": lambda d: tree_map(lambda x: x, d),
+    "expand": lambda d: d.expand(2, 3),
+    "rename": lambda d: d.rename("row"),
 }
 
 
 @pytest.mark.parametrize("operation", derived.values(), ids=derived.keys())
 def test_what_is_made_of_a_locked_collection_is_not_locked(operation: Operation) -> None:
+    for data in (nested(), mixed()):
+        data.lock_()
+        result = operation(data)
+        assert unlocked_everywhere(result)
+        assert not any(result.get(key).is_locked for key in result.keys() if not isinstance(result.get(key), Tensor))  # noqa: SIM118
+        assert locked_everywhere(data)
+
+
+def test_what_removes_nothing_is_allowed() -> None:
     data = nested().lock_()
-    assert unlocked_everywhere(operation(data))
-    assert locked_everywhere(data)
+    with Unchanged(data):
+        assert data.pop("missing", 5) == 5
+        assert data.pop(("b", "missing"), None) is None
+        assert data.exclude("missing", ("b", "missing"), inplace=True) is data
+        with pytest.raises(KeyError):
+            data.pop("missing")
 
 
 def test_a_selection_is_not_locked_but_shares_locked_parts() -> None:
@@ -460,3 +484,66 @@ def test_non_tensor_data_locks_like_any_collection() -> None:
         value.data = "other"
     assert value.data == "other"
     assert value.is_locked
+
+
+def test_a_lock_reaches_the_parts_that_a_collection_says_it_has() -> None:
+    class Pair(TensorDict):
+        """Reads its values from two parts, as a lazy stack does."""
+
+        __slots__ = ("parts",)
+        parts: list[Any]
+
+        def _nodes(self) -> list[Any]:
+            return self.parts
+
+    pair = Pair({})
+    pair.parts = [nested(), nested()]
+    pair.lock_()
+    assert all(map(locked_everywhere, pair.parts))
+    with pytest.raises(RuntimeError, match="part of a locked Pair"):
+        pair.parts[0].unlock_()
+    pair.unlock_()
+    assert all(map(unlocked_everywhere, pair.parts))
+
+
+# -- any order ---------------------------------------------------------------------------------------------------------
+
+STEPS = st.lists(st.tuples(st.integers(0, 4), st.sampled_from(("lock", "unlock"))), max_size=12)
+
+
+@given(steps=STEPS)
+def test_a_part_is_free_exactly_when_no_locked_holder_is_left(steps: list[tuple[int, str]]) -> None:
+    """Five collections that hold one another, some of them twice, against the rule written down plainly."""
+    leaf, other = TensorDict({"x": 1}), TensorDict({"y": 1})
+    middle = TensorDict({"l": leaf, "o": other})
+    first, second = TensorDict({"m": middle}), TensorDict({"m": middle, "l": leaf})
+    nodes = [leaf, other, middle, first, second]
+    below = {2: [0, 1], 3: [2], 4: [2, 0]}
+    locked: dict[int, set[int]] = {}  # locked node -> the holders that it was locked under
+
+    def lock(node: int, under: int | None) -> None:
+        locked.setdefault(node, set()).update(() if under is None else (under,))
+        for part in below.get(node, ()):
+            lock(part, node)
+
+    def unlock(node: int) -> None:
+        locked.pop(node, None)
+        for part in below.get(node, ()):
+            if part in locked:
+                locked[part].discard(node)
+                if not any(holder in locked for holder in locked[part]):
+                    unlock(part)
+
+    for node, step in steps:
+        if step == "lock":
+            nodes[node].lock_()
+            if node not in locked:
+                lock(node, None)
+        elif any(holder in locked for holder in locked.get(node, ())):
+            with pytest.raises(RuntimeError, match="part of a locked"):
+                nodes[node].unlock_()
+        else:
+            nodes[node].unlock_()
+            if node in locked:
+                unlock(node)
+        assert [data.is_locked for data in nodes] == [i in locked for i in range(5)]
