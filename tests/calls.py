@@ -33,9 +33,11 @@ ARGUMENTS: dict[str, tuple[Any, ...] | Callable[[Any], Any]] = {
     "apply_": (torch.abs,),
     "broadcast_to": ((4, 2, 3),),
     "cat": lambda r: type(r).cat([r, r]),
+    "cat_tensors": lambda r: r.cat_tensors("label", out_key="spare", dim=-1, keep_entries=True),
     "chunk": (2,),
     "clamp": (0.0, 1.0),
     "copy_": lambda r: r.copy_(r.clone()),
+    "copy_at_": lambda r: r.copy_at_(r[0].clone().select("image"), 1),
     "create_nested": ("extra",),
     "cumprod": (0,),
     "cumsum": (0,),
@@ -46,6 +48,7 @@ ARGUMENTS: dict[str, tuple[Any, ...] | Callable[[Any], Any]] = {
     "fill_": ("image", 1.0),
     "flip": (0,),
     "from_dict": lambda r: type(r).from_dict(dict(r.items()), batch_size=SIZE),
+    "from_schema": lambda r: type(r).from_schema({"image": ([2], torch.float32), "label": ([], torch.int64)}),
     "from_tensordict": lambda r: type(r).from_tensordict(r.to_tensordict()),
     "fromkeys": lambda r: type(r).fromkeys(["image", "label"], 0),
     "gather": (0, INDEX),
@@ -68,6 +71,7 @@ ARGUMENTS: dict[str, tuple[Any, ...] | Callable[[Any], Any]] = {
     "new_ones": (5,),
     "new_tensor": lambda r: r.new_tensor(r),
     "new_zeros": (5,),
+    "pad": ([0, 1],),
     "permute": (1, 0),
     "refine_names": ("a", "b"),
     "rename": ("a", "b"),
@@ -80,6 +84,7 @@ ARGUMENTS: dict[str, tuple[Any, ...] | Callable[[Any], Any]] = {
     "reshape": (3, 2),
     "roll": (1, 0),
     "select": ("image", "inner"),
+    "separates": ("label",),
     "set": ("label", torch.ones(SIZE)),
     "set_": ("label", torch.ones(SIZE)),
     "set_at_": ("label", 1.0, 0),
@@ -88,6 +93,7 @@ ARGUMENTS: dict[str, tuple[Any, ...] | Callable[[Any], Any]] = {
     "split": (1,),
     "split_keys": (["image"], ["label"]),
     "split_with_sizes": ([1, 1],),
+    "stack_tensors": lambda r: r.stack_tensors("label", "label", out_key="spare", dim=-1, keep_entries=True),
     "stack": lambda r: type(r).stack([r, r]),
     "swapaxes": (0, 1),
     "swapdims": (0, 1),
@@ -111,8 +117,8 @@ INTEGER = {"__and__", "__or__", "__xor__", "__rand__", "__ror__", "__rxor__", "_
     f"bitwise_{name}" for name in ("and", "or", "xor", "not")
 }
 
-#: they need a device that is no CPU
-DEVICE = {"cuda", "pin_memory", "pin_memory_"}
+#: they need a device that is no CPU, or a kernel that torch does not have
+DEVICE = {"cuda", "pin_memory", "pin_memory_", "record_stream"} | {"qint8", "qint32", "quint8", "quint4x2"}
 
 #: results whose class the annotations do not say
 MORE: dict[str, Callable[[Any], Any]] = {

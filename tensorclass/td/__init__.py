@@ -2,27 +2,65 @@
 
 from . import pytree
 from .base import TensorCollection
-from .combining import cat, stack, where
-from .keys import NestedKey, unravel_key, unravel_key_list, unravel_key_to_tuple
+from .combining import cat, merge_tensordicts, stack, where
+from .comparing import assert_allclose_td, assert_close
+from .dtypes import is_bool, is_floating, is_inexact, is_integer
+from .grouping import group_by, isin, remove_duplicates
+from .keys import (
+    KEY_SEPARATOR,
+    NestedKey,
+    is_seq_of_nested_key,
+    unravel_key,
+    unravel_key_list,
+    unravel_key_to_tuple,
+)
 from .loading import collate
-from .nontensor import NonTensorData, NonTensorDataBase, NonTensorStack, is_non_tensor
+from .nontensor import NonTensorData, NonTensorDataBase, NonTensorStack, is_leaf_nontensor, is_non_tensor
+from .packing import PackLayout
+from .padding import pad, pad_sequence
+from .reading import default_is_leaf
+from .shapes import convert_ellipsis_to_idx, infer_size_impl
+from .shaping import expand_as_right, expand_right
 from .stores import SubTensorDict
-from .tensordict import TensorDict
+from .tensordict import TensorDict, fromkeys, make_tensordict
 
 for _cls in (TensorDict, NonTensorData, NonTensorStack):
     pytree.register(_cls)
 
 __all__ = [
+    "KEY_SEPARATOR",
     "NestedKey",
     "NonTensorData",
     "NonTensorDataBase",
     "NonTensorStack",
+    "PackLayout",
     "SubTensorDict",
     "TensorCollection",
     "TensorDict",
+    "assert_allclose_td",
+    "assert_close",
     "cat",
     "collate",
+    "convert_ellipsis_to_idx",
+    "default_is_leaf",
+    "expand_as_right",
+    "expand_right",
+    "fromkeys",
+    "group_by",
+    "infer_size_impl",
+    "is_bool",
+    "is_floating",
+    "is_inexact",
+    "is_integer",
+    "is_leaf_nontensor",
     "is_non_tensor",
+    "is_seq_of_nested_key",
+    "isin",
+    "make_tensordict",
+    "merge_tensordicts",
+    "pad",
+    "pad_sequence",
+    "remove_duplicates",
     "stack",
     "unravel_key",
     "unravel_key_list",

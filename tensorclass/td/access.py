@@ -12,7 +12,7 @@ from . import shapes
 from .collection import Collection
 from .keys import NestedKey, tree_of, unravel_key_to_tuple
 from .reading import MISSING, Reading
-from .values import BatchMismatch, batch_mismatch, fit
+from .values import BatchMismatch, as_tensor, batch_mismatch, fit
 
 if TYPE_CHECKING:
     from .collection import Value
@@ -189,6 +189,8 @@ class Access(Reading):
 
     def _set_at(self, key: str, value: Any, index: Any) -> None:
         """:meth:`set_at_` for a key of this level."""
+        if isinstance(value, (list, tuple)) and isinstance(self._store.get(key), Tensor):
+            value = as_tensor(value)  # type: ignore[assignment]
         try:
             self._store[key][index] = value
         except KeyError:
@@ -421,6 +423,56 @@ class Access(Reading):
         if missing:
             raise KeyError(f"copy_: the source lacks the keys {missing}; its keys are {list(tensordict._store)}")
         return self.update_(tensordict, non_blocking=non_blocking, keys_to_update=keys)
+
+    def copy_at_(self, tensordict: Collection, idx: Any, non_blocking: bool = False, *, fast: bool = True) -> Self:
+        """Writes tensors into rows of those that are there; like :meth:`update_at_`, with fewer questions asked.
+
+        Args:
+            tensordict: a collection whose tensors have the shapes of those of ``self[idx]``; keys may be missing.
+            idx: an int, a slice, or a tuple of them.
+            non_blocking: do not wait for transfers between devices.
+            fast: ``False`` takes all that :meth:`update_at_` takes: other indices, mappings, objects, broadcasting.
+
+        Raises:
+            RuntimeError: ``fast`` is on and this is not the simple case that it is for. Nothing was written.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": torch.zeros(3)}, [3])
+        >>> data.copy_at_(TensorDict({"a": 5.0}), 1)["a"]
+        tensor([0., 5., 0.])
+        """
+        if not fast:
+            return self.update_at_(tensordict, idx, non_blocking=non_blocking)
+        index: tuple[Any, ...] = idx if isinstance(idx, tuple) else (idx,)
+        views: list[tuple[Tensor, Tensor]] = []
+        simple = all(type(item) is int or type(item) is slice for item in index)
+        if not (simple and isinstance(tensordict, Access) and self._views_at(index, tensordict, views)):
+            raise RuntimeError(
+                "copy_at_: expected an index of ints and slices and a collection whose tensors have the shapes of the "
+                "indexed ones, under keys that are there; fast=False takes the rest. Nothing was written"
+            )
+        for view, row in views:
+            view.copy_(row, non_blocking=non_blocking)
+        return self
+
+    def _views_at(self, index: tuple[Any, ...], rows: Collection, views: list[tuple[Tensor, Tensor]]) -> bool:
+        """Collects the indexed tensors with what is to be written into them; ``False`` where one does not fit."""
+        if type(self._store) is not dict:  # what is read from another store may be a copy
+            return False
+        for key, row in rows._store.items():
+            value: Any = self._store.get(key)
+            if isinstance(value, Tensor) and isinstance(row, Tensor):
+                view = value[index]
+                if view.shape != row.shape:
+                    return False
+                views.append((view, row))
+            elif (
+                not isinstance(value, Access) or not isinstance(row, Access)
+                or not value._is_tree() or not row._is_tree() or not value._views_at(index, row, views)
+            ):  # fmt: skip
+                return False
+        return True
 
     if TYPE_CHECKING:
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from typing_extensions import Self
 
+from .attributes import Attributes
 from .choosing import Choosing
 from .collection import Collection
 from .combining import Combining
@@ -15,6 +16,8 @@ from .devices import Devices
 from .indexing import Indexing
 from .locking import Locking
 from .mapping import Applying
+from .packing import Packing
+from .padding import Padding
 from .pointwise import Pointwise
 from .printing import Printing
 from .reductions import Reductions
@@ -24,7 +27,21 @@ from .torch_functions import HANDLERS, unsupported
 
 
 class TensorCollection(
-    Indexing, Shaping, Choosing, Pointwise, Reductions, Combining, Creation, Devices, Applying, Locking, State, Printing
+    Indexing,
+    Shaping,
+    Choosing,
+    Packing,
+    Padding,
+    Pointwise,
+    Reductions,
+    Combining,
+    Creation,
+    Devices,
+    Applying,
+    Attributes,
+    Locking,
+    State,
+    Printing,
 ):
     """A store of values under string keys that behaves like one tensor of the shape of its batch size.
 

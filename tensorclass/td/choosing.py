@@ -236,6 +236,74 @@ class Choosing(Access):
                 last._drop_emptied(unravel_key_to_tuple(key)[:-1])
         return (*parts, last)
 
+    def separates(
+        self, *keys: NestedKey, default: Any = MISSING, strict: bool = True, filter_empty: bool = True
+    ) -> Self:
+        """Takes keys out of this collection, and gives them as another one; see :meth:`split_keys`.
+
+        Args:
+            keys: the keys, nested or not.
+            default: what a missing key gets; without it a missing key is a ``KeyError``.
+            strict: with ``False``, a missing key gets ``None`` where there is no ``default``.
+            filter_empty: leave nested collections out that are empty afterwards.
+
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": 1, "b": {"c": 2}})
+        >>> part = data.separates(("b", "c"))
+        >>> list(part.keys(True, True)), list(data.keys())
+        ([('b', 'c')], ['a'])
+        """
+        if default is MISSING and not strict:
+            default = None
+        return self.split_keys(keys, inplace=True, default=default, reproduce_struct=not filter_empty)[0]
+
+    # -- filtering ----------------------------------------------------------------------------------------------------
+
+    def filter_empty_(self) -> Self:
+        """Removes nested collections that hold neither tensors nor objects, here and below.
+
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict({"a": 1, "b": {"c": {}}}).filter_empty_().keys())
+        ['a']
+        """
+        self._check_unlocked()
+        for key, value in list(self._store.items()):
+            if not isinstance(value, Choosing) or not value._is_tree():
+                continue
+            if value.is_empty():
+                self.pop(key)
+            else:
+                value.filter_empty_()
+        return self
+
+    def filter_non_tensor_data(self) -> Self:
+        """The tensors and the nested collections, without text and other objects.
+
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict({"a": 1, "text": "hello"}).filter_non_tensor_data().keys())
+        ['a']
+        """
+        store: Store = {}
+        for key, value in self._store.items():
+            if not isinstance(value, Choosing):
+                store[key] = value
+            elif value._is_tree():
+                store[key] = value.filter_non_tensor_data()
+        return self._same(store)
+
+    def non_tensor_items(self, include_nested: bool = False) -> tuple[tuple[FlatKey, Any], ...]:
+        """The keys and values of text and other objects, as they are stored; see :meth:`get`.
+
+        >>> from tensorclass import TensorDict
+        >>> [(key, value.data) for key, value in TensorDict({"a": 1, "text": "hello"}).non_tensor_items()]
+        [('text', 'hello')]
+        """
+        return tuple(
+            (key, value)
+            for key, value in self._walk(include_nested)
+            if isinstance(value, Choosing) and not value._is_tree()
+        )
+
     def _drop_emptied(self, path: tuple[str, ...]) -> None:
         """Removes the collection at ``path``, and those above it, as far as they have no keys."""
         while path and isinstance(node := self._find(path), Access) and not node._store:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import torch
@@ -11,6 +11,7 @@ from typing_extensions import Self
 
 from . import shapes
 from .collection import Collection
+from .keys import NestedKey, unravel_key_to_tuple
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -115,6 +116,63 @@ def where(
     if chosen is None:
         raise TypeError(f"where: expected a collection on one side, got {type(input).__name__}, {type(other).__name__}")
     return chosen  # type: ignore[no-any-return]
+
+
+def merge_tensordicts(
+    *tensordicts: T,
+    callback_exist: Callable[..., Any] | Mapping[NestedKey, Callable[..., Any]] | None = None,
+) -> T:
+    """The keys of several collections in one, which shares their values.
+
+    Args:
+        tensordicts: at least two, in batch sizes of which that of the first is the beginning.
+        callback_exist: called with all values of a key that every one of them has, gives the value of the result; or
+            such functions by key. By default, and for objects, the first collection that has a key gives its value.
+
+    Returns:
+        A collection with the class, batch size, names and device of the first.
+
+    Raises:
+        RuntimeError: there are fewer than two, or a value does not have the batch size of the first in front.
+
+    >>> from tensorclass import TensorDict
+    >>> merged = merge_tensordicts(TensorDict({"a": 1, "b": 2}), TensorDict({"b": 3}), callback_exist=torch.add)
+    >>> merged["a"], merged["b"]
+    (tensor(1), tensor(5))
+    """
+    if len(tensordicts) < 2:
+        raise RuntimeError(f"merge_tensordicts: expected at least two collections, got {len(tensordicts)}")
+    for item in tensordicts:
+        if not isinstance(item, Collection):
+            raise TypeError(f"merge_tensordicts: expected collections, got a {type(item).__name__}")
+    callbacks: Any = callback_exist
+    if isinstance(callback_exist, Mapping):
+        callbacks = {unravel_key_to_tuple(key): function for key, function in callback_exist.items()}
+    return _merged(list(tensordicts), callbacks, len(tensordicts), ())  # type: ignore[no-any-return]
+
+
+def _merged(items: list[Any], callbacks: Any, count: int, path: tuple[str, ...]) -> Any:
+    """One level of the merged collections; ``count`` is the number of all, of which ``items`` are here."""
+    result = items[0]._same({})
+    for item in items:
+        for key, value in item._store.items():
+            if key in result._store:
+                continue
+            values: list[Any] = [other._store[key] for other in items if key in other._store]
+            here = (*path, key)
+            trees = [isinstance(other, Collection) and other._is_tree() for other in values]
+            if any(trees):
+                if not all(trees):
+                    raise TypeError(
+                        f"merge_tensordicts: {'.'.join(here)!r} is a nested collection in some of them and a leaf in "
+                        "others"
+                    )
+                value = _merged(values, callbacks, count, here)
+            elif len(values) == count and not isinstance(value, Collection):
+                function = callbacks.get(here) if isinstance(callbacks, dict) else callbacks
+                value = value if function is None else function(*values)
+            result._set(key, value)
+    return result
 
 
 class Combining(Collection):

@@ -283,6 +283,17 @@ class Contexts(Collection):
 
     __slots__ = ()
 
+    def clear_refs_for_compile_(self) -> Self:
+        """Forgets what a ``with`` statement after the last operation would undo, here and in nested collections.
+
+        For what a compiled function returns: ``torch.compile`` cannot give back the weak reference that it would need.
+        """
+        self._context = (getattr(self, "_context", NOTHING)[0], None)
+        for value in self._store.values():
+            if isinstance(value, Contexts):
+                value.clear_refs_for_compile_()
+        return self
+
     # _context is (blocks, undo, ...): the blocks that were entered and not left yet, and what the next one undoes. That
     # is None, the name of a method, or an Inverse, followed by a reference to the source and arguments.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from typing_extensions import Self
 
 from . import shapes
 from .collection import Collection, as_device
+from .keys import NestedKey, unravel_key_to_tuple
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -46,6 +47,51 @@ class Creation(Collection):
         if kwargs.get("device") is not None:
             result._device = as_device(kwargs["device"])
         return result
+
+    @classmethod
+    def from_schema(
+        cls,
+        schema: Mapping[NestedKey, tuple[Sequence[int], torch.dtype]],
+        *,
+        batch_size: Sequence[int] | None = None,
+        storage: str | None = None,
+        device: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Zeros, in the shapes and dtypes of a schema.
+
+        Args:
+            schema: for each key, nested or not, the shape behind the batch dimensions and the dtype.
+            batch_size: of the result; none by default.
+            storage: where the values live: ``None`` for memory, ``"shared"`` for shared memory.
+            device: of the result.
+            kwargs: options of a storage; those above have none.
+
+        Raises:
+            NotImplementedError: there is no such storage yet.
+            ValueError: there is no storage of this name.
+
+        >>> from tensorclass import TensorDict
+        >>> rows = TensorDict.from_schema({"a": ([4], torch.float32), "n": ([], torch.int64)}, batch_size=[3])
+        >>> rows["a"].shape, rows["n"].dtype
+        (torch.Size([3, 4]), torch.int64)
+        """
+        if storage in ("memmap", "h5", "zarr", "redis", "dragonfly"):
+            raise NotImplementedError(f"from_schema: storage={storage!r} is not available; take None or 'shared'")
+        if storage not in (None, "shared"):
+            raise ValueError(f"from_schema: expected None or 'shared' as the storage, got {storage!r}")
+        if kwargs:
+            raise TypeError(f"from_schema: storage={storage!r} has no options, got {sorted(kwargs)}")
+        size = shapes.as_size(batch_size)
+        tree: dict[str, Any] = {}
+        for key, (shape, dtype) in schema.items():
+            *path, last = unravel_key_to_tuple(key)
+            node = tree
+            for name in path:
+                node = node.setdefault(name, {})
+            node[last] = torch.zeros(size + tuple(shape), dtype=dtype, device=device)
+        result = cls._from_mapping(tree, size, device, None)
+        return result.share_memory_() if storage == "shared" else result
 
     def new_zeros(
         self,
@@ -136,7 +182,10 @@ class Creation(Collection):
 
     if TYPE_CHECKING:
 
+        @classmethod
+        def _from_mapping(cls, source: Any, batch_size: Any, device: Any, names: Any) -> Self: ...
         def _is_tree(self) -> bool: ...
+        def share_memory_(self) -> Self: ...
 
 
 def _options(

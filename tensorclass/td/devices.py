@@ -189,6 +189,20 @@ class Devices(Collection):
         """:meth:`pin_memory` in place."""
         return self.pin_memory(num_threads, inplace=True)
 
+    def record_stream(self, stream: Any) -> Self:
+        """Tells the allocator that a CUDA stream uses the tensors, so that their memory is not given away before."""
+        for leaf in self._leaves():
+            leaf.record_stream(stream)
+        return self
+
+    def as_tensor(self) -> Self:
+        """The values as plain tensors, sharing memory: what lies in a file is read as a tensor on the same bytes."""
+        store: Store = {}
+        for key, value in self._store.items():
+            plain = getattr(value, "as_tensor", None)
+            store[key] = value if plain is None else plain()
+        return self._same(store)
+
     @property
     def is_cuda(self) -> builtins.bool:
         """Whether the device is a CUDA device."""
@@ -247,6 +261,10 @@ class Devices(Collection):
     int16 = _cast("int16", torch.int16)
     int32 = _cast("int32", torch.int32)
     int64 = _cast("int64", torch.int64)
+    qint8 = _cast("qint8", torch.qint8)
+    qint32 = _cast("qint32", torch.qint32)
+    quint8 = _cast("quint8", torch.quint8)
+    quint4x2 = _cast("quint4x2", torch.quint4x2)
     uint8 = _cast("uint8", torch.uint8)
     uint16 = _cast("uint16", torch.uint16)
     uint32 = _cast("uint32", torch.uint32)
@@ -327,6 +345,53 @@ class Devices(Collection):
             self.zero_grad()
             return
         self._assign("grad", value)
+
+    def backward(
+        self,
+        gradient: Collection | None = None,
+        retain_graph: builtins.bool | None = None,
+        create_graph: builtins.bool = False,
+        inputs: Collection | Sequence[Tensor] | None = None,
+    ) -> None:
+        """Computes the gradients of all values in one pass, as ``torch.Tensor.backward`` does of one.
+
+        Args:
+            gradient: a collection with the gradient of each value that requires one; values of one number need none.
+            retain_graph: keep what is needed to go backward once more.
+            create_graph: make the gradients differentiable themselves.
+            inputs: the tensors, or a collection of those, to compute gradients for; all that led here by default.
+
+        Raises:
+            RuntimeError: no value requires gradients; or one is not a single number and there is no ``gradient``.
+            KeyError: ``gradient`` lacks a value.
+
+        >>> from tensorclass import TensorDict
+        >>> weights = TensorDict({"a": torch.ones(2), "b": torch.ones(())}).requires_grad_()
+        >>> (weights * 3).sum().backward()
+        >>> weights.grad["a"]
+        tensor([3., 3.])
+        """
+        tensors: list[Tensor] = []
+        gradients: list[Tensor | None] = []
+        for path, leaf in self._named_leaves():
+            if not leaf.requires_grad:
+                continue
+            given: Any = None
+            if gradient is not None:
+                given = gradient.get(path)  # type: ignore[attr-defined]
+                if given is None:
+                    raise KeyError(f"backward: the gradient lacks the key {'.'.join(path)!r}")
+            elif leaf.numel() != 1:
+                raise RuntimeError(
+                    f"backward: {'.'.join(path)!r} has shape {list(leaf.shape)}; give gradient= a collection like this "
+                    "one, or reduce the values to single numbers first, for instance with .sum()"
+                )
+            tensors.append(leaf)
+            gradients.append(given)
+        if not tensors:
+            raise RuntimeError("backward: no value requires gradients")
+        targets: Any = list(inputs._leaves()) if isinstance(inputs, Collection) else inputs
+        torch.autograd.backward(tensors, gradients, retain_graph, create_graph, inputs=targets)
 
     def zero_grad(self, set_to_none: builtins.bool = True) -> Self:
         """Forgets the gradients of the values, or sets them to zero."""

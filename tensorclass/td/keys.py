@@ -6,11 +6,15 @@ A key is *unravelled* into a plain string or a flat tuple of strings before anyt
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 NestedKey: TypeAlias = "str | tuple[NestedKey, ...]"
 FlatKey: TypeAlias = "str | tuple[str, ...]"
+
+
+#: what separates the names of a nested key where it is written as one string
+KEY_SEPARATOR = "."
 
 
 def _key_error(key: object) -> TypeError:
@@ -75,6 +79,16 @@ def is_nested_key(key: object) -> TypeGuard[NestedKey]:
         return True
     parts: Any = key
     return isinstance(key, tuple) and bool(parts) and all(is_nested_key(part) for part in parts)
+
+
+def is_seq_of_nested_key(seq: object) -> TypeGuard[Sequence[NestedKey]]:
+    """Whether ``seq`` is a sequence of nested keys, such as a list of strings and tuples of strings; a string is one.
+
+    >>> is_seq_of_nested_key(["a", ("b", "c")]), is_seq_of_nested_key([("a", 1)])
+    (True, False)
+    """
+    parts: Any = seq
+    return isinstance(seq, str) or (isinstance(seq, Sequence) and all(is_nested_key(part) for part in parts))
 
 
 def join_key(prefix: tuple[str, ...], name: str) -> FlatKey:

@@ -180,6 +180,22 @@ class NonTensorDataBase(TensorCollection):
     def _under(self, shape: Size) -> Self:
         return self.expand(shape + self._batch_size)
 
+    def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Any:
+        """``None`` at the new positions."""
+        result: NonTensorDataBase = self
+        for dim, (before, behind) in enumerate(pairs):
+            if before < 0 or behind < 0:  # positions are cut off
+                start = max(-before, 0)
+                result = result.narrow(dim, start, result._batch_size[dim] - start - max(-behind, 0))
+            more = [
+                NonTensorData(None, batch_size=shapes.with_size(result._batch_size, dim, max(count, 0)))
+                for count in (before, behind)
+            ]
+            parts = [part for part in (more[0], result, more[1]) if part is result or part._batch_size[dim]]
+            if len(parts) > 1:
+                result = result._cat(parts, dim)
+        return result
+
     def _new(self, name: str, size: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         batch_size = Size(shapes.as_sequence(size))
         if isinstance(self, NonTensorData):
@@ -608,6 +624,16 @@ def is_non_tensor(data: object) -> bool:
     (True, False)
     """
     return isinstance(data, NonTensorDataBase)
+
+
+def is_leaf_nontensor(cls: type) -> bool:
+    """Whether a class is that of a leaf, text and other objects counting as leaves; an ``is_leaf=`` for ``keys()``.
+
+    >>> from tensorclass import TensorDict
+    >>> list(TensorDict({"text": "a", "n": {"x": 1}}).keys(True, True, is_leaf=is_leaf_nontensor))
+    ['text', ('n', 'x')]
+    """
+    return issubclass(cls, NonTensorDataBase) or not issubclass(cls, Collection)
 
 
 def _unchanged(self: NonTensorDataBase, *args: Any, **kwargs: Any) -> NonTensorDataBase:

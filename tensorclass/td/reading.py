@@ -73,6 +73,16 @@ def _is_leaf(value: Value, is_leaf: IsLeaf | None) -> bool:
     return not isinstance(value, Collection) if is_leaf is None else is_leaf(type(value))
 
 
+def default_is_leaf(cls: type) -> bool:
+    """Whether a class is that of a leaf: anything but a collection. Text and other objects are none.
+
+    >>> from tensorclass import TensorDict
+    >>> default_is_leaf(Tensor), default_is_leaf(TensorDict)
+    (True, False)
+    """
+    return not issubclass(cls, Collection)
+
+
 class Reading(Collection):
     """get, keys, values, items and membership; nested keys as any nesting of tuples."""
 

@@ -539,6 +539,58 @@ def expand_right_shape(shape: Size, ndim: int) -> tuple[int, ...]:
     return tuple(shape) + (1,) * (ndim - len(shape))
 
 
+def infer_size_impl(shape: Sequence[int], numel: int) -> list[int]:
+    """A shape of ``numel`` items in which ``-1``, at most once, stands for the size that is left.
+
+    Raises:
+        RuntimeError: there is no such shape.
+
+    >>> infer_size_impl([2, -1], 6)
+    [2, 3]
+    """
+    result = list(shape)
+    if any(size < -1 for size in result):
+        raise RuntimeError(f"sizes are -1 or not negative, got {result}")
+    if result.count(-1) > 1:
+        raise RuntimeError(f"-1 can stand for one size only, got {result}")
+    known = math.prod(size for size in result if size != -1)
+    if -1 in result and known and numel % known == 0:
+        result[result.index(-1)] = numel // known
+        known = numel
+    if known != numel or -1 in result:
+        raise RuntimeError(f"{list(shape)} is no shape of {numel} items")
+    return result
+
+
+def convert_ellipsis_to_idx(idx: Any, batch_size: Sequence[int]) -> Any:
+    """An index in which ``...`` is written out, as a full slice for each dimension that it stands for.
+
+    Args:
+        idx: an index; one that has no ``...`` comes back as it is.
+        batch_size: of what is indexed.
+
+    Raises:
+        RuntimeError: there are two, or more indices than dimensions.
+
+    >>> convert_ellipsis_to_idx((..., 0), [3, 4, 5])
+    (slice(None, None, None), slice(None, None, None), 0)
+    """
+    items: tuple[Any, ...] = idx if isinstance(idx, tuple) else (idx,)
+    places = [place for place, item in enumerate(items) if item is Ellipsis]
+    if not places:
+        return idx
+    if len(places) > 1:
+        raise RuntimeError("an index can hold one ... only")
+    used = 0
+    for item in items:
+        if item is not None and item is not Ellipsis and not isinstance(item, bool):
+            used += item.ndim if isinstance(item, Tensor) and item.dtype is torch.bool else 1
+    rest = len(batch_size) - used
+    if rest < 0:
+        raise RuntimeError(f"there are {used} indices for {len(batch_size)} dimensions")
+    return (*items[: places[0]], *(slice(None),) * rest, *items[places[0] + 1 :])
+
+
 def numel(batch_size: Size) -> int:
     """How many items a batch size holds."""
     return math.prod(batch_size)

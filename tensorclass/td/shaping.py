@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
 import torch
@@ -545,3 +545,37 @@ def _gather(value: Tensor, dim: int, index: Tensor, ndim: int) -> Tensor:
     if rest:
         index = index.reshape(index.shape + (1,) * len(rest)).expand(index.shape + rest)
     return value.gather(dim, index)
+
+
+V = TypeVar("V", Tensor, "TensorCollection")
+
+
+def expand_right(tensor: V, shape: Sequence[int]) -> V:
+    """A tensor or a collection expanded to a shape that has more dimensions behind its own.
+
+    >>> expand_right(torch.arange(2), (2, 3))
+    tensor([[0, 0, 0],
+            [1, 1, 1]])
+    """
+    result: Any = tensor
+    for _ in range(len(shape) - result.ndim):
+        result = result.unsqueeze(-1)
+    return result.expand(tuple(shape))  # type: ignore[no-any-return]
+
+
+def expand_as_right(tensor: V, dest: Tensor | TensorCollection) -> V:
+    """:func:`expand_right` to the shape of another tensor or collection.
+
+    Raises:
+        RuntimeError: the dimensions of ``tensor`` are not the first ones of ``dest``, or of size 1.
+
+    >>> expand_as_right(torch.zeros(3), torch.zeros(3, 4)).shape
+    torch.Size([3, 4])
+    """
+    given, shape = tensor.shape, dest.shape
+    if len(given) > len(shape) or any(a not in (1, b) for a, b in zip(given, shape, strict=False)):
+        raise RuntimeError(
+            f"expand_as_right: {list(given)} cannot be expanded to {list(shape)}: its sizes must be the first ones of "
+            "it, or 1"
+        )
+    return expand_right(tensor, shape)

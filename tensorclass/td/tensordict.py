@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -11,7 +11,7 @@ from typing_extensions import Self
 from . import shapes, values
 from .base import TensorCollection
 from .collection import Collection, DeviceLike, as_device
-from .keys import unravel_key_to_tuple
+from .keys import NestedKey, unravel_key_to_tuple
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -95,6 +95,41 @@ class TensorDict(TensorCollection):
         new._names = source._names
         new._lock = None
         return new
+
+
+def make_tensordict(
+    input_dict: Mapping[Any, Any] | Collection | None = None,
+    batch_size: Sequence[int] | int | None = None,
+    device: DeviceLike | None = None,
+    auto_batch_size: bool | None = None,
+    **kwargs: Any,
+) -> TensorDict:
+    """A TensorDict from a mapping, keywords, or both.
+
+    Args:
+        input_dict: values; they go before those of the keywords.
+        batch_size: of the result; none by default.
+        device: of the result.
+        auto_batch_size: without ``batch_size``, take the leading dimensions that all values share.
+        kwargs: more values.
+
+    >>> import torch
+    >>> make_tensordict(a=torch.zeros(3, 4), b=torch.zeros(3), auto_batch_size=True).batch_size
+    torch.Size([3])
+    """
+    given: Any = input_dict
+    items = {} if input_dict is None else given._store if isinstance(input_dict, Collection) else given
+    result = TensorDict({**kwargs, **items}, batch_size, device)
+    return result.auto_batch_size_() if auto_batch_size and batch_size is None else result
+
+
+def fromkeys(keys: Iterable[NestedKey], value: Any = 0) -> TensorDict:
+    """:meth:`TensorDict.fromkeys`: a TensorDict without batch dimensions that has ``value`` under each key.
+
+    >>> fromkeys(["a", ("b", "c")], 1)["b", "c"]
+    tensor(1)
+    """
+    return TensorDict.fromkeys(keys, value)
 
 
 values.TensorDict = TensorDict  # type: ignore[attr-defined]  # a mapping among the values becomes one

@@ -1,0 +1,89 @@
+"""What is known of each tensor, in the form of the tree: device, dtype, shape, address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Size, Tensor
+
+from .collection import Collection
+
+if TYPE_CHECKING:
+    from .base import TensorCollection
+    from .collection import Store
+
+_ATTRIBUTES = ("device", "dtype", "shape")
+_CPU = torch.device("cpu")
+
+
+class Attributes(Collection):
+    """``attrs`` and ``data_ptr``."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        #: makes the entry for one tensor in what :meth:`attrs` gives; the module of records sets it
+        _described: ClassVar[Callable[..., TensorCollection]]
+
+    def attrs(self, *, fields: Sequence[str] = _ATTRIBUTES, num_threads: int | None = None) -> TensorCollection:
+        """The device, dtype and shape of each tensor, without its values: what a copy of the structure needs.
+
+        Args:
+            fields: which of ``"device"``, ``"dtype"`` and ``"shape"`` to read; the others are ``None``.
+            num_threads: how many threads read them, where reading takes time; none by default.
+
+        Returns:
+            A TensorDict without batch dimensions that has a :class:`TensorAttrs` for each tensor. Objects stay.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.zeros(3, 4)}, [3]).attrs()["a"].tgt_shape
+        torch.Size([3, 4])
+        """
+        wanted = (fields,) if isinstance(fields, str) else tuple(fields)
+        if unknown := [name for name in wanted if name not in _ATTRIBUTES]:
+            raise ValueError(f"attrs: expected some of the fields {list(_ATTRIBUTES)}, got {unknown}")
+        if not num_threads or num_threads < 2:
+            return self._attrs(wanted)
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(num_threads) as pool:
+            read = pool.map(lambda leaf: _read(leaf, wanted), list(self._leaves()))
+            return self._attrs(wanted, iter(list(read)))
+
+    def _attrs(self, wanted: tuple[str, ...], read: Any = None) -> TensorCollection:
+        store: Store = {}
+        for key, value in self._store.items():
+            if isinstance(value, Tensor):
+                store[key] = Attributes._described(**(_read(value, wanted) if read is None else next(read)))
+            elif value._is_tree():
+                store[key] = value._attrs(wanted, read)
+            else:
+                store[key] = value
+        return self._untyped({})._like(store, Size())
+
+    def data_ptr(self, *, storage: bool = False) -> TensorCollection:
+        """The address of the first element of each tensor, as integer tensors in a TensorDict on the CPU.
+
+        Args:
+            storage: the address of the memory that a tensor is a view of, where its own begins later.
+
+        >>> from tensorclass import TensorDict
+        >>> rows = TensorDict({"a": torch.zeros(3)}, [3])
+        >>> bool(rows.data_ptr()["a"] == rows["a"].data_ptr())
+        True
+        """
+        store: Store = {}
+        for key, value in self._store.items():
+            if isinstance(value, Tensor):
+                store[key] = torch.tensor(value.untyped_storage().data_ptr() if storage else value.data_ptr())
+            elif value._is_tree() and (below := value.data_ptr(storage=storage))._store:
+                store[key] = below
+        result = self._untyped({})._like(store, Size())
+        result._device = _CPU
+        return result
+
+
+def _read(leaf: Tensor, wanted: Sequence[str]) -> dict[str, Any]:
+    return {f"tgt_{name}": getattr(leaf, name) for name in wanted}

@@ -1,0 +1,100 @@
+"""Whether two collections hold close values: what tests ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from .collection import Collection
+from .keys import NestedKey, unravel_key_to_tuple
+
+if TYPE_CHECKING:
+    from .base import TensorCollection
+
+
+def assert_close(
+    actual: TensorCollection,
+    expected: TensorCollection,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    intersection: bool = False,
+    msg: str = "",
+    prefix: NestedKey = (),
+) -> bool:
+    """Raises an error unless two collections have the same keys, and tensors that are close under each of them.
+
+    Batch sizes, dimension names and objects (text, ...) are not compared; a record can be compared with a TensorDict.
+
+    Args:
+        actual: the collection to check.
+        expected: what its values should be.
+        rtol: relative tolerance; by default what :func:`torch.testing.assert_close` takes for the dtype.
+        atol: absolute tolerance; likewise.
+        equal_nan: NaN equals NaN.
+        intersection: compare only the keys that both have.
+        msg: put into the error message.
+        prefix: put before the keys in the error message.
+
+    Returns:
+        ``True``.
+
+    Raises:
+        TypeError: one of the two is no collection.
+        KeyError: the keys differ.
+        AssertionError: values, shapes, dtypes or devices differ; it names the key, and how far the values are apart.
+
+    >>> from tensorclass import TensorDict
+    >>> assert_close(TensorDict({"a": 1.0}), TensorDict({"a": 1.0 + 1e-7}))
+    True
+    """
+    if not isinstance(actual, Collection) or not isinstance(expected, Collection):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"assert_close: expected two collections, got a {type(actual).__name__} and a {type(expected).__name__}"
+        )
+    path = unravel_key_to_tuple(prefix) if prefix else ()
+    ours, theirs = actual._store, expected._store
+    if not intersection and ours.keys() != theirs.keys():
+        raise KeyError(
+            f"assert_close: the keys{f' under {path}' if path else ''} differ: {sorted(ours.keys() - theirs.keys())} "
+            f"are in the first collection only, {sorted(theirs.keys() - ours.keys())} in the second only"
+        )
+    for key, value in ours.items():
+        if key not in theirs:
+            continue
+        other: Any = theirs[key]
+        here = (*path, key)
+        if isinstance(value, Tensor) and isinstance(other, Tensor):
+            _assert_close(value, other, rtol, atol, equal_nan, msg, here)
+        elif not isinstance(value, Tensor) and not isinstance(other, Tensor):
+            if value._is_tree() and other._is_tree():
+                assert_close(value, other, rtol, atol, equal_nan, intersection, msg, here)
+        else:
+            raise AssertionError(
+                f"key {here} does not match: one is a {type(value).__name__}, the other a {type(other).__name__}"
+            )
+    return True
+
+
+def _assert_close(
+    value: Tensor,
+    other: Tensor,
+    rtol: float | None,
+    atol: float | None,
+    equal_nan: bool,
+    msg: str,
+    path: tuple[str, ...],
+) -> None:
+    def explained(reason: str) -> str:
+        apart = ""
+        if value.shape == other.shape and value.device == other.device and not value.is_meta:
+            difference = (value.detach().to(torch.complex128) - other.detach().to(torch.complex128)).abs()
+            apart = f", root mean squared difference {difference.pow(2).mean().sqrt().item():.4f}"
+        return f"key {path} does not match{apart}{f' ({msg})' if msg else ''}\n{reason}"
+
+    torch.testing.assert_close(value, other, rtol=rtol, atol=atol, equal_nan=equal_nan, msg=explained)
+
+
+assert_allclose_td = assert_close

@@ -1,0 +1,55 @@
+"""Questions about dtypes, to choose what a cast is for: ``data.half(cast_filter=is_floating)``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def _dtype(args: tuple[Any, ...]) -> torch.dtype:
+    if not args:
+        raise TypeError("expected a tensor, or a key and a tensor")
+    dtype: torch.dtype = args[-1].dtype
+    return dtype
+
+
+def is_bool(*args: Any) -> bool:
+    """Whether a tensor (the last argument; a key may come before it) holds booleans.
+
+    >>> is_bool(torch.tensor([True])), is_bool("key", torch.tensor([1]))
+    (True, False)
+    """
+    return _dtype(args) is torch.bool
+
+
+def is_floating(*args: Any) -> bool:
+    """Whether a tensor (the last argument; a key may come before it) is of a real floating point dtype.
+
+    >>> from tensorclass import TensorDict
+    >>> data = TensorDict({"a": torch.ones(2), "count": torch.arange(2)})
+    >>> data.half(cast_filter=is_floating)["count"].dtype
+    torch.int64
+    """
+    dtype = _dtype(args)
+    return dtype is not None and dtype.is_floating_point
+
+
+def is_inexact(*args: Any) -> bool:
+    """Whether a tensor (the last argument; a key may come before it) is of a floating point or complex dtype.
+
+    >>> is_inexact(torch.zeros(1)), is_inexact(torch.zeros(1, dtype=torch.complex64)), is_inexact(torch.tensor(1))
+    (True, True, False)
+    """
+    dtype = _dtype(args)
+    return dtype is not None and (dtype.is_floating_point or dtype.is_complex)
+
+
+def is_integer(*args: Any) -> bool:
+    """Whether a tensor (the last argument; a key may come before it) holds integers; booleans are none.
+
+    >>> is_integer(torch.tensor(1)), is_integer(torch.tensor(True))
+    (True, False)
+    """
+    dtype = _dtype(args)
+    return dtype is not None and not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)

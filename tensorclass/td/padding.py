@@ -1,0 +1,250 @@
+"""Padding: batch dimensions made longer, and sequences of different lengths made one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Size, Tensor
+from typing_extensions import Self
+
+from .collection import Collection
+from .keys import FlatKey, NestedKey, unravel_key, unravel_key_to_tuple
+
+if TYPE_CHECKING:
+    from .base import TensorCollection
+    from .collection import Store
+
+    Pairs = Sequence[tuple[int, int]]
+
+T = TypeVar("T", bound="TensorCollection")
+
+_pad = torch.nn.functional.pad
+
+
+class Padding(Collection):
+    """``pad``."""
+
+    __slots__ = ()
+
+    def pad(self, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True) -> Self:
+        """The batch dimensions made longer with a constant.
+
+        Args:
+            pad_size: how many items before and behind each batch dimension, the first dimension first:
+                ``[before 0, behind 0, before 1, ...]``. Negative numbers cut items off.
+            value: of the new items; objects (text, ...) are ``None`` there.
+            inplace: replace the values of this collection, one by one, and give it back.
+            safe: check the sizes before anything is changed.
+
+        Raises:
+            RuntimeError: ``pad_size`` is odd or longer than twice the number of batch dimensions.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.ones(2)}, [2]).pad([0, 1], value=7)["a"]
+        tensor([1., 1., 7.])
+        """
+        ndim = len(self._batch_size)
+        if len(pad_size) % 2 or len(pad_size) > 2 * ndim:
+            raise RuntimeError(
+                f"pad: expected two numbers for each of at most {ndim} batch dimensions, got {list(pad_size)}"
+            )
+        pairs = list(zip(pad_size[::2], pad_size[1::2], strict=True))
+        size = _padded_size(self._batch_size, pairs)
+        if safe and any(entry < 0 for entry in size):
+            raise RuntimeError(f"pad: {list(pad_size)} cuts more off {list(self._batch_size)} than there is")
+        if not inplace:
+            return self._padded(pairs, value)
+        self._check_unlocked()
+        self._pad_in_place(pairs, value)
+        return self
+
+    def _padded(self, pairs: Pairs, value: float) -> Self:
+        store = {key: _pad_value(item, pairs, value) for key, item in self._store.items()}
+        return self._like(store, _padded_size(self._batch_size, pairs), self._names)
+
+    def _pad_in_place(self, pairs: Pairs, value: float) -> None:
+        for key, item in list(self._store.items()):
+            if isinstance(item, Padding) and item._is_tree():
+                item._pad_in_place(pairs, value)
+            else:
+                self._store[key] = _pad_value(item, pairs, value)
+        self._batch_size = _padded_size(self._batch_size, pairs)
+
+
+def _pad_value(item: Any, pairs: Pairs, value: float) -> Any:
+    if isinstance(item, Padding):
+        return item._padded(pairs, value)
+    flat = [0, 0] * (item.ndim - len(pairs))
+    for pair in reversed(pairs):
+        flat += pair
+    return _pad(item, flat, value=value)
+
+
+def _padded_size(size: Size, pairs: Pairs) -> Size:
+    new = list(size)
+    for dim, (before, behind) in enumerate(pairs):
+        new[dim] += before + behind
+    return Size(new)
+
+
+def pad(tensordict: T, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True) -> T:
+    """:meth:`TensorDict.pad` of a collection."""
+    return tensordict.pad(pad_size, value, inplace, safe)
+
+
+# -- sequences ---------------------------------------------------------------------------------------------------------
+
+
+def pad_sequence(
+    list_of_tensordicts: Sequence[T],
+    pad_dim: int = 0,
+    padding_value: float | Mapping[NestedKey, float] = 0.0,
+    out: T | None = None,
+    return_mask: bool | NestedKey = False,
+    padding_side: str = "right",
+) -> T:
+    """Collections whose values differ in length along one dimension, padded to the longest and stacked.
+
+    Args:
+        list_of_tensordicts: collections with the same keys, at least one.
+        pad_dim: the dimension of the values; negative ones count from the end of each value. Where it is a batch
+            dimension, the batch size of the result has the longest length there.
+        padding_value: of the new items: one number, or numbers by key for some of the tensors (0 for the others).
+            Objects (text, ...) are ``None`` there.
+        out: a collection of the result's batch size to write it into, in place where it has the keys.
+        return_mask: ``True`` writes a nested collection of masks, true for what is not padding, under the key
+            ``"masks"``; a key writes it there. A mask has the shape of the batch, and the padded dimension behind it
+            where that is no batch dimension.
+        padding_side: ``"right"`` or ``"left"``: whether new items come behind or before.
+
+    Returns:
+        A collection whose first batch dimension counts the items of the list.
+
+    Raises:
+        RuntimeError: keys, or shapes beside ``pad_dim``, differ; or masks are asked of records, which have no field for
+            them.
+        KeyError: ``padding_value`` has a key that is no tensor's.
+        ValueError: ``padding_side`` is neither.
+
+    >>> from tensorclass import TensorDict
+    >>> rows = [TensorDict({"a": torch.ones(n)}, [n]) for n in (3, 1)]
+    >>> data = pad_sequence(rows, return_mask=True)
+    >>> data["a"].tolist(), data["masks", "a"].tolist()
+    ([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]], [[True, True, True], [True, False, False]])
+    """
+    items = list(list_of_tensordicts)
+    if not items:
+        raise RuntimeError("pad_sequence: expected at least one collection, got an empty list")
+    if padding_side not in ("left", "right"):
+        raise ValueError(f"padding_side: expected 'left' or 'right', got {padding_side!r}")
+    first = items[0]
+    if pad_dim < 0 and len(ends := {leaf.ndim + pad_dim for leaf in first._leaves()}) == 1:
+        pad_dim = ends.pop()
+    if return_mask is not False and not _is_untyped(first):
+        raise RuntimeError(
+            f"pad_sequence: a {type(first).__name__} has no field for the masks of return_mask={return_mask!r}; pad "
+            "[record.to_tensordict() for record in records] instead"
+        )
+    fill: dict[FlatKey, float] = {}
+    if isinstance(padding_value, Mapping):
+        fill = {unravel_key(key): number for key, number in padding_value.items()}
+        names = [unravel_key(path) for path, _ in first._named_leaves()]
+        if unknown := [key for key in fill if key not in names]:
+            raise KeyError(f"padding_value: {unknown} are no keys of tensors; those are {names}")
+    pads = _Pads(pad_dim, padding_side == "left", 0.0 if isinstance(padding_value, Mapping) else padding_value, fill)
+    result, masks = pads.join(items, ())
+    if return_mask is not False:
+        path = ("masks",) if return_mask is True else unravel_key_to_tuple(return_mask)
+        result._set_nested(path, masks)
+    if out is None:
+        return result  # type: ignore[no-any-return]
+    from .combining import _written
+
+    return _written(result, out)  # type: ignore[no-any-return]
+
+
+def _is_untyped(collection: Any) -> bool:
+    from .tensordict import TensorDict
+
+    return isinstance(collection, TensorDict)
+
+
+class _Pads:
+    """How values are padded."""
+
+    def __init__(self, dim: int, left: bool, default: float, fill: Mapping[FlatKey, float]) -> None:
+        self.dim, self.left, self.default, self.fill = dim, left, default, fill
+
+    def join(self, items: Sequence[Any], path: tuple[str, ...]) -> tuple[Any, Any]:
+        """The padded collections stacked, and their masks."""
+        from .tensordict import TensorDict
+
+        first = items[0]
+        where = f"pad_sequence: {'.'.join(path)}: " if path else "pad_sequence: "
+        for position, item in enumerate(items):
+            if not isinstance(item, Collection) or item._store.keys() != first._store.keys():
+                got = list(item._store) if isinstance(item, Collection) else type(item).__name__
+                raise RuntimeError(
+                    f"{where}all collections need the same keys; item 0 has {list(first._store)}, item {position} {got}"
+                )
+        size = Size((len(items), *self.longest([item._batch_size for item in items], self.dim, where)))
+        store: Store = {}
+        masks: Store = {}
+        for key, value in first._store.items():
+            here = (*path, key)
+            values: list[Any] = [item._store[key] for item in items]
+            if isinstance(value, Collection) and value._is_tree():
+                store[key], masks[key] = self.join(values, here)
+            else:
+                store[key] = self.stack(values, here)
+                if isinstance(value, Tensor):
+                    masks[key] = self.mask(values, store[key], size)
+        return first._like(store, size), TensorDict._of(first, {})._like(masks, size)
+
+    def longest(self, sizes: Sequence[Size], dim: int, where: str) -> Size:
+        """The size that all fit into; they may differ in the padded dimension only."""
+        new = list(sizes[0])
+        if 0 <= dim < len(new):
+            new[dim] = max((size[dim] for size in sizes if len(size) > dim), default=0)
+        for position, size in enumerate(sizes):
+            if len(size) != len(new) or any(a != b for d, (a, b) in enumerate(zip(size, new, strict=True)) if d != dim):
+                raise RuntimeError(
+                    f"{where}shapes may differ in dimension {dim} only; item 0 has {list(sizes[0])}, item {position} "
+                    f"has {list(size)}"
+                )
+        return Size(new)
+
+    def stack(self, values: Sequence[Any], path: tuple[str, ...]) -> Any:
+        where = f"pad_sequence: {'.'.join(path)}: "
+        objects = isinstance(values[0], Collection)
+        dim = self.dim if self.dim >= 0 else self.dim + values[0].ndim
+        if not 0 <= dim < values[0].ndim and not objects:
+            raise RuntimeError(f"{where}there is no dimension {self.dim} in a tensor of shape {list(values[0].shape)}")
+        if any(isinstance(value, Collection) != objects for value in values):
+            raise RuntimeError(f"{where}some of the values are tensors and some are not")
+        size = self.longest([value.shape for value in values], dim, where)
+        if dim >= len(size):
+            return torch.stack(list(values))
+        number = self.fill.get(unravel_key(path), self.default)
+        padded: list[Any] = []
+        for value in values:
+            more = size[dim] - value.shape[dim]
+            pairs = [(0, 0)] * dim + [(more, 0) if self.left else (0, more)]
+            padded.append(_pad_value(value, pairs, number) if more else value)
+        return torch.stack(padded)
+
+    def mask(self, values: Sequence[Tensor], stacked: Any, batch_size: Size) -> Tensor:
+        """True for what is no padding: over the batch, with the padded dimension behind where it is none of it."""
+        dim = self.dim if self.dim >= 0 else self.dim + values[0].ndim
+        count = stacked.shape[dim + 1]
+        positions = torch.arange(count, device=stacked.device)
+        lengths = torch.tensor([value.shape[dim] for value in values], device=stacked.device).unsqueeze(-1)
+        inside = positions >= count - lengths if self.left else positions < lengths
+        ndim = len(batch_size) - 1
+        if dim >= ndim:
+            dim, batch_size = ndim, Size((*batch_size, count))
+        inside = inside.reshape(len(values), *(1,) * dim, count, *(1,) * (len(batch_size) - dim - 2))
+        return inside.expand(batch_size).contiguous()
