@@ -23,7 +23,7 @@ _SELF = ("Self", "tuple[Self, ...]", "Pointwise", "Devices", "T")
 
 #: the arguments of a method that requires some, or the whole call
 ARGUMENTS: dict[str, tuple[Any, ...] | Callable[[Any], Any]] = {
-    "__deepcopy__": ({},),
+    "__deepcopy__": lambda r: r.__deepcopy__({}),
     "__getitems__": ([0, 1],),
     "addcdiv": lambda r: r.addcdiv(r, r),
     "addcdiv_": lambda r: r.addcdiv_(r.clone(), r.clone()),
