@@ -17,4 +17,4 @@ def test_all_public_names_exist() -> None:
 
     missing = [name for name in tensorclass.__all__ if not hasattr(tensorclass, name)]
     assert missing == []
-    assert tensorclass.__all__ == sorted(tensorclass.__all__)
+    assert tensorclass.__all__ == sorted(tensorclass.__all__, key=lambda name: (not name.isupper(), name))
