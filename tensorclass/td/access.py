@@ -190,7 +190,7 @@ class Access(Reading):
     def _set_at(self, key: str, value: Any, index: Any) -> None:
         """:meth:`set_at_` for a key of this level."""
         if isinstance(value, (list, tuple)) and isinstance(self._store.get(key), Tensor):
-            value = as_tensor(value)  # type: ignore[assignment]
+            value = as_tensor(value)
         try:
             self._store[key][index] = value
         except KeyError:
