@@ -12,6 +12,8 @@ batch[:8].to("cuda").reshape(2, 4)
 from dataclasses import field
 
 from .attributes import TensorAttrs
+from .convert import record_class as from_dataclass
+from .convert import to_arrow
 from .decorator import tensorclass
 from .record import TensorClass
 from .td import (
@@ -54,6 +56,16 @@ BatchMismatch.__module__ = __name__  # how a traceback names it
 #: the name of the base of all collections in other libraries
 TensorDictBase = TensorCollection
 
+# what the methods of collections do, as functions that make an untyped one
+from_any = TensorDict.from_any
+from_arrow = TensorDict.from_arrow
+from_dict = TensorDict.from_dict
+from_namedtuple = TensorDict.from_namedtuple
+from_pandas = TensorDict.from_pandas
+from_pytree = TensorDict.from_pytree
+from_struct_array = TensorDict.from_struct_array
+from_tuple = TensorDict.from_tuple
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -76,6 +88,15 @@ __all__ = [
     "collate",
     "default_is_leaf",
     "field",
+    "from_any",
+    "from_arrow",
+    "from_dataclass",
+    "from_dict",
+    "from_namedtuple",
+    "from_pandas",
+    "from_pytree",
+    "from_struct_array",
+    "from_tuple",
     "fromkeys",
     "group_by",
     "is_bool",
@@ -92,6 +113,7 @@ __all__ = [
     "pad_sequence",
     "stack",
     "tensorclass",
+    "to_arrow",
     "unravel_key",
     "unravel_key_list",
     "unravel_key_to_tuple",

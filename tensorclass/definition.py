@@ -377,7 +377,7 @@ def _hiding(name: str, getter: Callable[[Any], Any], frozen: bool) -> Callable[[
     return get
 
 
-_ENGINE = f"{__package__}.td."
+_ENGINE = (f"{__package__}.td.", f"{__package__}.convert.")
 
 
 def _has_own_init(cls: Any) -> bool:

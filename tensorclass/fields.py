@@ -134,10 +134,10 @@ class FieldSpec:
         if self._options["tensor_only"] and self._kind in (Kind.OBJECT, Kind.ANY):
             self._kind, self.types, self._literals = Kind.TENSOR, (Tensor,), ()
 
-    def _known_kind(self, record: TensorClass) -> Kind:
+    def _known_kind(self, cls: type[TensorClass]) -> Kind:
         if self._kind is None:
             try:
-                self._resolve({type(record).__name__: type(record)})
+                self._resolve({cls.__name__: cls})
             except Unresolved:
                 return (
                     Kind.ANY
@@ -147,8 +147,21 @@ class FieldSpec:
 
     def allows_none(self, record: TensorClass) -> bool:
         """Whether the field can be ``None``, which is then not stored."""
-        self._known_kind(record)
+        self._known_kind(type(record))
         return self.optional or self._kind is None
+
+    def target(self, cls: type[TensorClass]) -> type[TensorCollection] | type[Tensor] | None:
+        """What a converter makes of an object for this field of ``cls``: a collection of a class.
+
+        ``Tensor`` where the field holds one, ``None`` where it takes the object as it is.
+        """
+        kind = self._known_kind(cls)
+        if kind is Kind.TENSOR:
+            return Tensor
+        collections = [t for t in self.types if issubclass(t, TensorCollection)]
+        if kind is Kind.OBJECT or not collections or not all(issubclass(t, (Tensor, *collections)) for t in self.types):
+            return None
+        return TensorDict if collections[0] is TensorCollection else collections[0]
 
     # -- entering -----------------------------------------------------------------------------------------------------
 
@@ -159,7 +172,7 @@ class FieldSpec:
             TypeError: the value is not what the annotation says.
             RuntimeError: it does not have the record's batch size in front.
         """
-        kind = self._kind or self._known_kind(record)
+        kind = self._kind or self._known_kind(type(record))
         if kind is Kind.TENSOR:
             return self._fit_tensor(record, value, non_blocking)
         if kind is Kind.COLLECTION:
@@ -177,7 +190,7 @@ class FieldSpec:
 
     def check(self, record: TensorClass, rows: Value, is_new: bool = False) -> None:
         """Raises an error where rows of a value cannot be rows of this field."""
-        kind = self._kind or self._known_kind(record)
+        kind = self._kind or self._known_kind(type(record))
         if isinstance(rows, NonTensorDataBase):
             fits = kind in (Kind.OBJECT, Kind.ANY) and all(self._is_item(item) for item in rows._objects)
         else:

@@ -18,7 +18,6 @@ from .td.keys import unravel_key_to_tuple
 from .td.nontensor import NonTensorData, NonTensorDataBase
 from .td.printing import described
 from .td.tensordict import TensorDict
-from .td.values import as_tensor
 
 if TYPE_CHECKING:
     from .td.collection import Store, Value
@@ -395,35 +394,6 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
         return record
 
     @classmethod
-    def from_dict(
-        cls,
-        input_dict: Mapping[Any, Any],
-        *,
-        batch_size: Any = None,
-        device: Any = None,
-        names: Any = None,
-        auto_batch_size: bool | None = None,
-        batch_dims: int | None = None,
-    ) -> Self:
-        """A record from a mapping of its fields; see :meth:`TensorDict.from_dict`.
-
-        >>> import torch
-        >>> class Sample(TensorClass):
-        ...     image: torch.Tensor
-        ...     text: str
-        >>> Sample.from_dict({"image": torch.zeros(2, 8, 8), "text": ["a", "b"]})[1].text
-        'b'
-        """
-        if batch_size is not None or auto_batch_size is False:
-            options = {"batch_size": batch_size, "auto_batch_size": auto_batch_size}
-            return super().from_dict(input_dict, device=device, names=names, batch_dims=batch_dims, **options)
-        # a list is one text for each row only where the rows are known
-        common = _common_size(input_dict)[:batch_dims]
-        result = cls._from_mapping(input_dict, common, device, names)
-        result.auto_batch_size_(batch_dims)
-        return result
-
-    @classmethod
     def fromkeys(cls, keys: Any, value: Any = 0) -> Self:
         """A record without batch dimensions that has ``value`` in each of the fields named."""
         return cls._from_mapping(dict.fromkeys(keys, value), None, None, None)
@@ -446,27 +416,6 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
             parts.append(f"names={list(self._names)}")
         parts.append(f"is_shared={TensorCollection.is_shared(self)}")
         return f"{type(self).__name__}(\n    " + ",\n    ".join(part.replace("\n", "\n    ") for part in parts) + ")"
-
-
-def _common_size(source: Mapping[Any, Any]) -> Size:
-    """The leading dimensions that the tensors, arrays and lists of a mapping share."""
-    sizes: list[Any] = []
-    for value in source.values():
-        entries = value
-        if isinstance(value, (Tensor, Collection)):
-            sizes.append(value.shape)
-        elif isinstance(value, Mapping):
-            sizes.append(_common_size(entries))
-        elif not isinstance(value, (bool, int, float, complex)) and (tensor := as_tensor(value)) is not None:
-            sizes.append(tensor.shape)
-        elif isinstance(value, list):  # a text for each row
-            sizes.append((len(entries),))
-    common: list[int] = []
-    for at_dim in zip(*sizes, strict=False):
-        if len(set(at_dim)) != 1:
-            break
-        common.append(at_dim[0])
-    return Size(common)
 
 
 def _is_none(value: Any) -> bool:

@@ -47,6 +47,15 @@ ARGUMENTS: dict[str, tuple[Any, ...] | Callable[[Any], Any]] = {
     "expand_as": (torch.empty(4, 2, 3),),
     "fill_": ("image", 1.0),
     "flip": (0,),
+    "from_arrow": lambda r: type(r).from_arrow(r[0].to_arrow()),
+    "from_dict_instance": lambda r: r.from_dict_instance(r.to_dict(), batch_size=SIZE),
+    "from_list": lambda r: type(r).from_list([r[0].to_dict(), r[1].to_dict()]),
+    "from_namedtuple": lambda r: type(r).from_namedtuple(r.to_namedtuple(), batch_size=SIZE),
+    "from_pandas": lambda r: type(r).from_pandas(
+        r[0].exclude("image").set("image", r.label[0]).to_pandas(separator="."), separator="."
+    ),
+    "from_struct_array": lambda r: type(r).from_struct_array(r.to_struct_array()),
+    "from_tuple": lambda r: type(r).from_tuple((r.image, r.label, r.inner), batch_size=SIZE),
     "from_dict": lambda r: type(r).from_dict(dict(r.items()), batch_size=SIZE),
     "from_schema": lambda r: type(r).from_schema({"image": ([2], torch.float32), "label": ([], torch.int64)}),
     "from_tensordict": lambda r: type(r).from_tensordict(r.to_tensordict()),

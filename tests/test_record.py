@@ -2017,12 +2017,12 @@ def test_from_tensordict_sets_fields_with_init_false() -> None:
 
 
 def test_from_dict_finds_the_batch_size() -> None:
-    record = Decorated.from_dict({"x": torch.zeros(2, 3), "point": {"x": torch.zeros(2)}})
+    record = Decorated.from_dict({"x": torch.zeros(2, 3), "point": {"x": torch.zeros(2)}}, auto_batch_size=True)
     assert (record.batch_size, type(record.point)) == (torch.Size([2]), Point)
 
 
 def test_from_dict_takes_lists_with_a_text_for_each_row() -> None:
-    record = Point.from_dict({"x": torch.zeros(2, 3), "tag": ["a", "b"]})
+    record = Point.from_dict({"x": torch.zeros(2, 3), "tag": ["a", "b"]}, auto_batch_size=True)
     assert (record.batch_size, record[1].tag) == (torch.Size([2]), "b")
 
 
@@ -2031,7 +2031,7 @@ def test_from_dict_leaves_lists_objects_where_the_field_holds_a_list() -> None:
         x: Tensor
         tags: list
 
-    record = Tagged.from_dict({"x": torch.zeros(2, 3), "tags": ["a", "b", "c"]})
+    record = Tagged.from_dict({"x": torch.zeros(2, 3), "tags": ["a", "b", "c"]}, auto_batch_size=True)
     assert (record.batch_size, record[0, 1].tags) == (torch.Size([2, 3]), ["a", "b", "c"])
 
 
@@ -2040,12 +2040,12 @@ def test_from_dict_can_be_told_the_batch_size(options: dict[str, Any]) -> None:
     assert Point.from_dict({"x": torch.zeros(2, 3, 4)}, **options).batch_size == torch.Size([2])
 
 
-def test_from_dict_can_be_told_not_to_find_the_batch_size() -> None:
-    assert Point.from_dict({"x": torch.zeros(2, 3)}, auto_batch_size=False).batch_size == torch.Size([])
+def test_from_dict_finds_no_batch_size_unless_it_is_asked_to() -> None:
+    assert Point.from_dict({"x": torch.zeros(2, 3)}).batch_size == torch.Size([])
 
 
 def test_from_dict_keeps_device_and_names() -> None:
-    record = Point.from_dict({"x": torch.zeros(2)}, device="meta", names=["n"])
+    record = Point.from_dict({"x": torch.zeros(2)}, batch_size=[2], device="meta", names=["n"])
     assert (record.x.device.type, record.names) == ("meta", ["n"])
 
 

@@ -11,6 +11,7 @@ from .attributes import Attributes
 from .choosing import Choosing
 from .collection import Collection
 from .combining import Combining
+from .converting import Converting
 from .creation import Creation
 from .devices import Devices
 from .indexing import Indexing
@@ -36,6 +37,7 @@ class TensorCollection(
     Reductions,
     Combining,
     Creation,
+    Converting,
     Devices,
     Applying,
     Attributes,
@@ -93,73 +95,6 @@ class TensorCollection(
         """The items of the store; a record adds those of its fields that are ``None`` where that is asked for."""
         return self._store.items()
 
-    def to_dict(self, *, retain_none: bool = True, convert_tensors: bool | str = False) -> dict[str, Any]:
-        """A plain dict, nested collections becoming dicts, non-tensor data its objects.
-
-        Args:
-            retain_none: keep entries that are ``None``.
-            convert_tensors: ``True`` makes tensors (nested lists of) numbers, ``"numpy"`` arrays.
-        """
-        result: dict[str, Any] = {}
-        for key, value in self._items_for_export(retain_none):
-            if isinstance(value, Collection):
-                entry = value.to_dict(retain_none=retain_none, convert_tensors=convert_tensors)  # type: ignore[attr-defined]
-            elif convert_tensors == "numpy":
-                entry = value.detach().cpu().numpy()
-            else:
-                entry = value.tolist() if convert_tensors else value
-            if entry is not None or retain_none:
-                result[key] = entry
-        return result
-
-    def numpy(self) -> dict[str, Any]:
-        """A plain dict of numpy arrays, which share memory with tensors on the CPU."""
-        return {
-            key: value.numpy() if isinstance(value, Collection) else value.detach().cpu().numpy()
-            for key, value in self._store.items()
-        }
-
-    def tolist(self) -> Any:
-        """One dict a row, in lists as deep as the batch has dimensions."""
-        if not self._batch_size:
-            return self.to_dict()
-        return [row.tolist() for row in self.unbind(0)]
-
-    @classmethod
-    def from_dict(
-        cls,
-        input_dict: Mapping[Any, Any],
-        *,
-        batch_size: Any = None,
-        device: Any = None,
-        names: Any = None,
-        auto_batch_size: bool | None = None,
-        batch_dims: int | None = None,
-    ) -> Self:
-        """A collection from a (nested) mapping.
-
-        Args:
-            input_dict: the values.
-            batch_size: of the result. Without it the leading dimensions that all values share are taken (at every
-                level), unless ``auto_batch_size`` is ``False``.
-            device: of the result.
-            names: of the batch dimensions.
-            auto_batch_size: whether to find the batch size out.
-            batch_dims: how many dimensions it has at most, when it is found out.
-
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict.from_dict({"a": torch.zeros(3, 4), "b": torch.zeros(3)}).batch_size
-        torch.Size([3])
-        """
-        auto = (batch_size is None) if auto_batch_size is None else auto_batch_size
-        if auto and batch_size is not None:
-            raise ValueError("from_dict: give batch_size or auto_batch_size=True, not both")
-        result = cls._from_mapping(input_dict, batch_size, device, names)
-        if auto:
-            result.auto_batch_size_(batch_dims)
-        return result
-
     @classmethod
     def _from_mapping(cls, source: Mapping[Any, Any], batch_size: Any, device: Any, names: Any) -> Self:
         return cls(source, batch_size=batch_size, device=device, names=names)  # type: ignore[call-arg]
@@ -174,7 +109,7 @@ class TensorCollection(
         for value in self._store.values():
             if isinstance(value, TensorCollection) and value._is_tree() and not keep_compliant_size:
                 value.auto_batch_size_(batch_dims)
-        sizes = [value.shape for value in self._store.values() if _has_shape(value)]
+        sizes = [value.shape for value in self._store.values() if has_shape(value)]
         if not sizes:
             return self
         common: list[int] = []
@@ -183,14 +118,14 @@ class TensorCollection(
                 break
             common.append(entries[0])
         for value in self._store.values():
-            if isinstance(value, TensorCollection) and not _has_shape(value):
+            if isinstance(value, TensorCollection) and not has_shape(value):
                 value._set_batch_size(common)
         self._set_batch_size(common)
         return self
 
 
-def _has_shape(value: Any) -> bool:
+def has_shape(value: Any) -> bool:
     """Whether a value has a shape of its own; empty collections and objects for a whole batch take any."""
     if not isinstance(value, TensorCollection):
         return True
-    return any(_has_shape(item) for item in value._store.values())
+    return any(has_shape(item) for item in value._store.values())

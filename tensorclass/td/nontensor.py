@@ -101,7 +101,7 @@ class NonTensorDataBase(TensorCollection):
 
     # -- what it holds ------------------------------------------------------------------------------------------------
 
-    def tolist(self) -> Any:
+    def tolist(self) -> Any:  # type: ignore[override]
         """The objects as nested lists, as deep as the batch has dimensions; without any, the object itself.
 
         >>> NonTensorData("a", batch_size=[2]).tolist()
@@ -396,7 +396,7 @@ class NonTensorData(NonTensorDataBase):
         """A stack with the object at each position; itself without batch dimensions."""
         return NonTensorStack.from_nontensordata(self) if self._batch_size else self
 
-    def tolist(self) -> Any:
+    def tolist(self) -> Any:  # type: ignore[override]
         """The object for each position, as nested lists; without batch dimensions, the object itself."""
         return _filled(self._objects[0], self._batch_size)
 
@@ -436,7 +436,7 @@ class NonTensorStack(NonTensorDataBase):
         self._objects = tuple(objects)
 
     @classmethod
-    def from_list(cls, non_tensors: Sequence[Any]) -> NonTensorStack:
+    def from_list(cls, non_tensors: Sequence[Any]) -> NonTensorStack:  # type: ignore[override]
         """From nested lists of objects of one depth.
 
         >>> NonTensorStack.from_list([["a", "b"], ["c", "d"]]).batch_size
@@ -475,7 +475,7 @@ class NonTensorStack(NonTensorDataBase):
         """
         return _stack_of(non_tensor._objects, non_tensor._codes(), non_tensor._device, non_tensor._names)
 
-    def tolist(self) -> Any:
+    def tolist(self) -> Any:  # type: ignore[override]
         """The objects as nested lists."""
         return _looked_up(self._codes().tolist(), self._objects)  # pyright: ignore[reportUnknownMemberType]
 

@@ -574,7 +574,7 @@ def test_to_dict_converts_tensors() -> None:
 
 
 def test_numpy_gives_arrays_that_share_memory() -> None:
-    data = nested(requires_grad=True)
+    data = nested()
     arrays = data.numpy()
     arrays["b"]["c"][0] = 9
     assert data["b", "c"][0] == 9
@@ -588,13 +588,15 @@ def test_tolist_gives_one_dict_a_row() -> None:
 
 
 def test_from_dict_finds_the_batch_size_at_every_level() -> None:
-    data = TensorDict.from_dict({"a": torch.zeros(3, 4), "b": {"c": torch.zeros(3, 4, 5), "d": torch.zeros(3, 4, 6)}})
+    data = TensorDict.from_dict(
+        {"a": torch.zeros(3, 4), "b": {"c": torch.zeros(3, 4, 5), "d": torch.zeros(3, 4, 6)}}, auto_batch_size=True
+    )
     assert data.batch_size == (3, 4)
     assert data["b"].batch_size == (3, 4)
     assert TensorDict.from_dict({"a": torch.zeros(3, 4)}, batch_dims=1).batch_size == (3,)
     assert TensorDict.from_dict({"a": torch.zeros(3, 4)}, batch_size=[3]).batch_size == (3,)
     assert TensorDict.from_dict({"a": torch.zeros(3, 4)}, auto_batch_size=False).batch_size == ()
-    with pytest.raises(ValueError, match="not both"):
+    with pytest.raises(ValueError, match="exclude each other"):
         TensorDict.from_dict({"a": torch.zeros(3)}, batch_size=[3], auto_batch_size=True)
 
 

@@ -1,0 +1,57 @@
+"""Mappings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import Collection, DeviceLike
+
+from .tree import BatchSize, C, Plan, build, converted_entries, plan, settled
+
+
+def from_dict(
+    cls: type[C],
+    input_dict: Any,
+    *,
+    auto_batch_size: bool | None = None,
+    batch_size: BatchSize = None,
+    device: DeviceLike | None = None,
+    batch_dims: int | None = None,
+    names: Sequence[str | None] | None = None,
+) -> C:
+    """See :meth:`TensorDict.from_dict`."""
+    asked = plan("from_dict", auto_batch_size, batch_dims, batch_size, device, names, conflict=ValueError)
+    return _read(cls, input_dict, asked)  # type: ignore[no-any-return]
+
+
+def from_dict_instance(
+    like: TensorCollection,
+    input_dict: Any,
+    *,
+    auto_batch_size: bool | None = None,
+    batch_size: BatchSize = None,
+    device: DeviceLike | None = None,
+    batch_dims: int | None = None,
+    names: Sequence[str | None] | None = None,
+) -> Any:
+    """See :meth:`TensorDict.from_dict_instance`."""
+    asked = plan("from_dict_instance", auto_batch_size, batch_dims, batch_size, device, names, conflict=ValueError)
+    return _read(like, input_dict, asked)
+
+
+def _read(target: type[TensorCollection] | TensorCollection, source: Any, asked: Plan) -> Any:
+    if isinstance(source, Collection):
+        cls = target if isinstance(target, type) else type(target)
+        if not isinstance(source, cls):
+            return build(target, dict(source._store), asked._replace(batch_size=asked.batch_size or source.batch_size))
+        return settled(source._shallow(), asked)
+    if not isinstance(source, Mapping):
+        try:
+            source = dict(source)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"{asked.what}: expected a mapping, got a {type(source).__name__}; from_any takes other objects"
+            ) from None
+    return build(target, converted_entries(source, target, asked), asked)  # pyright: ignore[reportUnknownArgumentType]

@@ -1,0 +1,313 @@
+"""What the converters share: objects taken apart into values under string keys, and collections built of those."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from torch import Size, Tensor
+
+from tensorclass.record import TensorClass
+from tensorclass.td import shapes
+from tensorclass.td.base import TensorCollection, has_shape
+from tensorclass.td.collection import Collection, DeviceLike, as_device
+from tensorclass.td.keys import unravel_key_to_tuple
+from tensorclass.td.nontensor import NonTensorDataBase, non_tensor
+from tensorclass.td.stores.classes import dense_class
+from tensorclass.td.tensordict import TensorDict
+from tensorclass.td.values import BatchMismatch, as_tensor
+
+C = TypeVar("C", bound=TensorCollection)
+
+#: What something becomes: a collection of this class, or one like this collection. ``Tensor`` and ``None`` stand for
+#: fields of records that hold a tensor or an object: what is given for them stays whole.
+Target: TypeAlias = "type[TensorCollection] | TensorCollection | type[Tensor] | None"
+BatchSize: TypeAlias = "Sequence[int] | int | None"
+
+
+class Plan(NamedTuple):
+    """What a converter was asked for, checked."""
+
+    what: str
+    auto: bool
+    batch_dims: int | None
+    batch_size: Size | None
+    device: torch.device | None
+    names: Sequence[str | None] | None = None
+
+
+def plan(
+    what: str,
+    auto_batch_size: bool | None,
+    batch_dims: int | None,
+    batch_size: BatchSize,
+    device: DeviceLike | None,
+    names: Sequence[str | None] | None = None,
+    conflict: type[Exception] = TypeError,
+) -> Plan:
+    """The options of a converter together.
+
+    Raises:
+        TypeError: a batch size is given and shall be found out too (or the class ``conflict``).
+        ValueError: ``batch_dims`` is negative.
+    """
+    if batch_size is not None and (auto_batch_size or batch_dims is not None):
+        other = "auto_batch_size=True" if auto_batch_size else f"batch_dims={batch_dims}"
+        raise conflict(
+            f"{what}: batch_size={list(shapes.as_size(batch_size))} and {other} exclude each other: give the batch "
+            "size, or let it be found out"
+        )
+    if batch_dims is not None and batch_dims < 0:
+        raise ValueError(f"{what}: expected batch_dims of at least 0, got {batch_dims}")
+    auto = batch_dims is not None if auto_batch_size is None else auto_batch_size or batch_dims is not None
+    size = None if batch_size is None else shapes.as_size(batch_size)
+    return Plan(what, auto, batch_dims, size, as_device(device), names)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# taking apart
+
+
+def entries(obj: Any) -> dict[Any, Any] | None:
+    """What an object consists of, by key: a mapping, a (named) tuple, a dataclass. ``None`` for other objects.
+
+    >>> entries((1, "a"))
+    {'0': 1, '1': 'a'}
+    """
+    if isinstance(obj, Mapping):
+        return dict(obj)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if isinstance(obj, tuple):
+        items: tuple[Any, ...] = obj
+        fields: Sequence[str] | None = getattr(items, "_fields", None)
+        names = map(str, range(len(items))) if fields is None else fields
+        return dict(zip(names, items, strict=True))
+    if is_dataclass_instance(obj):
+        return {f.name: getattr(obj, f.name) for f in dataclasses.fields(obj)}
+    return None
+
+
+def is_dataclass_instance(obj: object) -> bool:
+    """Whether an object is a dataclass, and neither a class nor a record."""
+    return dataclasses.is_dataclass(obj) and not isinstance(obj, (type, TensorCollection))
+
+
+def target_class(target: type[TensorCollection] | TensorCollection) -> type[TensorCollection]:
+    """The class of what is made for a target."""
+    return dense_class(target if isinstance(target, type) else type(target))
+
+
+def below(target: type[TensorCollection] | TensorCollection, key: str) -> Target:
+    """What the entry of a target under a key becomes."""
+    cls = target_class(target)
+    if isinstance(target, TensorCollection):
+        entry = target._store.get(key)
+        if isinstance(entry, TensorCollection) and entry._is_tree():
+            return entry
+    if issubclass(cls, TensorClass):
+        spec = cls._specs.get(key)
+        return None if spec is None else spec.target(cls)
+    return TensorDict
+
+
+def converted(value: Any, target: Target, plan: Plan, path: tuple[str, ...] = ()) -> Any:
+    """A value as a collection takes it: what has entries of its own taken apart, as far as the target says."""
+    if target is None or isinstance(value, (Tensor, Collection)) or _is(target, Tensor):
+        return value
+    part: Any = target
+    found = entries(value)
+    if found is not None:
+        values = converted_entries(found, part, plan, path)
+        if isinstance(part, TensorClass):  # what is around it may not know its class
+            return build(part, values, plan._replace(device=None, names=None), path)
+        return values
+    if is_struct_array(value):
+        from .struct_array import from_struct_array
+
+        return from_struct_array(target_class(part), value)
+    if is_dataframe(value):
+        from .pandas import from_pandas
+
+        return from_pandas(target_class(part), value)
+    if isinstance(value, list):
+        rows: list[Any] = value
+        if issubclass(target_class(part), TensorClass) and rows and all(_has_entries(row) for row in rows):
+            from .list import from_list
+
+            return from_list(target_class(part), rows)
+        tensor = as_tensor(rows, plan.device)
+        if tensor is not None:
+            return tensor
+        if plan.batch_size is None:  # the rows that the list has, while no others are given
+            return column(rows)
+    return value
+
+
+def converted_entries(
+    found: Mapping[Any, Any],
+    target: type[TensorCollection] | TensorCollection,
+    plan: Plan,
+    path: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """The entries of an object under string keys, converted."""
+    return {
+        key: converted(value, below(target, key), plan, (*path, key))
+        for key, value in _keyed(found, plan.what, path).items()
+    }
+
+
+def is_struct_array(value: object) -> bool:
+    """Whether a value is a numpy array (or a single item) of a structured dtype."""
+    return isinstance(value, (np.ndarray, np.void)) and value.dtype.names is not None  # pyright: ignore[reportUnknownMemberType]
+
+
+def is_dataframe(value: object) -> bool:
+    """Whether a value is a table of pandas, which is not imported for this question."""
+    pandas: Any = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, pandas.DataFrame)
+
+
+def column(rows: list[Any]) -> NonTensorDataBase:
+    """A list of objects as non-tensor data, with an object for each row; lists of one length give more dimensions.
+
+    >>> column([["a", "b"], ["c", "d"]]).batch_size
+    torch.Size([2, 2])
+    """
+    shape: list[int] = []
+    level: list[Any] = [rows]
+    while level and all(isinstance(item, list) and len(item) == len(level[0]) for item in level):  # pyright: ignore[reportUnknownArgumentType]
+        shape.append(len(level[0]))
+        level = [item for items in level for item in items]
+    return objects(level, Size(shape))
+
+
+def objects(flat: list[Any], shape: Size, empty: Any = None) -> NonTensorDataBase:
+    """Non-tensor data with an object for each position of a shape; ``empty`` stands for them where there is none."""
+    if all(item is None for item in flat):  # one None for all of them: an optional field of a record takes that
+        return non_tensor(None if flat else empty, shape, None, None)
+    nested: Any = flat
+    for size in reversed(shape[1:]):
+        nested = [nested[start : start + size] for start in range(0, len(nested), size)]
+    return non_tensor(nested if shape else flat[0], shape, None, None)
+
+
+def _is(target: Target, cls: type) -> bool:
+    return isinstance(target, type) and issubclass(target, cls)
+
+
+def _has_entries(row: object) -> bool:
+    return isinstance(row, (Mapping, tuple, TensorCollection)) or is_dataclass_instance(row)
+
+
+def _keyed(source: Mapping[Any, Any], what: str, path: tuple[str, ...]) -> dict[str, Any]:
+    """A mapping with plain strings as keys: nested keys become nested dicts."""
+    if all(type(key) is str for key in source):
+        return dict(source)
+    result: dict[str, Any] = {}
+    made: set[int] = set()
+    for key, value in source.items():
+        try:
+            *parents, last = unravel_key_to_tuple(key)
+        except (TypeError, ValueError, KeyError, IndexError):
+            raise KeyError(
+                f"{what}: expected keys that are strings, or tuples of strings for nested ones, got {key!r}"
+                + (f" in {'.'.join(path)!r}" if path else "")
+                + "; from_pytree keeps keys of any kind"
+            ) from None
+        node = result
+        for name in parents:
+            inner: Any = node.setdefault(name, {})
+            if id(inner) not in made and isinstance(inner, Mapping):
+                inner = node[name] = dict(inner)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            if not isinstance(inner, dict):
+                raise KeyError(f"{what}: {key!r} is below {name!r}, which is a {type(inner).__name__} and has no keys")
+            made.add(id(inner))  # pyright: ignore[reportUnknownArgumentType]
+            node = inner  # pyright: ignore[reportUnknownVariableType]
+        if last in node:
+            raise KeyError(f"{what}: two values are given for {'.'.join((*path, *parents, last))!r}")
+        node[last] = value
+    return result
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# putting together
+
+
+def build(
+    target: type[TensorCollection] | TensorCollection,
+    values: Mapping[str, Any],
+    plan: Plan,
+    path: tuple[str, ...] = (),
+) -> Any:
+    """A collection of converted values, with the batch size that was asked for."""
+    size = plan.batch_size
+    if plan.auto:  # a record takes a list for a column of objects only where the rows are known
+        size = Size((_common_size(values, target) or ())[: plan.batch_dims])
+    try:
+        result = target_class(target)._from_mapping(values, size, plan.device, None)
+    except BatchMismatch as error:
+        raise error.below(*path) if path else error from None
+    if plan.auto:
+        result.auto_batch_size_(plan.batch_dims)
+    if plan.names is not None:
+        result._set_names(shapes.as_names(plan.names, result.ndim))
+    return result
+
+
+def from_entries(cls: type[C], source: Any, plan: Plan) -> C:
+    """A collection of what an object consists of."""
+    result: C = build(cls, converted_entries(entries(source) or {}, cls, plan), plan)
+    return result
+
+
+def settled(data: C, plan: Plan) -> C:
+    """A new collection with its device, batch size and names as they were asked for."""
+    if plan.device is not None and data.device != plan.device:
+        data = data.to(plan.device)
+    if plan.auto:
+        data.auto_batch_size_(plan.batch_dims)
+    elif plan.batch_size is not None:
+        data._set_batch_size(plan.batch_size)
+    if plan.names is not None:
+        data._set_names(shapes.as_names(plan.names, data.ndim))
+    return data
+
+
+def _common_size(
+    values: Mapping[str, Any], target: type[TensorCollection] | TensorCollection
+) -> tuple[int, ...] | None:
+    """The leading dimensions that all values share; ``None`` where there is no value that has any shape."""
+    shape: list[tuple[int, ...]] = []
+    for key, value in values.items():
+        own = _shape(value, below(target, key))
+        if own is not None:
+            shape.append(own)
+    if not shape:
+        return None
+    common: list[int] = []
+    for sizes in zip(*shape, strict=False):
+        if len(set(sizes)) != 1:
+            break
+        common.append(sizes[0])
+    return tuple(common)
+
+
+def _shape(value: Any, target: Target) -> tuple[int, ...] | None:
+    """The shape that a value will have; lists count as one object for each row. ``None`` where it fits any batch."""
+    if isinstance(value, Tensor):
+        return value.shape
+    if isinstance(value, TensorCollection):
+        return value.shape if has_shape(value) else None
+    part: Any = target
+    if isinstance(value, dict):
+        inner: dict[str, Any] = value
+        return None if part is None or _is(part, Tensor) else _common_size(inner, part)
+    if isinstance(value, (bool, int, float, complex)):
+        return None if part is None else ()
+    tensor = as_tensor(value)
+    if tensor is not None:
+        return tensor.shape
+    return (len(value),) if isinstance(value, list) else None  # pyright: ignore[reportUnknownArgumentType]

@@ -1,0 +1,32 @@
+"""Tuples: the keys are the positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tensorclass.record import TensorClass
+from tensorclass.td.collection import DeviceLike
+
+from .tree import BatchSize, C, build, converted_entries, plan
+
+
+def from_tuple(
+    cls: type[C],
+    obj: Sequence[Any],
+    *,
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    device: DeviceLike | None = None,
+    batch_size: BatchSize = None,
+) -> C:
+    """See :meth:`TensorDict.from_tuple`."""
+    asked = plan("from_tuple", auto_batch_size, batch_dims, batch_size, device)
+    if not isinstance(obj, (tuple, list)):
+        raise TypeError(f"from_tuple: expected a tuple, got a {type(obj).__name__}; from_any takes other objects")
+    keys = [str(position) for position in range(len(obj))]
+    if issubclass(cls, TensorClass):
+        keys = [name for name, spec in cls._specs.items() if spec.init and not spec.kw_only]
+        if len(obj) > len(keys):
+            raise TypeError(f"{cls.__name__}.from_tuple: expected at most {len(keys)} items, {keys}; got {len(obj)}")
+    return build(cls, converted_entries(dict(zip(keys, obj, strict=False)), cls, asked), asked)  # type: ignore[no-any-return]

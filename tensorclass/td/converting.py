@@ -1,0 +1,555 @@
+"""In and out: collections from other formats, and other formats from collections.
+
+The converters themselves are :mod:`tensorclass.convert`, a file a format. They know records, which the engine does not;
+so they are imported when they are called, and these methods only name them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import torch
+from typing_extensions import Self
+
+from .collection import Collection, DeviceLike
+from .keys import NestedKey
+
+BatchSize: TypeAlias = "Sequence[int] | int | None"
+
+
+class Converting(Collection):
+    """``from_x`` and ``to_x`` of all formats in memory."""
+
+    __slots__ = ()
+
+    # -- python objects -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_any(
+        cls,
+        obj: Any,
+        *,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        device: DeviceLike | None = None,
+        batch_size: BatchSize = None,
+    ) -> Any:
+        """A collection of any object that has parts: mappings, dataclasses, (named) tuples, structured arrays, tables.
+
+        What is inside is converted too. A list of numbers is a tensor, another list a column of objects. A record
+        converts only what its fields declare to be collections; each other field takes the object that is given.
+
+        Args:
+            obj: the object. A collection stays what it is; so does, for a :class:`TensorDict`, what has no parts.
+            auto_batch_size: find the batch size out: the leading dimensions that all values share, at every level.
+            batch_dims: how many dimensions it has at most, when it is found out.
+            device: where the values go.
+            batch_size: the batch size; none by default.
+
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict.from_any({"x": (1, [2, 3]), "y": "text"})
+        >>> data["x", "1"], data["y"]
+        (tensor([2, 3]), 'text')
+        """
+        from tensorclass.convert import from_any
+
+        return from_any(
+            _target(cls), obj, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
+            batch_size=batch_size,
+        )  # fmt: skip
+
+    @classmethod
+    def from_dict(
+        cls,
+        input_dict: Mapping[Any, Any] | Collection,
+        *,
+        auto_batch_size: bool | None = None,
+        batch_size: BatchSize = None,
+        device: DeviceLike | None = None,
+        batch_dims: int | None = None,
+        names: Sequence[str | None] | None = None,
+    ) -> Self:
+        """A collection from a (nested) mapping; see :meth:`from_any` for what becomes of its values.
+
+        Args:
+            input_dict: the values; keys are strings, or tuples of strings for nested ones.
+            auto_batch_size: find the batch size out; by default only where ``batch_dims`` is given.
+            batch_size: the batch size; none by default.
+            device: where the values go.
+            batch_dims: how many dimensions the batch size has at most, when it is found out.
+            names: of the batch dimensions.
+
+        Raises:
+            KeyError: a key is neither a string nor a tuple of strings.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_dict({"a": torch.zeros(3, 4), "b": torch.zeros(3)}, auto_batch_size=True).batch_size
+        torch.Size([3])
+        """
+        from tensorclass.convert import from_dict
+
+        return from_dict(  # type: ignore[no-any-return]
+            _target(cls), input_dict, auto_batch_size=auto_batch_size, batch_size=batch_size, device=device,
+            batch_dims=batch_dims, names=names,
+        )  # fmt: skip
+
+    def from_dict_instance(
+        self,
+        input_dict: Mapping[Any, Any] | Collection,
+        *,
+        auto_batch_size: bool | None = None,
+        batch_size: BatchSize = None,
+        device: DeviceLike | None = None,
+        batch_dims: int | None = None,
+        names: Sequence[str | None] | None = None,
+    ) -> Self:
+        """:meth:`from_dict` for a collection like this one: where this one has a record, there will be such a record.
+
+        The arguments are those of :meth:`from_dict`; values and metadata of this collection play no part.
+        """
+        from tensorclass.convert import from_dict_instance
+
+        return from_dict_instance(  # type: ignore[no-any-return]
+            self, input_dict, auto_batch_size=auto_batch_size, batch_size=batch_size, device=device,  # type: ignore[arg-type]
+            batch_dims=batch_dims, names=names,
+        )  # fmt: skip
+
+    @classmethod
+    def from_dataclass(
+        cls,
+        dataclass: Any,
+        *,
+        dest_cls: type[Any] | None = None,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        as_tensorclass: bool = False,
+        device: DeviceLike | None = None,
+        batch_size: BatchSize = None,
+    ) -> Any:
+        """A collection from an instance of a dataclass, and of those in its fields.
+
+        Args:
+            dataclass: the instance.
+            dest_cls: with ``as_tensorclass``: the class of the record, instead of one made from the dataclass.
+            auto_batch_size: find the batch size out.
+            batch_dims: how many dimensions it has at most, when it is found out.
+            as_tensorclass: make a record of it, or a record class of a dataclass: :func:`tensorclass.from_dataclass`.
+            device: where the values go.
+            batch_size: the batch size; none by default.
+
+        Raises:
+            TypeError: ``dataclass`` is no instance of a dataclass.
+        """
+        from tensorclass.convert import from_dataclass
+
+        return from_dataclass(
+            _target(cls), dataclass, dest_cls=dest_cls, auto_batch_size=auto_batch_size, batch_dims=batch_dims,
+            as_tensorclass=as_tensorclass, device=device, batch_size=batch_size,
+        )  # fmt: skip
+
+    @classmethod
+    def from_namedtuple(
+        cls,
+        named_tuple: Any,
+        *,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        device: DeviceLike | None = None,
+        batch_size: BatchSize = None,
+    ) -> Self:
+        """A collection from a named tuple, and from those in it; see :meth:`from_any` for the arguments.
+
+        >>> from typing import NamedTuple
+        >>> from tensorclass import TensorDict
+        >>> class Point(NamedTuple):
+        ...     x: float
+        ...     y: float
+        >>> TensorDict.from_namedtuple(Point(1.0, 2.0)).to_namedtuple(Point)
+        Point(x=tensor(1.), y=tensor(2.))
+        """
+        from tensorclass.convert import from_namedtuple
+
+        return from_namedtuple(  # type: ignore[no-any-return]
+            _target(cls), named_tuple, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
+            batch_size=batch_size,
+        )  # fmt: skip
+
+    @classmethod
+    def from_tuple(
+        cls,
+        obj: Sequence[Any],
+        *,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        device: DeviceLike | None = None,
+        batch_size: BatchSize = None,
+    ) -> Self:
+        """A collection with the items of a tuple under ``"0"``, ``"1"``, ...; a record takes them in order.
+
+        See :meth:`from_any` for the arguments.
+
+        >>> from tensorclass import TensorDict
+        >>> sorted(TensorDict.from_tuple((1, 2, 3)).keys())
+        ['0', '1', '2']
+        """
+        from tensorclass.convert import from_tuple
+
+        return from_tuple(  # type: ignore[no-any-return]
+            _target(cls), obj, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
+            batch_size=batch_size,
+        )  # fmt: skip
+
+    @classmethod
+    def from_list(
+        cls,
+        input: Sequence[Any],
+        *,
+        auto_batch_size: bool | None = None,
+        batch_size: BatchSize = None,
+        device: DeviceLike | None = None,
+        batch_dims: int | None = None,
+        names: Sequence[str | None] | None = None,
+        lazy: bool | None = None,
+    ) -> Self:
+        """A collection from a list with a mapping (dataclass, tuple, collection) for each row.
+
+        Args:
+            input: the rows.
+            auto_batch_size: find the batch size of the rows out; the result has their number in front.
+            batch_size: of the result; begins with the number of rows.
+            device: where the values go.
+            batch_dims: how many dimensions the batch size of the result has at most, when it is found out.
+            names: of the batch dimensions of the result.
+            lazy: ``True`` makes a lazy stack, ``False`` stacks the values; by default they are stacked if they can be.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_list([{"a": 1, "t": "x"}, {"a": 2, "t": "y"}]).to_dict()
+        {'a': tensor([1, 2]), 't': ['x', 'y']}
+        """
+        from tensorclass.convert import from_list
+
+        return from_list(  # type: ignore[no-any-return]
+            _target(cls), input, auto_batch_size=auto_batch_size, batch_size=batch_size, device=device,
+            batch_dims=batch_dims, names=names, lazy=lazy,
+        )  # fmt: skip
+
+    @classmethod
+    def from_pytree(
+        cls,
+        pytree: Any,
+        *,
+        batch_size: BatchSize = None,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+    ) -> Any:
+        """A collection that keeps the structure of a tree of lists, tuples, dicts: :meth:`to_pytree` gives it back.
+
+        Numbers and arrays become tensors, other leaves are kept as objects. Dicts can have any keys. Each node becomes
+        a :class:`TensorDict` that holds the class of the node under the key ``"_pytree_type"``.
+
+        Args:
+            pytree: the tree.
+            batch_size: the batch size; none by default.
+            auto_batch_size: find the batch size out.
+            batch_dims: how many dimensions it has at most, when it is found out.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_pytree([1, {"a": (2, None), 3: "text"}]).to_pytree()
+        [tensor(1), {'a': (tensor(2), None), 3: 'text'}]
+        """
+        from tensorclass.convert import from_pytree
+
+        return from_pytree(
+            _target(cls), pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, batch_dims=batch_dims
+        )
+
+    # -- arrays and tables --------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_struct_array(
+        cls,
+        struct_array: Any,
+        *,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        device: DeviceLike | None = None,
+        batch_size: BatchSize = None,
+    ) -> Self:
+        """A collection from a numpy array of a structured dtype; the shape of the array is the batch size.
+
+        Numbers share their memory with the array: writing to one shows in the other. They are copied where torch cannot
+        have them so: in another byte order, read-only, with strides that are negative or no multiples of the item size.
+        Sub-arrays are further dimensions, nested dtypes nested collections, other items non-tensor data.
+
+        Args:
+            struct_array: the array.
+            auto_batch_size: find the batch size out instead.
+            batch_dims: how many dimensions it has at most, when it is found out.
+            device: where the values go.
+            batch_size: another batch size; the leading dimensions of the array.
+
+        >>> import numpy as np
+        >>> from tensorclass import TensorDict
+        >>> pets = np.array([("Rex", 9), ("Fido", 3)], dtype=[("name", "U10"), ("age", "i4")])
+        >>> data = TensorDict.from_struct_array(pets)
+        >>> pets["age"] += 1
+        >>> data["name"], data["age"]
+        (['Rex', 'Fido'], tensor([10,  4], dtype=torch.int32))
+        """
+        from tensorclass.convert import from_struct_array
+
+        return from_struct_array(  # type: ignore[no-any-return]
+            _target(cls), struct_array, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
+            batch_size=batch_size,
+        )  # fmt: skip
+
+    @classmethod
+    def from_pandas(
+        cls,
+        dataframe: Any,
+        *,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        device: DeviceLike | None = None,
+        batch_size: BatchSize = None,
+        separator: str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> Self:
+        """A collection from a ``pandas.DataFrame``: a value for each column, with the number of rows as batch size.
+
+        Numbers and booleans become tensors, times nanoseconds since 1970 (``int64``); text, categories and other
+        objects non-tensor data, ``None`` where they are missing. Missing numbers make a column of doubles with nan. The
+        index is left out; ``dataframe.reset_index()`` makes columns of it.
+
+        Args:
+            dataframe: the table.
+            auto_batch_size: find the batch size out instead.
+            batch_dims: how many dimensions it has at most, when it is found out.
+            device: where the values go.
+            batch_size: another batch size.
+            separator: splits the names of columns into nested keys.
+            dtype: of all tensors; by default that of the column.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        from tensorclass.convert import from_pandas
+
+        return from_pandas(  # type: ignore[no-any-return]
+            _target(cls), dataframe, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
+            batch_size=batch_size, separator=separator, dtype=dtype,
+        )  # fmt: skip
+
+    @classmethod
+    def from_arrow(
+        cls,
+        table: Any,
+        *,
+        copy: bool | None = None,
+        nulls: Literal["raise", "fill", "mask"] = "raise",
+        mask_key: NestedKey | None = None,
+        device: DeviceLike | None = None,
+    ) -> Self:
+        """A collection from a table (or record batch) of Arrow: a value for each column, the rows as batch size.
+
+        Columns of numbers share memory with the table where they are one chunk without nulls; Arrow takes its memory
+        for unchanging, so copy before writing. Structs become nested collections, lists of numbers of one length
+        further dimensions, other lists of numbers jagged tensors; text, times and the rest non-tensor data.
+
+        Args:
+            table: a ``pyarrow.Table``, or another object with Arrow columns.
+            copy: ``True`` always copies, ``False`` never: a column of numbers that needs it is an error. By default
+                those are copied that need it.
+            nulls: ``"raise"`` an error; ``"fill"`` them with 0, ``False``, nan, an empty list or ``None``; ``"mask"``
+                does that, and adds a collection with ``True`` where a value was given, for the columns that have nulls.
+            mask_key: the key of that collection; ``"_mask"`` by default.
+            device: where the values go.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            ValueError: there are nulls, or a column cannot be read without a copy.
+        """
+        from tensorclass.convert import from_arrow
+
+        return from_arrow(_target(cls), table, copy=copy, nulls=nulls, mask_key=mask_key, device=device)  # type: ignore[no-any-return]
+
+    # -- out ----------------------------------------------------------------------------------------------------------
+
+    def to_namedtuple(self, dest_cls: type[Any] | None = None) -> Any:
+        """A named tuple of the values, nested collections becoming named tuples too.
+
+        Args:
+            dest_cls: its class; where its annotations name further ones, those are taken for the nested collections.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": 1, "b": {"c": "text"}}).to_namedtuple()
+        TensorDict(a=tensor(1), b=TensorDict(c='text'))
+        """
+        from tensorclass.convert import to_namedtuple
+
+        return to_namedtuple(self, dest_cls)  # type: ignore[arg-type]
+
+    def to_dataclass(self, dest_cls: type[Any]) -> Any:
+        """An instance of a dataclass with the values in its fields, and of those that its annotations name.
+
+        Args:
+            dest_cls: the dataclass.
+        """
+        from tensorclass.convert import to_dataclass
+
+        return to_dataclass(self, dest_cls)  # type: ignore[arg-type]
+
+    def to_pytree(self) -> Any:
+        """The tree of which :meth:`from_pytree` made this; a collection that was not made so is a leaf, and stays."""
+        from tensorclass.convert import to_pytree
+
+        return to_pytree(self)  # type: ignore[arg-type]
+
+    def to_struct_array(self, dtype: Any = None) -> Any:
+        """A numpy array of a structured dtype with the shape of the batch: a copy of the values.
+
+        Args:
+            dtype: its dtype, for instance that of the array from which this was made; by default that of the values,
+                text as long as the longest, objects of several kinds as objects.
+
+        Raises:
+            TypeError: a value has a dtype that numpy does not have.
+        """
+        from tensorclass.convert import to_struct_array
+
+        return to_struct_array(self, dtype)  # type: ignore[arg-type]
+
+    def to_pandas(self, *, separator: str | None = None) -> Any:
+        """A ``pandas.DataFrame`` with a row for each item of the batch, which has one dimension.
+
+        Args:
+            separator: joins nested keys to the names of columns; needed where there are some.
+
+        Raises:
+            ImportError: pandas is not installed.
+            ValueError: there is not one batch dimension, or a value has more.
+        """
+        from tensorclass.convert import to_pandas
+
+        return to_pandas(self, separator=separator)  # type: ignore[arg-type]
+
+    def to_arrow(self) -> Any:
+        """A ``pyarrow.Table`` with a row for each item of the batch, which has one dimension.
+
+        Further dimensions become columns of tensors of a fixed shape, nested collections structs, jagged tensors lists.
+        Memory is shared where Arrow can.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+        """
+        from tensorclass.convert import to_arrow
+
+        return to_arrow(self)  # type: ignore[arg-type]
+
+    # -- plain dicts and lists ----------------------------------------------------------------------------------------
+
+    def to_dict(
+        self,
+        *,
+        retain_none: bool = True,
+        convert_tensors: bool | Literal["numpy"] = False,
+        tolist_first: bool = False,
+    ) -> dict[str, Any]:
+        """A plain dict, nested collections becoming dicts, non-tensor data its objects.
+
+        Args:
+            retain_none: keep entries that are ``None``.
+            convert_tensors: ``True`` makes tensors (nested lists of) numbers, ``"numpy"`` arrays.
+            tolist_first: give nested collections and objects row by row, as :meth:`tolist` does.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": 1, "b": {"c": "text"}}).to_dict(convert_tensors=True)
+        {'a': 1, 'b': {'c': 'text'}}
+        """
+        result: dict[str, Any] = {}
+        for key, value in self._items_for_export(retain_none):
+            entry: Any
+            if isinstance(value, Converting):
+                if not retain_none and value._is_none():
+                    continue
+                rows = tolist_first and value.batch_dims
+                options: Any = {"convert_tensors": convert_tensors, "tolist_first": tolist_first}
+                if not value._is_tree():
+                    entry = value.tolist() if rows else value._unwrapped()  # type: ignore[attr-defined]
+                elif rows:
+                    entry = value.tolist(**options)
+                else:
+                    entry = value.to_dict(retain_none=retain_none, **options)
+            elif convert_tensors == "numpy":
+                entry = _array(key, value)
+            else:
+                entry = value.tolist() if convert_tensors else value
+            result[key] = entry
+        return result
+
+    def numpy(self) -> dict[str, Any]:
+        """A plain dict of numpy arrays, which share memory with tensors on the CPU; objects stay what they are.
+
+        Raises:
+            RuntimeError: a tensor requires a gradient, which would be lost; see :meth:`detach`.
+            TypeError: a tensor has a dtype that numpy does not have.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": [1, 2], "b": {"c": "text"}}).numpy()
+        {'a': array([1, 2]), 'b': {'c': 'text'}}
+        """
+        return {
+            key: value.numpy() if isinstance(value, Converting) else _array(key, value)
+            for key, value in self._store.items()
+        }
+
+    def tolist(
+        self,
+        *,
+        convert_nodes: bool = True,
+        convert_tensors: bool | Literal["numpy"] = False,
+        tolist_first: bool = False,
+    ) -> Any:
+        """One dict a row, in lists as deep as the batch has dimensions.
+
+        Args:
+            convert_nodes: make dicts of the rows; otherwise they stay collections.
+            convert_tensors: as for :meth:`to_dict`.
+            tolist_first: as for :meth:`to_dict`.
+        """
+        if not self._batch_size:
+            if not convert_nodes:
+                return self
+            return self.to_dict(convert_tensors=convert_tensors, tolist_first=tolist_first)
+        options: Any = {
+            "convert_nodes": convert_nodes, "convert_tensors": convert_tensors, "tolist_first": tolist_first,
+        }  # fmt: skip
+        return [row.tolist(**options) for row in self.unbind(0)]
+
+    def _is_none(self) -> bool:
+        """Whether this is non-tensor data that stands for ``None``."""
+        return not self._is_tree() and self._unwrapped() is None  # type: ignore[attr-defined]
+
+    if TYPE_CHECKING:
+
+        def _items_for_export(self, retain_none: bool) -> Any: ...
+        def unbind(self, dim: int = 0) -> tuple[Self, ...]: ...
+
+
+def _target(cls: type[Any]) -> type[Any]:
+    """A class of collections, as the converters take it."""
+    return cls
+
+
+def _array(key: str, value: torch.Tensor) -> Any:
+    if value.requires_grad:
+        raise RuntimeError(f"{key}: the tensor requires a gradient, which an array cannot have; call detach() first")
+    try:
+        return value.cpu().numpy()
+    except TypeError:
+        raise TypeError(
+            f"{key}: numpy does not have the dtype {value.dtype}; convert it first, for instance with "
+            f".to({torch.float32})"
+        ) from None

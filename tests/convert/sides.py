@@ -1,0 +1,19 @@
+"""The same call here and in the peer."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from tests.parity.sides import OURS, PEER, described, outcome
+
+
+def both(call: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """What a call on either library gives, as plain data; errors by their class."""
+    results: list[Any] = []
+    for library in (OURS, PEER):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the peer warns of changes to come
+            results.append(described(outcome(lambda library=library: call(library))))
+    return results[0], results[1]
