@@ -297,10 +297,11 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
         return super()._cat(items, dim)
 
     def _check_class(self, what: str, items: list[Any]) -> None:
-        cls = type(self)
+        cls: Any = type(self)
         classes: list[type] = [type(item) for item in items]
         if classes.count(cls) == len(items):
             return
+        cls = getattr(cls, "_dense", cls)  # on another store
         for position, item in enumerate(items):
             if not isinstance(item, cls):
                 raise TypeError(

@@ -22,6 +22,7 @@ from .reading import default_is_leaf
 from .shapes import convert_ellipsis_to_idx, infer_size_impl
 from .shaping import expand_as_right, expand_right
 from .stores import SubTensorDict
+from .stores.lazy import LazyStackedTensorDict, dense_stack_tds, lazy_stack, maybe_dense_stack
 from .tensordict import TensorDict, fromkeys, make_tensordict
 
 for _cls in (TensorDict, NonTensorData, NonTensorStack):
@@ -29,6 +30,7 @@ for _cls in (TensorDict, NonTensorData, NonTensorStack):
 
 __all__ = [
     "KEY_SEPARATOR",
+    "LazyStackedTensorDict",
     "NestedKey",
     "NonTensorData",
     "NonTensorDataBase",
@@ -43,6 +45,7 @@ __all__ = [
     "collate",
     "convert_ellipsis_to_idx",
     "default_is_leaf",
+    "dense_stack_tds",
     "expand_as_right",
     "expand_right",
     "fromkeys",
@@ -56,7 +59,9 @@ __all__ = [
     "is_non_tensor",
     "is_seq_of_nested_key",
     "isin",
+    "lazy_stack",
     "make_tensordict",
+    "maybe_dense_stack",
     "merge_tensordicts",
     "pad",
     "pad_sequence",

@@ -292,6 +292,10 @@ class Collection:
         """What a leaf that is no tensor holds: it has changed when one of these is another object."""
         return tuple(self._store.values())
 
+    def _nodes(self) -> Iterator[Any]:
+        """The collections that this one holds directly; of a lazy stack, its parts."""
+        return iter([value for value in self._store.values() if isinstance(value, Collection)])
+
     def _leaves(self) -> Iterator[Tensor]:
         """The tensors of the tree, depth first, in the order of the keys."""
         for value in self._store.values():
@@ -309,6 +313,10 @@ class Collection:
             elif value._is_tree():
                 leaves.extend(((key, *path), leaf) for path, leaf in value._named_leaves())
         return leaves
+
+    def _aligned_parts(self, operand: Any) -> Any:
+        """Where the leaves are those of several parts: pairs of a part and its operand."""
+        return None
 
     def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
         """The same tree with other tensors, taken in the order of :meth:`_leaves`."""

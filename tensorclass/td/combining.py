@@ -16,6 +16,7 @@ from .keys import NestedKey, unravel_key_to_tuple
 if TYPE_CHECKING:
     from .base import TensorCollection
     from .collection import Store
+    from .keys import NestedKey
 
 T = TypeVar("T", bound="TensorCollection")
 
@@ -284,6 +285,84 @@ class Combining(Collection):
     def cat(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
         """:func:`tensorclass.cat`."""
         return cat(input, dim, out=out)
+
+    @classmethod
+    def lazy_stack(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None, **kwargs: Any) -> T:
+        """:func:`tensorclass.lazy_stack`."""
+        from .stores.lazy import lazy_stack
+
+        return lazy_stack(input, dim, out=out, **kwargs)
+
+    @classmethod
+    def maybe_dense_stack(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None, **kwargs: Any) -> T:
+        """:func:`tensorclass.maybe_dense_stack`."""
+        from .stores.lazy import maybe_dense_stack
+
+        return maybe_dense_stack(input, dim, out=out, **kwargs)
+
+    def to_lazystack(self, dim: int = 0) -> Self:
+        """A lazy stack of what there is at each position of a batch dimension; the values are shared.
+
+        >>> from tensorclass import TensorDict
+        >>> rows = TensorDict({"a": torch.zeros(3)}, [3]).to_lazystack()
+        >>> rows.append(TensorDict({"a": torch.ones(())}))
+        >>> rows["a"]
+        tensor([0., 0., 0., 1.])
+        """
+        from .stores.lazy import lazily
+
+        dim = shapes.wrap_dim(dim, len(self._batch_size))
+        return lazily(list(self.unbind(dim)), dim, names=self._names)  # type: ignore[no-any-return]
+
+    def densify(self, layout: torch.layout = torch.strided) -> Self:
+        """The same with every lazy stack in it read: values of one shape stacked, others as nested tensors.
+
+        Args:
+            layout: of the nested tensors, ``torch.strided`` or ``torch.jagged``.
+        """
+        return self._same(
+            {
+                key: value.densify(layout) if isinstance(value, Combining) else value
+                for key, value in self._store.items()
+            }
+        )
+
+    def to_padded_tensor(self, padding: float = 0.0, mask_key: NestedKey | None = None) -> Self:
+        """The same with every nested tensor, and every lazy stack of different shapes, as a padded tensor.
+
+        Args:
+            padding: what is put where a tensor has nothing.
+            mask_key: where a mask is written that is true for the items of the batch that are no padding; for a batch
+                in which a dimension differs from part to part (its size is ``-1``).
+        """
+        store: Store = {}
+        ndim = len(self._batch_size)
+        mask: Tensor | None = None
+        size = self._batch_size
+        for key, value in self._store.items():
+            if isinstance(value, Combining):
+                store[key] = value.to_padded_tensor(padding)
+            elif value.is_nested:
+                store[key] = torch.nested.to_padded_tensor(value, padding)
+                if -1 in self._batch_size:
+                    size = store[key].shape[:ndim]
+                    marks = [torch.ones(part.shape[: ndim - 1], dtype=torch.bool) for part in value.unbind(0)]
+                    mask = torch.nested.to_padded_tensor(torch.nested.as_nested_tensor(marks), False)
+            else:
+                store[key] = value
+        result = self._like(store, size, self._names)
+        if mask_key is not None:
+            if mask is None:
+                raise RuntimeError(
+                    "to_padded_tensor: a mask tells which items of the batch are padding; here no batch dimension "
+                    f"differs between the parts (the batch size is {list(size)}), so that there is nothing to tell"
+                )
+            result.set(mask_key, mask)  # type: ignore[attr-defined]
+        return result
+
+    if TYPE_CHECKING:
+
+        def unbind(self, dim: int = 0) -> tuple[Self, ...]: ...
 
     def where(
         self,

@@ -150,7 +150,7 @@ class Indexing(Collection):
 
     if TYPE_CHECKING:
 
-        def get(self, key: NestedKey, default: Any = ...) -> Any: ...
+        def get(self, key: NestedKey, default: Any = ..., **forms: Any) -> Any: ...
         def _get_key(self, key: Any) -> Any: ...
         def _out(self, value: Any) -> Any: ...
         def _key_error(self, key: NestedKey) -> KeyError: ...
@@ -343,6 +343,13 @@ class Indexing(Collection):
             return False
         torch._foreach_copy_(views, sources)  # pyright: ignore[reportPrivateImportUsage]
         return True
+
+    def _check_write(self, index: tuple[Any, ...], rows: Any) -> None:
+        """Raises an error where rows cannot be written at a prepared index."""
+        target = shapes.indexed(self._batch_size, index)
+        if rows._batch_size != target:
+            rows = rows.expand(target)
+        self._check_rows(rows, len(self._batch_size), len(target), ())
 
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
         """Raises an error where rows do not fit: their shapes behind the index, their kinds, their new keys."""

@@ -122,6 +122,11 @@ def _aligned(tree: Any, operand: Any) -> Iterator[Any]:
         return
     if not tree._is_tree():
         return
+    parts = tree._aligned_parts(operand)
+    if parts is not None:
+        for part, own in parts:
+            yield from _aligned(part, own)
+        return
     _check_same_keys(tree, operand)
     for key, value in tree._store.items():
         if isinstance(value, Collection):

@@ -180,6 +180,11 @@ def _change(new: Collection, size: Callable[[Size], Size], names: Callable[[Name
 _OUTSIDE = _Origin()
 
 
-def register(cls: type[TensorCollection]) -> None:
+def register(
+    cls: type[TensorCollection],
+    flatten: Callable[[Any], Any] = _flatten,
+    unflatten: Callable[[Any, Any], Any] = _unflatten,
+    flatten_with_keys: Callable[[Any], Any] = _flatten_with_keys,
+) -> None:
     """Makes a class a node of pytrees. Every concrete class of collections is registered when it is defined."""
-    _pytree.register_pytree_node(cls, _flatten, _unflatten, flatten_with_keys_fn=_flatten_with_keys)
+    _pytree.register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=flatten_with_keys)

@@ -143,20 +143,42 @@ class Reading(Collection):
             node = below
         return KeyError(f"key {key!r} not found in this {type(node).__name__}: the keys are {list(node._store)}")
 
-    def get(self, key: NestedKey, default: Any = None) -> Any:
+    def get(self, key: NestedKey, default: Any = None, **forms: Any) -> Any:
         """The value at ``key``, or ``default`` when there is none.
 
         Non-tensor data comes as it is stored (:class:`NonTensorData`); ``data[key]`` gives the object itself.
+
+        Args:
+            key: the key, nested or not.
+            default: what there is instead of a missing value.
+            forms: in a lazy stack, how values of different shapes are read: ``as_list=True``,
+                ``as_padded_tensor=True`` (with ``padding_side="left"`` or ``"right"``, ``padding_value``), or
+                ``as_nested_tensor=True`` (with ``layout``).
 
         >>> from tensorclass import TensorDict
         >>> data = TensorDict({"a": 1, "b": {"c": 2}})
         >>> data.get(("b", "c")), data.get("x"), data.get("x", 0)
         (tensor(2), None, 0)
         """
+        if forms:
+            return self._get_as(unravel_key_to_tuple(key), default, forms)
         if type(key) is str:
             return self._store.get(key, default)
         value = self._find(unravel_key_to_tuple(key))
         return default if value is MISSING else value
+
+    def _get_as(self, path: tuple[str, ...], default: Any, forms: dict[str, Any]) -> Any:
+        """``get`` with a form for values of different shapes, which only a lazy stack on the way can have."""
+        first, *rest = path
+        node = self._store.get(first, MISSING)
+        if rest and isinstance(node, Reading) and node._is_tree():
+            return node._get_as(tuple(rest), default, forms)
+        if node is MISSING or rest:
+            return default
+        raise TypeError(
+            f"get({first!r}): {sorted(forms)} tell how the parts of a lazy stack are put together; the value is a "
+            f"{type(node).__name__} of a {type(self).__name__}, in one piece already"
+        )
 
     def get_non_tensor(self, key: NestedKey, default: Any = MISSING) -> Any:
         """The object held by the non-tensor data at ``key``; another value as it is."""

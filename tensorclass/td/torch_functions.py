@@ -224,7 +224,7 @@ HANDLERS[torch.round] = _with_option(torch.round, "decimals")
 
 def _like(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
-        if args or kwargs or not input._is_tree():
+        if args or kwargs or type(input._store) is not dict or not input._is_tree():
             return input._each(function, *args, **kwargs)
         return input._same({key: function(value) for key, value in input._store.items()})
 

@@ -40,6 +40,11 @@ class OnStore(TensorCollection):
     def _same(self, store: Store) -> Any:
         return self._like(store, self._batch_size, self._names)
 
+    @classmethod
+    def _register(cls) -> None:
+        """Makes the class a node of pytrees."""
+        pytree.register(cls)
+
     def _densified(self) -> Self:
         """The same on plain dicts at every level: all values are read once."""
         return self._same(  # type: ignore[no-any-return]
@@ -56,7 +61,7 @@ def on_store(methods: type[OnStore], cls: type[C]) -> type[C]:
     """The subclass of a collection class with the methods of a store, made when it is first asked for."""
     dense = dense_class(cls)
     name = f"_class_on_{methods.__name__}"
-    made: type[C] | None = vars(dense).get(name)
+    made: Any = vars(dense).get(name)
     if made is None:
         namespace: dict[str, Any] = {
             "__slots__": (), "__module__": dense.__module__, "__qualname__": dense.__qualname__,
@@ -66,5 +71,5 @@ def on_store(methods: type[OnStore], cls: type[C]) -> type[C]:
         metaclass: Any = type(dense)
         made = metaclass(dense.__name__, (methods, dense), namespace, **options)
         setattr(dense, name, made)
-        pytree.register(made)
-    return made
+        made._register()
+    return made  # type: ignore[no-any-return]

@@ -1,0 +1,318 @@
+"""What all methods of lazy stacks stand on: the parts, and what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Size, Tensor
+from torch.utils import _pytree
+from typing_extensions import Self
+
+from tensorclass.td import pytree, shapes
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import Collection
+from tensorclass.td.reading import MISSING
+from tensorclass.td.stores.classes import OnStore, dense_class, on_store
+from tensorclass.td.tensordict import TensorDict
+
+from .parts import FORMS, Parts
+
+if TYPE_CHECKING:
+    from tensorclass.td.shapes import Names
+
+    from .stack import LazyStacked  # set by that module, which puts the methods together
+
+
+def lazily(items: list[Any], dim: int, like: Parts | None = None, names: Any = MISSING) -> Any:
+    """A lazy stack of collections whose batch sizes have been looked at, of the class of the first."""
+    new: Any = object.__new__(on_store(LazyStacked, type(items[0])))
+    new._store = Parts(items, dim, lazily) if like is None else like.like(items, dim)
+    new._batch_size = stacked_size(items, dim)
+    devices = {item._device for item in items}
+    new._device = devices.pop() if len(devices) == 1 else None
+    new._names = stacked_names(items, dim) if names is MISSING else names
+    new._lock = () if all(item._lock is not None for item in items) else None
+    return new
+
+
+def stacked_size(items: Sequence[Any], dim: int) -> Size:
+    """The batch size of a stack, with -1 where the parts differ."""
+    size = items[0]._batch_size
+    for item in items:
+        if item._batch_size != size:
+            size = Size([a if a == b else -1 for a, b in zip(size, item._batch_size, strict=True)])
+    return Size((*size[:dim], len(items), *size[dim:]))
+
+
+def stacked_names(items: Sequence[Any], dim: int, name: str | None = None) -> Names:
+    names: Names = items[0]._names
+    if any(item._names != names for item in items):
+        raise ValueError(
+            f"lazy_stack: the dimension names of the collections differ: {[item.names for item in items[:4]]}"
+        )
+    if names is None and name is None:
+        return None
+    return shapes.names_inserted(names or (None,) * items[0].ndim, dim, name)
+
+
+def checked(items: Sequence[Any], what: str) -> list[Any]:
+    """The items, when they are collections of as many batch dimensions each."""
+    found = list(items)
+    if not found:
+        raise RuntimeError(f"{what}: expected at least one collection, got an empty sequence")
+    for position, item in enumerate(found):
+        if not isinstance(item, TensorCollection):
+            raise TypeError(f"{what}: expected collections only, item {position} is a {type(item).__name__}")
+        if item.ndim != found[0].ndim:
+            raise RuntimeError(
+                f"{what}: all collections need as many batch dimensions; item 0 has the batch size "
+                f"{list(found[0]._batch_size)}, item {position} has {list(item._batch_size)}"
+            )
+    check_classes(found, what)
+    return found
+
+
+def check_classes(items: list[Any], what: str) -> None:
+    cls = dense_class(type(items[0]))
+    for position, item in enumerate(items):
+        if not issubclass(cls, TensorDict) and not isinstance(item, cls):
+            raise TypeError(
+                f"{what}: all of them must be records of the class {cls.__name__}; item {position} is a "
+                f"{type(item).__name__}"
+            )
+
+
+def _even(first: Any, other: Any) -> bool:
+    """Whether two parts have the same keys with values of the same shapes."""
+    if isinstance(first, LazyParts) or isinstance(other, LazyParts):
+        pairs = zip(first._nodes(), other._nodes(), strict=False)
+        return type(first) is type(other) and all(_even(a, b) for a, b in pairs)
+    ours, theirs = first._store, other._store
+    if ours.keys() != theirs.keys():
+        return False
+    for key, value in ours.items():
+        their = theirs[key]
+        if value.shape != their.shape:
+            return False
+        if isinstance(value, Collection) and value._is_tree() and not _even(value, their):
+            return False
+    return True
+
+
+def forms_given(forms: Mapping[str, Any]) -> dict[str, Any]:
+    if unknown := sorted(forms.keys() - FORMS.keys()):
+        raise TypeError(f"unknown arguments {unknown}; how values are read is told by {sorted(FORMS)}")
+    return {name: value for name, value in forms.items() if value != FORMS[name]}
+
+
+class LazyParts(OnStore):
+    """The parts of a lazy stack, its metadata, and its tree."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        _store: Parts
+
+    @classmethod
+    def _register(cls) -> None:
+        pytree.register(cls, _flatten, _unflatten, _flatten_with_keys)
+
+    # -- its parts ----------------------------------------------------------------------------------------------------
+
+    @property
+    def tensordicts(self) -> list[Any]:
+        """The parts."""
+        return list(self._store.items_)
+
+    @property
+    def stack_dim(self) -> int:
+        """The batch dimension along which the parts lie."""
+        return self._store.dim
+
+    @property
+    def hook_in(self) -> Callable[[Any], Any] | None:
+        """Called with each value before it is written; what it gives is written."""
+        return self._store.hook_in
+
+    @hook_in.setter
+    def hook_in(self, hook: Callable[[Any], Any] | None) -> None:
+        self._store.hook_in = hook
+
+    @property
+    def hook_out(self) -> Callable[[Any], Any] | None:
+        """Called with each value that is read; what it gives is what the reader gets."""
+        return self._store.hook_out
+
+    @hook_out.setter
+    def hook_out(self, hook: Callable[[Any], Any] | None) -> None:
+        self._store.hook_out = hook
+
+    def _with_parts(self, items: list[Any], dim: int | None = None, names: Any = MISSING) -> Any:
+        """A lazy stack of other parts, with this one's names if not told otherwise; itself where nothing changed."""
+        own = self._store.items_
+        if dim is None and names is MISSING and all(a is b for a, b in zip(items, own, strict=True)):
+            return self
+        if not items:
+            return self._densified()
+        return lazily(
+            items, self._store.dim if dim is None else dim, self._store, self._names if names is MISSING else names
+        )
+
+    def _is_ragged(self) -> bool:
+        """Whether the parts differ in their batch sizes."""
+        return -1 in self._batch_size
+
+    def _is_uneven(self) -> bool:
+        """Whether the parts differ in their batch sizes, their keys, or the shapes of their values."""
+        items = self._store.items_
+        return self._is_ragged() or any(not _even(items[0], item) for item in items[1:])
+
+    def append(self, tensordict: Any) -> None:
+        """Adds a part at the end.
+
+        Raises:
+            ValueError: its batch size is not that of the parts (where all of them share one).
+        """
+        self.insert(len(self._store.items_), tensordict)
+
+    def insert(self, index: int, tensordict: Any) -> None:
+        """Adds a part before the one at ``index``."""
+        self._check_unlocked()
+        parts = self._store
+        if not isinstance(tensordict, TensorCollection):
+            raise TypeError(f"insert: expected a collection, got a {type(tensordict).__name__}")
+        expected = shapes.without(self._batch_size, (parts.dim,))
+        got = tensordict._batch_size
+        fits = len(got) == len(expected) and all(a in (-1, b) for a, b in zip(expected, got, strict=True))
+        if not fits and parts.items_:
+            raise ValueError(f"insert: the parts have the batch size {list(expected)}, the new one has {list(got)}")
+        if parts.items_:
+            check_classes([parts.items_[0], tensordict], "insert")
+        parts.items_.insert(index, tensordict if self._device is None else tensordict.to(self._device))
+        self._batch_size = stacked_size(parts.items_, parts.dim)
+
+    def extend(self, tensordict: Any) -> None:
+        """Adds several parts: a list of collections, or those of another lazy stack."""
+        self._check_unlocked()
+        new = tensordict.unbind(self.stack_dim) if isinstance(tensordict, TensorCollection) else list(tensordict)
+        if self._store.items_:
+            checked([self._store.items_[0], *new], "extend")
+        before, size = list(self._store.items_), self._batch_size
+        try:
+            for item in new:
+                self.append(item)
+        except BaseException:
+            self._store.items_[:] = before
+            self._batch_size = size
+            raise
+
+    def valid_keys(self, *args: Any, **kwargs: Any) -> Any:
+        """:meth:`keys`."""
+        return self.keys(*args, **kwargs)
+
+    # -- metadata -----------------------------------------------------------------------------------------------------
+
+    def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
+        dim, count = self._store.dim, len(self._store.items_)
+        if len(size) <= dim or size[dim] != count:
+            raise RuntimeError(
+                f"batch_size: {list(size)} does not fit {'.'.join(path) or 'a lazy stack'} of {count} parts along "
+                f"dimension {dim}. Nothing was changed"
+            )
+        for part in self._store.items_:
+            part._check_batch_size(Size(shapes.without(size, (dim,))), path)
+
+    def _take_batch_size(self, size: Size) -> None:
+        for part in self._store.items_:
+            part._take_batch_size(Size(shapes.without(size, (self._store.dim,))))
+        self._batch_size = size
+        self._names = shapes.names_fitted(self._names, len(size))
+
+    def _set_names(self, names: Names) -> None:
+        self._names = names
+        for part in self._store.items_:
+            part._set_names(names and shapes.names_without(names, (self._store.dim,)))
+
+    def clear_device_(self) -> Self:
+        """Lets values of any device in."""
+        self._device = None
+        for part in self._store.items_:
+            part.clear_device_()
+        return self
+
+    def _set_device(self, device: torch.device) -> None:
+        self._device = device
+        for part in self._store.items_:
+            part._set_device(device)
+
+    def numel(self) -> int:
+        """The number of items that the batch holds."""
+        return sum(part.numel() for part in self._store.items_) if self._is_ragged() else super().numel()
+
+    # -- the tree -----------------------------------------------------------------------------------------------------
+
+    def _nodes(self) -> Iterator[Any]:
+        return iter(self._store.items_)
+
+    def _leaves(self) -> Iterator[Tensor]:
+        for part in self._store.items_:
+            yield from part._leaves()
+
+    def _with_leaves(self, leaves: Iterator[Tensor]) -> Any:
+        return self._with_parts([part._with_leaves(leaves) for part in self._store.items_])
+
+    def _pieces(self, value: Any) -> list[Any]:
+        """What an operand is for each part: a collection or a tensor over the batch in parts, else the same for all."""
+        dim, count, ndim = self._store.dim, len(self._store.items_), len(self._batch_size)
+        if isinstance(value, LazyParts) and value._store.dim == dim and len(value._store.items_) == count:
+            return value._store.items_
+        if isinstance(value, Collection):
+            if len(value._batch_size) <= dim or value._batch_size[dim] != count:
+                raise RuntimeError(
+                    f"expected a collection of the batch size {list(self._batch_size)}, got {list(value._batch_size)}"
+                )
+            return list(value.unbind(dim))  # type: ignore[attr-defined]
+        if isinstance(value, Tensor) and value.ndim:
+            at = dim - (ndim - value.ndim)  # aligned with the last batch dimensions, as broadcasting does
+            if value.ndim > ndim or (at >= 0 and value.shape[at] not in (1, count)):
+                raise RuntimeError(
+                    f"a tensor operand is aligned with the batch dimensions: expected a shape that broadcasts to "
+                    f"{list(self._batch_size)}, got {list(value.shape)}; for other shapes use .apply()"
+                )
+            if at < 0:
+                return [value] * count
+            return list(value.unbind(at)) if value.shape[at] == count else [value.select(at, 0)] * count
+        if isinstance(value, Mapping):
+            return self._pieces(TensorDict(value, self._batch_size))
+        return [value] * count
+
+    def _aligned_parts(self, operand: Any) -> Any:
+        return zip(self._store.items_, self._pieces(operand), strict=True)
+
+    def _shallow(self) -> Any:
+        items = [part._shallow() for part in self._store.items_]
+        return lazily(items, self._store.dim, self._store, self._names) if items else self._densified()
+
+
+def _flatten(collection: Any) -> tuple[list[Any], Any]:
+    try:
+        dense = collection._densified()
+    except RuntimeError:
+        parts = collection._store
+        return list(parts.items_), (None, parts.dim, collection._names)
+    return pytree._flatten(dense)
+
+
+def _flatten_with_keys(collection: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    children, context = _flatten(collection)
+    if context[0] is None:
+        return [(_pytree.SequenceKey(i), child) for i, child in enumerate(children)], context
+    return [(_pytree.MappingKey(key), child) for key, child in zip(context[1], children, strict=True)], context
+
+
+def _unflatten(values: Any, context: Any) -> Any:
+    if context[0] is None:
+        return lazily(list(values), context[1], None, context[2])
+    return pytree._unflatten(values, context)

@@ -1,0 +1,190 @@
+"""The store of a lazy stack: a list of collections, whose values are stacked when a key is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Size, Tensor
+
+from tensorclass.td.collection import Collection
+from tensorclass.td.nontensor import NonTensorDataBase, NonTensorStack
+
+if TYPE_CHECKING:
+    from tensorclass.td.base import TensorCollection
+    from tensorclass.td.collection import Value
+
+#: how values of different shapes are read, with what torch and the field call them; the defaults of :func:`together`
+FORMS: dict[str, Any] = {
+    "as_list": False,
+    "as_nested_tensor": False,
+    "as_padded_tensor": False,
+    "padding_side": "right",
+    "padding_value": 0.0,
+    "layout": None,
+}
+
+
+class Parts(MutableMapping[str, "Value"]):
+    """Collections stacked along ``dim``. Its keys are those that all of them have, in the order of the first.
+
+    Reading a key stacks the values of the parts (nested collections as a lazy stack again); writing one gives each
+    part its own.
+    """
+
+    __slots__ = ("dim", "forms", "hook_in", "hook_out", "items_", "stacked")
+
+    def __init__(self, items: list[Any], dim: int, stacked: Callable[[list[Any], int], Any]) -> None:
+        self.items_: list[TensorCollection] = items
+        self.dim = dim
+        self.stacked = stacked  # how nested collections are stacked: lazily
+        self.forms: dict[str, Any] = {}
+        self.hook_in: Callable[[Any], Any] | None = None
+        self.hook_out: Callable[[Any], Any] | None = None
+
+    def like(self, items: list[Any], dim: int) -> Parts:
+        """Other parts, read and written in the same way."""
+        new = Parts(items, dim, self.stacked)
+        new.forms, new.hook_in, new.hook_out = self.forms, self.hook_in, self.hook_out
+        return new
+
+    def column(self, key: str) -> list[Any]:
+        """The values of a key, one a part."""
+        if not self.items_:
+            raise KeyError(key)
+        return [part._store[key] for part in self.items_]
+
+    def __getitem__(self, key: str) -> Any:
+        value = self.read(key, self.column(key), self.forms)
+        return value if self.hook_out is None else self.hook_out(value)
+
+    def read(self, key: str, values: list[Any], forms: dict[str, Any]) -> Any:
+        """The values of the parts as one."""
+        first = values[0]
+        if isinstance(first, Tensor):
+            try:
+                return together(values, self.dim, **forms) if forms else torch.stack(values, self.dim)
+            except (RuntimeError, TypeError) as error:
+                raise _cannot_stack(key, values, error) from None
+        kinds = {value._is_tree() if isinstance(value, Collection) else None for value in values}
+        if len(kinds) > 1:
+            raise _cannot_stack(key, values, None)
+        if forms.get("as_list"):
+            return values
+        if True in kinds:
+            return self.stacked(values, self.dim)
+        if len({value._batch_size for value in values}) == 1:
+            return first._stack(values, self.dim)
+        return NonTensorStack(*[value._unwrapped() for value in values])  # ragged: the objects of each part by itself
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        for part, own in zip(self.items_, value.unbind(self.dim), strict=True):
+            part._store[key] = own
+
+    def __delitem__(self, key: str) -> None:
+        if key not in self:
+            raise KeyError(key)
+        for part in self.items_:
+            del part._store[key]
+
+    def __iter__(self) -> Iterator[str]:
+        if not self.items_:
+            return iter(())
+        first, *others = self.items_
+        return iter([key for key in first._store if all(key in part._store for part in others)])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, key: object) -> bool:
+        return bool(self.items_) and all(key in part._store for part in self.items_)
+
+
+def together(
+    values: Sequence[Tensor],
+    dim: int,
+    as_list: bool = False,
+    as_nested_tensor: bool = False,
+    as_padded_tensor: bool = False,
+    padding_side: str = "right",
+    padding_value: float | bool = 0.0,
+    layout: torch.layout | None = None,
+) -> Any:
+    """Tensors of any shapes as a list, a nested tensor, a padded tensor, or (the default) a stack.
+
+    >>> together([torch.ones(1), torch.ones(2)], 0, as_padded_tensor=True)
+    tensor([[1., 0.],
+            [1., 1.]])
+    """
+    if as_list + as_nested_tensor + as_padded_tensor > 1:
+        raise TypeError("give one of as_list, as_nested_tensor and as_padded_tensor")
+    if as_list:
+        return list(values)
+    if as_padded_tensor:
+        return padded(values, dim, padding_value, padding_side)
+    if as_nested_tensor:
+        return nested(values, dim, torch.jagged if layout is None else layout)
+    return torch.stack(list(values), dim)
+
+
+def nested(values: Sequence[Tensor], dim: int, layout: torch.layout) -> Tensor:
+    """Tensors of different shapes as one nested tensor, with the parts along its first dimension."""
+    if dim != 0:
+        raise RuntimeError(
+            f"the parts of a nested tensor lie along its first dimension, this stack along dimension {dim}; read the "
+            "values with as_list=True or as_padded_tensor=True"
+        )
+    return torch.nested.as_nested_tensor(list(values), layout=layout)
+
+
+def padded(values: Sequence[Tensor], dim: int, padding_value: float | bool, side: str) -> Tensor:
+    """Tensors of different shapes stacked along ``dim``, each with padding up to the largest size of all.
+
+    Args:
+        values: tensors of as many dimensions each.
+        dim: where the new dimension comes.
+        padding_value: what is put where a tensor has nothing.
+        side: ``"right"`` puts it behind the values, ``"left"`` in front of them, in the first dimension that differs.
+    """
+    if side not in ("right", "left"):
+        raise ValueError(f"padding_side: expected 'right' or 'left', got {side!r}")
+    shape = largest([value.shape for value in values])
+    ragged = [size for size, same in enumerate(_same_sizes(values)) if not same]
+    result = values[0].new_full((len(values), *shape), padding_value)
+    for target, value in zip(result, values, strict=True):
+        where = [slice(size) for size in value.shape]
+        if side == "left" and ragged:
+            at = ragged[0]
+            where[at] = slice(shape[at] - value.shape[at], shape[at])
+        target[tuple(where)] = value
+    return result.movedim(0, dim)
+
+
+def largest(shapes: Sequence[Size]) -> Size:
+    """The largest size of each dimension.
+
+    >>> largest([Size([2, 3]), Size([4, 1])])
+    torch.Size([4, 3])
+    """
+    if len({len(shape) for shape in shapes}) != 1:
+        raise RuntimeError(f"expected shapes of as many dimensions each, got {[list(shape) for shape in shapes]}")
+    return Size([max(sizes) for sizes in zip(*shapes, strict=True)])
+
+
+def _same_sizes(values: Sequence[Tensor]) -> list[bool]:
+    return [len(set(sizes)) == 1 for sizes in zip(*[value.shape for value in values], strict=True)]
+
+
+def _cannot_stack(key: str, values: list[Any], error: Exception | None) -> RuntimeError:
+    kinds = {type(value).__name__ for value in values}
+    if error is None or any(isinstance(value, NonTensorDataBase) for value in values):
+        return RuntimeError(f"{key}: the parts of the lazy stack have values of different kinds: {sorted(kinds)}")
+    if not all(isinstance(value, Tensor) for value in values):
+        return RuntimeError(f"{key}: the parts of the lazy stack have values of different kinds: {sorted(kinds)}")
+    shapes = [tuple(value.shape) if not value.is_nested else "nested" for value in values[:8]]
+    return RuntimeError(
+        f"{key}: cannot stack the values of the parts, of shapes {shapes}{'...' if len(values) > 8 else ''} ({error}). "
+        f"Read them with get({key!r}, as_list=True), as_padded_tensor=True or as_nested_tensor=True, or one part at "
+        "a time"
+    )

@@ -1,0 +1,498 @@
+"""Lazy stacks: collections that stand side by side, and are stacked when a key is read.
+
+Nothing is copied when one is made, its parts may differ in their keys and in the shapes of their values, and what is
+written goes to the parts. What works part by part stays lazy (:data:`BY_PART`), and so does an index as far as it picks
+parts; what needs all values in one tensor stacks them first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from torch import Size
+
+from tensorclass.td import shapes
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import Collection, DeviceLike, as_device
+from tensorclass.td.combining import stack
+from tensorclass.td.pointwise import Pointwise
+from tensorclass.td.stores.classes import on_store
+from tensorclass.td.tensordict import TensorDict
+
+from . import base
+from .base import checked, forms_given, lazily, stacked_names, stacked_size
+from .keys import LazyKeys
+from .parts import Parts
+from .rows import LazyRows
+from .shaping import LazyShaping
+
+if TYPE_CHECKING:
+    from tensorclass.td.shapes import Names
+
+T = TypeVar("T", bound=TensorCollection)
+
+
+class LazyStacked(LazyKeys, LazyRows, LazyShaping):
+    """What a lazy stack answers itself; in front of the methods of the class of its parts (see ``on_store``)."""
+
+    __slots__ = ()
+
+    # -- functions on the values --------------------------------------------------------------------------------------
+
+    def _plain_apply(self, fn: Callable[..., Any]) -> Any:
+        return self._with_parts([part._plain_apply(fn) for part in self._store.items_])
+
+    def _plain_named_apply(self, fn: Callable[..., Any], path: tuple[str, ...] | None) -> Any:
+        return self._with_parts([part._plain_named_apply(fn, path) for part in self._store.items_])
+
+    def _apply(
+        self, fn: Any, others: Any, path: Any, batch_size: Any, device: Any, names: Any, inplace: bool, default: Any,
+        filter_empty: Any, propagate_lock: bool, call_on_nested: bool, is_leaf: Any, out: Any,
+    ) -> Any:  # fmt: skip
+        if batch_size is not None or out is not None:
+            if inplace:
+                raise TypeError("apply: batch_size and out do not go with inplace=True")
+            return super()._apply(
+                fn, others, path, batch_size, device, names, inplace, default, filter_empty, propagate_lock,
+                call_on_nested, is_leaf, out,
+            )  # fmt: skip
+        columns = [self._pieces(other) if isinstance(other, Collection) else [other] * len(self) for other in others]
+        unset = type(self)._unset_names()
+        parts = [
+            part._apply(
+                fn, tuple([column[i] for column in columns]), path, None, device, unset, inplace, default, filter_empty,
+                False, call_on_nested, is_leaf, None,
+            )
+            for i, part in enumerate(self._store.items_)
+        ]  # fmt: skip
+        if inplace:
+            return self
+        result = self._with_parts(parts)
+        if names is not unset:
+            result._set_names(shapes.as_names(names, self.ndim))
+        if propagate_lock and self._lock is not None:
+            result.lock_()
+        return result
+
+    @staticmethod
+    def _unset_names() -> Any:
+        from tensorclass.td.mapping import _UNSET
+
+        return _UNSET
+
+    def to(self, *args: Any, batch_size: Any = None, **kwargs: Any) -> Any:
+        """The values on another device, of another dtype, or both. See :meth:`TensorDict.to`."""
+        result = self._with_parts([part.to(*args, **kwargs) for part in self._store.items_])
+        if batch_size is not None:
+            result = result._shallow() if result is self else result
+            result._set_batch_size(batch_size)
+        return result
+
+    def _moved(self, *args: Any) -> Any:
+        return self._with_parts([part._moved(*args) for part in self._store.items_])
+
+    def _placed(self, *args: Any) -> Any:
+        return self._with_parts([part._placed(*args) for part in self._store.items_])
+
+    def all(self, dim: Any = None, keepdim: bool = False) -> Any:
+        """Whether all items are true."""
+        if dim is None:
+            return all(part.all() for part in self._store.items_)
+        return super().all(dim, keepdim)
+
+    def any(self, dim: Any = None, keepdim: bool = False) -> Any:
+        """Whether any item is true."""
+        if dim is None:
+            return any(part.any() for part in self._store.items_)
+        return super().any(dim, keepdim)
+
+    def _joined(self, dim: Any) -> Any:
+        return self._densified()._joined(dim)
+
+    @property
+    def grad(self) -> Any:
+        """The gradients of the values; ``None`` when no value has one."""
+        found = [part.grad for part in self._store.items_]
+        return None if all(part is None for part in found) else self._with_parts(found)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        pieces = self._pieces(value) if value is not None else [None] * len(self)
+        for part, piece in zip(self._store.items_, pieces, strict=True):
+            part.grad = piece
+
+    @property
+    def data(self) -> Any:
+        """The values as ``tensor.data`` gives them."""
+        return self._plain()
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        for part, piece in zip(self._store.items_, self._pieces(value), strict=True):
+            part.data = piece
+
+    # -- one by one ---------------------------------------------------------------------------------------------------
+
+    def to_lazystack(self, dim: int = 0) -> Any:
+        """The same, stacked along another dimension."""
+        dim = shapes.wrap_dim(dim, self.ndim)
+        return self if dim == self._store.dim else lazily(list(self.unbind(dim)), dim, None, self._names)
+
+    def tolist(self, *args: Any, **kwargs: Any) -> Any:
+        """One dict a row, in lists as deep as the batch has dimensions."""
+        if self._store.dim == 0:
+            return [part.tolist(*args, **kwargs) for part in self._store.items_]
+        return super().tolist(*args, **kwargs)
+
+    def _items_for_repr(self) -> Any:
+        shown: list[tuple[str, Any]] = []
+        for key in sorted(self._store):
+            column = self._store.column(key)
+            try:
+                shown.append((key, self._store[key]))
+            except RuntimeError:
+                shapes_of = [tuple(value.shape) for value in column[:4]]
+                more = ", ..." if len(column) > 4 else ""
+                shown.append((key, _Text(f"{type(column[0]).__name__}(shapes={shapes_of}{more})")))
+        return shown
+
+    def __reduce__(self) -> Any:
+        parts = self._store
+        options = (parts.forms, parts.hook_in, parts.hook_out)
+        return _rebuild, (
+            self._dense, parts.items_, parts.dim, self._names, self._device, tuple(self._batch_size), options,
+            self._lock is not None,
+        )  # fmt: skip
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        import copy
+
+        new = memo[id(self)] = object.__new__(type(self))
+        new._store = self._store.like(copy.deepcopy(self._store.items_, memo), self._store.dim)
+        new._batch_size, new._device, new._names, new._lock = self._batch_size, self._device, self._names, None
+        return new
+
+
+base.LazyStacked = LazyStacked  # type: ignore[attr-defined]
+
+
+class _Text:
+    """Shown as it is."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _rebuild(
+    dense: Any, items: list[Any], dim: int, names: Names, device: Any, batch_size: Any, options: Any, locked: bool
+) -> Any:
+    new: Any = object.__new__(on_store(LazyStacked, dense))
+    new._store = Parts(items, dim, lazily)
+    new._store.forms, new._store.hook_in, new._store.hook_out = options
+    new._batch_size, new._names, new._device, new._lock = Size(batch_size), names, device, None
+    if locked:
+        new.lock_()
+    return new
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# the operations that are done part by part, with the arguments as they are
+
+#: methods whose arguments hold no other collection and no tensor over the batch
+BY_PART = (
+    "clone", "detach", "detach_", "cpu", "cuda", "pin_memory", "pin_memory_", "type", "requires_grad_", "zero_grad",
+    "double", "float", "half", "int", "bool", "bfloat16", "float16", "float32", "float64", "int8", "int16", "int32",
+    "int64", "uint8", "uint16", "uint32", "uint64", "complex32", "complex64", "complex128", "_filtered_cast", "_plain",
+    "exclude", "flatten_keys", "unflatten_keys", "rename_keys", "copy", "__copy__", "_each", "create_nested",
+    "filter_empty_", "filter_non_tensor_data",
+)  # fmt: skip
+
+
+def _by_part(name: str) -> Callable[..., Any]:
+    def method(self: LazyStacked, *args: Any, **kwargs: Any) -> Any:
+        items = self._store.items_
+        return self._with_parts([getattr(part, name)(*args, **kwargs) for part in items])
+
+    return method
+
+
+def _by_part_with(name: str) -> Callable[..., Any]:
+    """A point-wise method: operands that cover the batch are taken apart first."""
+
+    def method(self: LazyStacked, *args: Any, **kwargs: Any) -> Any:
+        columns = [self._pieces(arg) for arg in args]
+        named = {key: self._pieces(value) for key, value in kwargs.items()}
+        parts: list[Any] = []
+        for i, part in enumerate(self._store.items_):
+            own = {key: column[i] for key, column in named.items()}
+            result = getattr(part, name)(*[column[i] for column in columns], **own)
+            if result is NotImplemented:
+                return NotImplemented
+            parts.append(result)
+        return self._with_parts(parts)
+
+    return method
+
+
+def _named(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    method.__name__ = name
+    method.__qualname__ = f"LazyStacked.{name}"
+    method.__doc__ = getattr(getattr(TensorCollection, name), "__doc__", None)
+    return method
+
+
+for _name in BY_PART:
+    if hasattr(TensorCollection, _name):
+        setattr(LazyStacked, _name, _named(_by_part(_name), _name))
+for _name, _member in vars(Pointwise).items():
+    _is_operation = callable(_member) and (_name[0] != "_" or _name.endswith("__"))
+    if _is_operation and getattr(LazyStacked, _name) is getattr(TensorCollection, _name):  # it has none of its own
+        setattr(LazyStacked, _name, _named(_by_part_with(_name), _name))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# making one
+
+
+def _wrapped(dim: int, ndim: int, what: str) -> int:
+    try:
+        return shapes.unsqueezed_dim(ndim, dim)
+    except IndexError as error:
+        raise RuntimeError(f"{what}: {error}") from None
+
+
+def lazy_stack(
+    input: Sequence[T],
+    dim: int = 0,
+    *,
+    out: T | None = None,
+    device: DeviceLike | None = None,
+    stack_dim_name: str | None = None,
+    strict_shape: bool = False,
+    **forms: Any,
+) -> T:
+    """Collections side by side along a new batch dimension, to be stacked when a key is read.
+
+    Args:
+        input: the collections, at least one, of as many batch dimensions each. Their keys and shapes may differ: a lazy
+            stack has the keys that all of them have.
+        dim: where the new dimension comes.
+        out: a lazy stack to write the values into.
+        device: move the collections there.
+        stack_dim_name: a name for the new dimension.
+        strict_shape: refuse batch sizes that differ; otherwise such a size is ``-1`` in the result.
+        forms: how values of different shapes are read, as in :meth:`LazyStackedTensorDict.get`: ``as_list``,
+            ``as_nested_tensor``, ``as_padded_tensor``, ``padding_side``, ``padding_value``, ``layout``. Without them
+            reading such a key is an error.
+
+    Raises:
+        RuntimeError: there is no collection, or they differ in their numbers of batch dimensions.
+
+    >>> from tensorclass import TensorDict
+    >>> rows = lazy_stack([TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.zeros(3), "b": torch.zeros(())})])
+    >>> rows.batch_size, list(rows.keys()), rows.get("a", as_padded_tensor=True).shape
+    (torch.Size([2]), ['a'], torch.Size([2, 3]))
+    """
+    items = checked(input, "lazy_stack")
+    dim = _wrapped(dim, items[0].ndim, "lazy_stack")
+    if strict_shape:
+        _check_one_size(items, "lazy_stack")
+    if device is not None:
+        items = [item.to(device) for item in items]
+    if out is not None:
+        return _into(lazily(items, dim), out)  # type: ignore[no-any-return]
+    result = lazily(items, dim, names=stacked_names(items, dim, stack_dim_name))
+    result._store.forms = forms_given(forms)
+    return result  # type: ignore[no-any-return]
+
+
+def _into(result: Any, out: Any) -> Any:
+    if out._batch_size != result._batch_size:
+        raise RuntimeError(
+            f"out: expected the batch size of the result, {list(result._batch_size)}, got {list(out._batch_size)}"
+        )
+    return out.update(result, inplace=True)
+
+
+def _check_one_size(items: list[Any], what: str) -> None:
+    for position, item in enumerate(items):
+        if item._batch_size != items[0]._batch_size:
+            raise RuntimeError(
+                f"{what}: all collections need the same batch size; item 0 has {list(items[0]._batch_size)}, item "
+                f"{position} has {list(item._batch_size)}"
+            )
+
+
+def maybe_dense_stack(
+    input: Sequence[T], dim: int = 0, *, out: T | None = None, strict: bool = False, **kwargs: Any
+) -> T:
+    """:func:`stack` where keys and shapes allow it, else :func:`lazy_stack`.
+
+    Args:
+        input: the collections.
+        dim: where the new dimension comes.
+        out: a collection to write the result into.
+        strict: raise what :func:`stack` raises for keys that differ.
+        kwargs: for :func:`lazy_stack`.
+
+    >>> from tensorclass import TensorDict
+    >>> type(maybe_dense_stack([TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.zeros(3)})])).__name__
+    'LazyStackedTensorDict'
+    """
+    items = checked(input, "maybe_dense_stack")
+    if strict:
+        return stack(items, dim, out=out)  # type: ignore[no-any-return]
+    try:
+        return stack(items, dim, out=out)  # type: ignore[no-any-return]
+    except RuntimeError:
+        return lazy_stack(items, dim, out=out, **kwargs)  # type: ignore[no-any-return]
+
+
+def dense_stack_tds(td_list: Sequence[T] | T, dim: int | None = None) -> T:
+    """A stack of collections that differ in nothing, or the dense form of a lazy stack.
+
+    Args:
+        td_list: the collections, or a lazy stack of them.
+        dim: where the new dimension comes; for a lazy stack it is known, and need not be given.
+
+    >>> from tensorclass import TensorDict
+    >>> type(dense_stack_tds(lazy_stack([TensorDict({"a": 1}), TensorDict({"a": 2})]))).__name__
+    'TensorDict'
+    """
+    if isinstance(td_list, LazyStacked):
+        known = td_list.stack_dim
+        if dim is not None and dim not in (known, known - td_list.ndim):
+            raise ValueError(f"dense_stack_tds: the lazy stack has the stack dimension {known}, got dim={dim}")
+        return maybe_dense_stack(td_list.tensordicts, known)  # type: ignore[no-any-return]
+    if dim is None:
+        raise ValueError("dense_stack_tds: dim is needed for a list of collections")
+    return maybe_dense_stack(td_list, dim)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# the untyped one
+
+
+class LazyStackedTensorDict(LazyStacked, TensorDict):
+    """A lazy stack of TensorDicts. See :func:`lazy_stack`, which makes one of any collections.
+
+    Args:
+        tensordicts: the parts.
+        stack_dim: where the new batch dimension comes.
+        hook_out: called with each value that is read.
+        hook_in: called with each value before it is written.
+        batch_size: of a stack without parts.
+        device: move the parts there.
+        names: of the batch dimensions.
+        stack_dim_name: a name for the new dimension.
+        strict_shape: refuse batch sizes that differ.
+
+    >>> data = LazyStackedTensorDict(TensorDict({"a": 1}), TensorDict({"a": 2, "b": 3}))
+    >>> data["a"], data[1]["b"]
+    (tensor([1, 2]), tensor(3))
+    """
+
+    __slots__ = ()
+    _dense = TensorDict
+
+    def __init__(
+        self,
+        *tensordicts: Any,
+        stack_dim: int = 0,
+        hook_out: Callable[[Any], Any] | None = None,
+        hook_in: Callable[[Any], Any] | None = None,
+        batch_size: Sequence[int] | None = None,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+        stack_dim_name: str | None = None,
+        strict_shape: bool = False,
+    ) -> None:
+        items = checked(tensordicts, "LazyStackedTensorDict") if tensordicts else []
+        dim = _wrapped(stack_dim, items[0].ndim if items else 0, "LazyStackedTensorDict")
+        if strict_shape and items:
+            _check_one_size(items, "LazyStackedTensorDict")
+        if device is not None:
+            items = [item.to(device) for item in items]
+        devices = {item._device for item in items}
+        self._store = Parts(items, dim, lazily)
+        self._store.hook_in, self._store.hook_out = hook_in, hook_out
+        self._batch_size = (
+            stacked_size(items, dim) if items else shapes.as_size([0] if batch_size is None else batch_size)
+        )
+        if items and batch_size is not None and shapes.as_size(batch_size) != self._batch_size:
+            raise RuntimeError(
+                f"LazyStackedTensorDict: the parts make the batch size {list(self._batch_size)}, got batch_size="
+                f"{list(batch_size)}"
+            )
+        self._device = devices.pop() if len(devices) == 1 else as_device(device)
+        self._names = stacked_names(items, dim, stack_dim_name) if items else None
+        self._lock = None
+        if names is not None:
+            self._set_names(shapes.as_names(names, len(self._batch_size)))
+
+    @classmethod
+    def from_list(
+        cls,
+        input: Sequence[Mapping[Any, Any]],
+        *,
+        auto_batch_size: bool | None = None,
+        batch_size: Any = None,
+        device: Any = None,
+        batch_dims: int | None = None,
+        names: Any = None,
+        lazy: bool | None = None,
+    ) -> Any:
+        """A lazy stack of one TensorDict a mapping; the arguments are those of :meth:`TensorDict.from_dict`.
+
+        >>> LazyStackedTensorDict.from_list([{"a": 1}, {"a": 2}])["a"]
+        tensor([1, 2])
+        """
+        if lazy is False:
+            raise ValueError("LazyStackedTensorDict.from_list: lazy=False is what TensorDict.from_list is for")
+        options = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "device": device}
+        below = None if batch_size is None else shapes.as_size(batch_size)[1:]
+        items = [
+            entry if isinstance(entry, TensorCollection) else TensorDict.from_dict(entry, batch_size=below, **options)
+            for entry in input
+        ]
+        result = lazy_stack(items)
+        if names is not None:
+            result.names = names
+        return result
+
+    @classmethod
+    def from_dict(
+        cls,
+        input_dict: Any,
+        *other: Any,
+        auto_batch_size: bool | None = None,
+        batch_size: Any = None,
+        device: Any = None,
+        batch_dims: int | None = None,
+        stack_dim_name: str | None = None,
+        stack_dim: int = 0,
+        names: Any = None,
+    ) -> Any:
+        """A lazy stack from mappings: a list of them, a mapping of them (as ``to_dict`` of old gave), or several."""
+        first: Any = input_dict
+        entries = [first, *other] if other else list(first.values()) if isinstance(first, Mapping) else list(first)
+        options = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "device": device}
+        below = None if batch_size is None else shapes.without(shapes.as_size(batch_size), (stack_dim,))
+        items = [
+            entry if isinstance(entry, TensorCollection) else TensorDict.from_dict(entry, batch_size=below, **options)
+            for entry in entries
+        ]
+        result = lazy_stack(items, stack_dim, stack_dim_name=stack_dim_name)
+        if names is not None:
+            result.names = names
+        return result
+
+
+setattr(TensorDict, f"_class_on_{LazyStacked.__name__}", LazyStackedTensorDict)
+
+
+LazyStackedTensorDict._register()
