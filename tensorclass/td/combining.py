@@ -312,7 +312,7 @@ class Combining(Collection):
         from .stores.lazy import lazily
 
         dim = shapes.wrap_dim(dim, len(self._batch_size))
-        return lazily(list(self.unbind(dim)), dim, names=self._names)  # type: ignore[no-any-return]
+        return lazily(list(self.unbind(dim)), dim, name=self.names[dim])  # type: ignore[no-any-return]
 
     def densify(self, layout: torch.layout = torch.strided) -> Self:
         """The same with every lazy stack in it read: values of one shape stacked, others as nested tensors.

@@ -13,7 +13,6 @@ from typing_extensions import Self
 from tensorclass.td import pytree, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
-from tensorclass.td.reading import MISSING
 from tensorclass.td.stores.classes import OnStore, dense_class, on_store
 from tensorclass.td.tensordict import TensorDict
 
@@ -25,14 +24,23 @@ if TYPE_CHECKING:
     from .stack import LazyStacked  # set by that module, which puts the methods together
 
 
-def lazily(items: list[Any], dim: int, like: Parts | None = None, names: Any = MISSING) -> Any:
-    """A lazy stack of collections whose batch sizes have been looked at, of the class of the first."""
+def lazily(items: list[Any], dim: int, like: Parts | None = None, name: str | None = None) -> Any:
+    """A lazy stack of collections whose batch sizes have been looked at, of the class of the first.
+
+    Args:
+        items: the parts.
+        dim: where they are stacked.
+        like: how the parts are read and written.
+        name: of the new dimension.
+    """
     new: Any = object.__new__(on_store(LazyStacked, type(items[0])))
-    new._store = Parts(items, dim, lazily) if like is None else like.like(items, dim)
+    store = Parts(items, dim, lazily) if like is None else like.like(items, dim)
+    store.name = name
+    new._store = store
     new._batch_size = stacked_size(items, dim)
     devices = {item._device for item in items}
     new._device = devices.pop() if len(devices) == 1 else None
-    new._names = stacked_names(items, dim) if names is MISSING else names
+    new._names = stacked_names(items, dim, name)
     new._lock = () if all(item._lock is not None for item in items) else None
     return new
 
@@ -149,16 +157,14 @@ class LazyParts(OnStore):
     def hook_out(self, hook: Callable[[Any], Any] | None) -> None:
         self._store.hook_out = hook
 
-    def _with_parts(self, items: list[Any], dim: int | None = None, names: Any = MISSING) -> Any:
-        """A lazy stack of other parts, with this one's names if not told otherwise; itself where nothing changed."""
-        own = self._store.items_
-        if dim is None and names is MISSING and all(a is b for a, b in zip(items, own, strict=True)):
+    def _with_parts(self, items: list[Any], dim: int | None = None) -> Any:
+        """A lazy stack of other parts; itself where nothing changed."""
+        store = self._store
+        if dim is None and all(a is b for a, b in zip(items, store.items_, strict=True)):
             return self
         if not items:
             return self._densified()
-        return lazily(
-            items, self._store.dim if dim is None else dim, self._store, self._names if names is MISSING else names
-        )
+        return lazily(items, store.dim if dim is None else dim, store, store.name)
 
     def _is_ragged(self) -> bool:
         """Whether the parts differ in their batch sizes."""
@@ -232,6 +238,7 @@ class LazyParts(OnStore):
 
     def _set_names(self, names: Names) -> None:
         self._names = names
+        self._store.name = names[self._store.dim] if names else None
         for part in self._store.items_:
             part._set_names(names and shapes.names_without(names, (self._store.dim,)))
 
@@ -293,7 +300,7 @@ class LazyParts(OnStore):
 
     def _shallow(self) -> Any:
         items = [part._shallow() for part in self._store.items_]
-        return lazily(items, self._store.dim, self._store, self._names) if items else self._densified()
+        return lazily(items, self._store.dim, self._store, self._store.name) if items else self._densified()
 
 
 def _flatten(collection: Any) -> tuple[list[Any], Any]:
@@ -301,7 +308,7 @@ def _flatten(collection: Any) -> tuple[list[Any], Any]:
         dense = collection._densified()
     except RuntimeError:
         parts = collection._store
-        return list(parts.items_), (None, parts.dim, collection._names)
+        return list(parts.items_), (None, parts.dim, parts.name)
     return pytree._flatten(dense)
 
 

@@ -192,7 +192,33 @@ class LazyKeys(LazyParts):
             return holder._entries_below(rest[0], rest[1:], value)
         return list(TensorDict({"value": value}, self._batch_size)._store["value"].unbind(self.stack_dim))
 
+    def fill_(self, key: NestedKey, value: float | bool) -> Self:
+        """Fills the value at ``key`` in place, in every part."""
+        self._check_there(key)
+        for part in self._store.items_:
+            part.fill_(key, value)
+        return self
+
+    def _fill_at(self, key: str, value: float | bool) -> None:
+        self.fill_(key, value)
+
+    def _set_at(self, key: str, value: Any, index: Any) -> None:
+        destination: Any = self._store[key]
+        destination[index] = value
+        if not isinstance(destination, LazyParts):  # it was stacked for this: back into the parts
+            for part, own in zip(self._store.items_, destination.unbind(self._store.dim), strict=True):
+                part._set_(key, own)
+
+    def _check_there(self, key: NestedKey) -> None:
+        path = unravel_key_to_tuple(key)
+        if not self._store.items_ or any(part._find(path) is MISSING for part in self._store.items_):
+            raise self._key_error(key)
+
     def _require(self, source: Any, wanted: Any, whole: bool = False) -> None:
+        if not whole:
+            for part in self._store.items_:
+                part._require(source, wanted)
+            return
         for part, piece in zip(self._store.items_, self._sources(source), strict=True):
             part._require(piece, wanted, whole)
 
@@ -223,9 +249,7 @@ class LazyKeys(LazyParts):
     def del_(self, key: NestedKey) -> Self:
         """Removes a key from all parts."""
         self._check_unlocked()
-        path = unravel_key_to_tuple(key)
-        if any(part._find(path) is MISSING for part in self._store.items_) or not self._store.items_:
-            raise self._key_error(key)
+        self._check_there(key)
         for part in self._store.items_:
             part.del_(key)
         return self
@@ -277,18 +301,12 @@ class LazyKeys(LazyParts):
         """Only some keys. See :meth:`TensorDict.select`."""
         if strict:
             for key in keys:
-                if self._find_in_parts(key):
-                    raise self._key_error(key)
+                self._check_there(key)
         options = {"inplace": inplace, "strict": False, "as_tensordict": as_tensordict}
         return self._with_parts([part.select(*keys, **options) for part in self._store.items_])
-
-    def _find_in_parts(self, key: NestedKey) -> bool:
-        """Whether a key is missing in a part."""
-        path = unravel_key_to_tuple(key)
-        return any(part._find(path) is MISSING for part in self._store.items_)
 
     def split_keys(self, *key_sets: Any, inplace: bool = False, **kwargs: Any) -> tuple[Any, ...]:
         """One collection for each set of keys, and one more with what remains. See :meth:`TensorDict.split_keys`."""
         columns = [part.split_keys(*key_sets, inplace=inplace, **kwargs) for part in self._store.items_]
-        rows = [self._with_parts(list(row), self._store.dim, self._names) for row in zip(*columns, strict=True)]
+        rows = [self._with_parts(list(row), self._store.dim) for row in zip(*columns, strict=True)]
         return (*rows[:-1], self) if inplace else tuple(rows)

@@ -33,11 +33,12 @@ class Parts(MutableMapping[str, "Value"]):
     part its own.
     """
 
-    __slots__ = ("dim", "forms", "hook_in", "hook_out", "items_", "stacked")
+    __slots__ = ("dim", "forms", "hook_in", "hook_out", "items_", "name", "stacked")
 
-    def __init__(self, items: list[Any], dim: int, stacked: Callable[[list[Any], int], Any]) -> None:
+    def __init__(self, items: list[Any], dim: int, stacked: Callable[..., Any]) -> None:
         self.items_: list[TensorCollection] = items
         self.dim = dim
+        self.name: str | None = None  # of the dimension
         self.stacked = stacked  # how nested collections are stacked: lazily
         self.forms: dict[str, Any] = {}
         self.hook_in: Callable[[Any], Any] | None = None
@@ -73,9 +74,13 @@ class Parts(MutableMapping[str, "Value"]):
         if forms.get("as_list"):
             return values
         if True in kinds:
-            return self.stacked(values, self.dim)
+            return self.stacked(values, self.dim, None, self.name)
         if len({value._batch_size for value in values}) == 1:
-            return first._stack(values, self.dim)
+            result = first._stack(values, self.dim)
+            if self.name is not None:
+                names = result._names or (None,) * result.ndim
+                result._names = (*names[: self.dim], self.name, *names[self.dim + 1 :])
+            return result
         return NonTensorStack(*[value._unwrapped() for value in values])  # ragged: the objects of each part by itself
 
     def __setitem__(self, key: str, value: Any) -> None:

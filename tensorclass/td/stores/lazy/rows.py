@@ -41,16 +41,14 @@ class LazyRows(LazyParts):
             return items[picked]._index(rest) if rest else items[picked]
         if not picked:
             return super()._index(index)
-        names = self._names and shapes.names_indexed(self._names, index)
+        name = self._store.name if all(isinstance(which, int) for which in picked) else None
 
         def pick(which: Any) -> Any:
             if isinstance(which, int):
                 return items[which]._index(rest) if rest else items[which]
-            return lazily([pick(item) for item in which], dim, self._store)
+            return lazily([pick(item) for item in which], dim, self._store, name)
 
-        result = pick(picked)
-        result._names = names
-        return result
+        return pick(picked)
 
     def _rowwise(self, index: tuple[Any, ...]) -> Any:
         """Tensors that index the parts and what is in them, where the values cannot be stacked: row by row."""

@@ -29,24 +29,22 @@ class LazyShaping(LazyParts):
         return self._with_parts(
             [part.unsqueeze(dim if before else dim - 1) for part in self._store.items_],
             own + before,
-            self._names and shapes.names_inserted(self._names, dim),
         )
 
     def squeeze(self, dim: int | Sequence[int] | None = None) -> Any:
         """Without the batch dimensions of size 1 (those among ``dim``)."""
         dims, own = shapes.squeezed_dims(self._batch_size, dim), self._store.dim
-        names = self._names and shapes.names_without(self._names, dims)
         inner = tuple([d - (d > own) for d in dims if d != own])
         items = [part.squeeze(inner) if inner else part for part in self._store.items_]
         if own in dims:
             return items[0]
-        return self._with_parts(items, own - sum(d < own for d in dims), names)
+        return self._with_parts(items, own - sum(d < own for d in dims))
 
     def _permute(self, order: tuple[int, ...]) -> Any:
         own = self._store.dim
         inner = tuple([d - (d > own) for d in order if d != own])
         items = [part._permute(inner) if inner else part for part in self._store.items_]
-        return self._with_parts(items, order.index(own), self._names and shapes.names_permuted(self._names, order))
+        return self._with_parts(items, order.index(own))
 
     def transpose(self, dim0: int, dim1: int) -> Any:
         """Two batch dimensions swapped."""
@@ -59,9 +57,8 @@ class LazyShaping(LazyParts):
             return tuple(self._store.items_)
         if self._batch_size[dim] == -1:
             raise RuntimeError(f"unbind: the parts have different sizes in dimension {dim}: {self._sizes(dim)}")
-        names = self._names and shapes.names_without(self._names, (dim,))
         columns = [part.unbind(dim - (dim > own)) for part in self._store.items_]
-        return tuple([self._with_parts(list(row), own - (dim < own), names) for row in zip(*columns, strict=True)])
+        return tuple([self._with_parts(list(row), own - (dim < own)) for row in zip(*columns, strict=True)])
 
     def _sizes(self, dim: int) -> list[int]:
         inner = dim - (dim > self._store.dim)
@@ -73,7 +70,7 @@ class LazyShaping(LazyParts):
         items = self._store.items_
         if dim != own:
             columns = [part.split_with_sizes(sizes, dim - (dim > own)) for part in items]
-            return tuple([self._with_parts(list(row), own, self._names) for row in zip(*columns, strict=True)])
+            return tuple([self._with_parts(list(row), own) for row in zip(*columns, strict=True)])
         if sum(sizes) != len(items) or min(sizes, default=0) < 0:
             raise RuntimeError(f"split: the sizes {sizes} do not sum to {len(items)}, the size of dimension {dim}")
         front = (slice(None),) * dim
@@ -90,7 +87,7 @@ class LazyShaping(LazyParts):
         inner = shapes.without(new, (dim,))
         parts = [part.expand(inner) if inner else part for part in items]
         parts = parts if len(parts) == new[dim] else parts * new[dim]
-        return self._with_parts(parts, dim, self._names and shapes.names_padded(self._names, more))
+        return self._with_parts(parts, dim)
 
     def _reshaped(self, new: Size, name: str) -> Any:
         """A reshape that leaves the stack dimension whole, done in the parts; ``None`` where it does not."""
@@ -103,7 +100,7 @@ class LazyShaping(LazyParts):
             return None
         inner = shapes.without(new, (at,))
         parts = [getattr(part, name)(*inner) if inner else part._index((0,) * part.ndim) for part in self._store.items_]
-        return self._with_parts(parts, at, self._names and shapes.names_reshaped(self._names, old, new))
+        return self._with_parts(parts, at)
 
     def reshape(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Any:
         """The same items in another batch size: lazy where the parts stay whole, else stacked; rows when ragged."""
@@ -160,14 +157,11 @@ class LazyShaping(LazyParts):
         _refuse_inplace("unflatten", inplace)
         dim, own = shapes.wrap_dim(dim, len(self._batch_size)), self._store.dim
         sizes = shapes.as_sequence((unflattened_size,))
-        names = self._names and shapes.names_unflattened(self._names, dim, len(sizes))
         if dim != own:
             parts = [part.unflatten(dim - (dim > own), sizes) for part in self._store.items_]
-            return self._with_parts(parts, own + (len(sizes) - 1 if dim < own else 0), names)
+            return self._with_parts(parts, own + (len(sizes) - 1 if dim < own else 0))
         whole = shapes.unflattened(Size([len(self._store.items_)]), 0, sizes)
-        result = folded(self._store.items_, list(whole), own)
-        result._names = names
-        return result
+        return folded(self._store.items_, list(whole), own)
 
     def flip(self, *args: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Any:
         """The items along some batch dimensions in reverse."""
@@ -175,7 +169,7 @@ class LazyShaping(LazyParts):
         wrapped, own = shapes.wrap_dims(asked, len(self._batch_size)), self._store.dim
         inner = tuple([d - (d > own) for d in wrapped if d != own])
         parts = [part.flip(inner) if inner else part.clone() for part in self._store.items_]
-        return self._with_parts(parts[::-1] if own in wrapped else parts, own, self._names)
+        return self._with_parts(parts[::-1] if own in wrapped else parts, own)
 
     def repeat(self, *repeats: int | Sequence[int], inplace: bool = False) -> Any:
         """Copies along each batch dimension."""
@@ -185,7 +179,7 @@ class LazyShaping(LazyParts):
             return super().repeat(*counts)
         inner = shapes.without(counts, (own,))
         parts = [part.repeat(*inner) for _ in range(counts[own]) for part in self._store.items_]
-        return self._with_parts(parts, own, self._names)
+        return self._with_parts(parts, own)
 
     def repeat_interleave(
         self, repeats: Tensor | int, dim: int | None = None, *, output_size: int | None = None, inplace: bool = False
@@ -203,7 +197,7 @@ class LazyShaping(LazyParts):
         else:
             counts = torch.as_tensor(repeats).expand(len(items)).tolist()
             parts = [part.clone() for part, count in zip(items, counts, strict=True) for _ in range(count)]
-        return self._with_parts(parts, own, self._names)
+        return self._with_parts(parts, own)
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Any:
         """The same on a plain dict, every value contiguous in memory."""
@@ -230,7 +224,7 @@ class LazyShaping(LazyParts):
         before = dim <= own
         rows = zip(*[item._store.items_ for item in items], strict=True)
         parts = [row[0]._stack(list(row), dim if before else dim - 1) for row in rows]
-        return self._with_parts(parts, own + before, self._names and shapes.names_inserted(self._names, dim))
+        return self._with_parts(parts, own + before)
 
     def _cat(self, items: list[Any], dim: int) -> Any:
         own = self._store.dim
@@ -239,11 +233,11 @@ class LazyShaping(LazyParts):
             for part in parts:
                 if part.ndim != parts[0].ndim or (not self._is_ragged() and part._batch_size != parts[0]._batch_size):
                     self._cannot_combine("cat", items, dim)
-            return self._with_parts(parts, own, self._names)
+            return self._with_parts(parts, own)
         if dim == own or not self._alike(items):
             return super()._cat(items, dim)
         rows = zip(*[item._store.items_ for item in items], strict=True)
-        return self._with_parts([row[0]._cat(list(row), dim - (dim > own)) for row in rows], own, self._names)
+        return self._with_parts([row[0]._cat(list(row), dim - (dim > own)) for row in rows], own)
 
     def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Any:
         dim = self._store.dim

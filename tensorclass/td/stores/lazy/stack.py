@@ -137,7 +137,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
     def to_lazystack(self, dim: int = 0) -> Any:
         """The same, stacked along another dimension."""
         dim = shapes.wrap_dim(dim, self.ndim)
-        return self if dim == self._store.dim else lazily(list(self.unbind(dim)), dim, None, self._names)
+        return self if dim == self._store.dim else lazily(list(self.unbind(dim)), dim, None, self.names[dim])
 
     def tolist(self, *args: Any, **kwargs: Any) -> Any:
         """One dict a row, in lists as deep as the batch has dimensions."""
@@ -159,7 +159,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
 
     def __reduce__(self) -> Any:
         parts = self._store
-        options = (parts.forms, parts.hook_in, parts.hook_out)
+        options = (parts.name, parts.forms, parts.hook_in, parts.hook_out)
         return _rebuild, (
             self._dense, parts.items_, parts.dim, self._names, self._device, tuple(self._batch_size), options,
             self._lock is not None,
@@ -170,6 +170,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
 
         new = memo[id(self)] = object.__new__(type(self))
         new._store = self._store.like(copy.deepcopy(self._store.items_, memo), self._store.dim)
+        new._store.name = self._store.name
         new._batch_size, new._device, new._names, new._lock = self._batch_size, self._device, self._names, None
         return new
 
@@ -192,7 +193,7 @@ def _rebuild(
 ) -> Any:
     new: Any = object.__new__(on_store(LazyStacked, dense))
     new._store = Parts(items, dim, lazily)
-    new._store.forms, new._store.hook_in, new._store.hook_out = options
+    new._store.name, new._store.forms, new._store.hook_in, new._store.hook_out = options
     new._batch_size, new._names, new._device, new._lock = Size(batch_size), names, device, None
     if locked:
         new.lock_()
@@ -305,7 +306,7 @@ def lazy_stack(
         items = [item.to(device) for item in items]
     if out is not None:
         return _into(lazily(items, dim), out)  # type: ignore[no-any-return]
-    result = lazily(items, dim, names=stacked_names(items, dim, stack_dim_name))
+    result = lazily(items, dim, name=stack_dim_name)
     result._store.forms = forms_given(forms)
     return result  # type: ignore[no-any-return]
 
@@ -429,6 +430,7 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):
                 f"{list(batch_size)}"
             )
         self._device = devices.pop() if len(devices) == 1 else as_device(device)
+        self._store.name = stack_dim_name if items else None
         self._names = stacked_names(items, dim, stack_dim_name) if items else None
         self._lock = None
         if names is not None:
