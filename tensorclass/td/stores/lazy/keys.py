@@ -203,6 +203,7 @@ class LazyKeys(LazyParts):
         self.fill_(key, value)
 
     def _set_at(self, key: str, value: Any, index: Any) -> None:
+        self._check_there(key)
         destination: Any = self._store[key]
         destination[index] = value
         if not isinstance(destination, LazyParts):  # it was stacked for this: back into the parts
