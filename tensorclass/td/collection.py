@@ -292,10 +292,6 @@ class Collection:
         """What a leaf that is no tensor holds: it has changed when one of these is another object."""
         return tuple(self._store.values())
 
-    def _nodes(self) -> Iterator[Any]:
-        """The collections that this one holds directly; of a lazy stack, its parts."""
-        return iter([value for value in self._store.values() if isinstance(value, Collection)])
-
     def _leaves(self) -> Iterator[Tensor]:
         """The tensors of the tree, depth first, in the order of the keys."""
         for value in self._store.values():

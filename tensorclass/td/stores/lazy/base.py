@@ -260,8 +260,8 @@ class LazyParts(OnStore):
 
     # -- the tree -----------------------------------------------------------------------------------------------------
 
-    def _nodes(self) -> Iterator[Any]:
-        return iter(self._store.items_)
+    def _nodes(self) -> list[Any]:
+        return self._store.items_
 
     def _leaves(self) -> Iterator[Tensor]:
         for part in self._store.items_:
