@@ -182,7 +182,7 @@ class Indexing(Collection):
                 store = {key: value[index] for key, value in self._store.items()}
                 if not store and not -batch_size[0] <= index < batch_size[0]:
                     raise IndexError(f"index {index} is out of bounds for dimension 0 with size {batch_size[0]}")
-                return self._like(store, batch_size[1:], None if self._names is None else self._names[1:])
+                return self._like(store, batch_size[1:], None if self._names is None else self._names[1:] or None)
         elif kind is slice:
             if batch_size:
                 return self._index((index,))
@@ -208,7 +208,9 @@ class Indexing(Collection):
             size = result.shape[: result.ndim - source[key].ndim + len(batch_size)]
         else:
             size = shapes.indexed(batch_size, index)
-        return self._like(store, size, None if self._names is None else shapes.names_indexed(self._names, index))
+        return self._like(
+            store, size, None if self._names is None else shapes.names_indexed(self._names, index) or None
+        )
 
     def __getitems__(self, indices: list[int]) -> Self:
         """The rows at ``indices``, for ``torch.utils.data.DataLoader``."""

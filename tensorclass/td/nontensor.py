@@ -362,7 +362,7 @@ class NonTensorData(NonTensorDataBase):
     def __getitem__(self, index: Any) -> Any:
         size = self._batch_size
         if type(index) is int and size and -size[0] <= index < size[0]:
-            return self._like({}, size[1:], self._names and self._names[1:])
+            return self._like({}, size[1:], (self._names and self._names[1:]) or None)
         return super().__getitem__(index)
 
     def __init__(

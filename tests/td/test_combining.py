@@ -433,3 +433,9 @@ def test_a_condition_that_is_not_boolean_is_refused(condition: Tensor) -> None:
 def test_a_condition_that_is_no_tensor_is_refused() -> None:
     with pytest.raises(TypeError, match="expected a boolean tensor as the condition, got a bool"):
         where(True, TensorDict({"a": torch.ones(3)}, [3]), 0)  # type: ignore[arg-type]
+
+
+def test_rows_of_a_named_batch_stack_to_one_with_as_many_names_as_dimensions() -> None:
+    row = TensorDict({"a": torch.zeros(1), "text": "x"}, [1], names=["time"])[0]
+    stacked = torch.stack([row, row])
+    assert stacked.names == stacked.get("text").names == [None]

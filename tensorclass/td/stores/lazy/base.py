@@ -13,6 +13,7 @@ from typing_extensions import Self
 from tensorclass.td import pytree, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
+from tensorclass.td.reading import MISSING
 from tensorclass.td.stores.classes import OnStore, dense_class, on_store
 from tensorclass.td.tensordict import TensorDict
 
@@ -157,14 +158,14 @@ class LazyParts(OnStore):
     def hook_out(self, hook: Callable[[Any], Any] | None) -> None:
         self._store.hook_out = hook
 
-    def _with_parts(self, items: list[Any], dim: int | None = None) -> Any:
-        """A lazy stack of other parts; itself where nothing changed."""
+    def _with_parts(self, items: list[Any], dim: int | None = None, name: Any = MISSING) -> Any:
+        """A lazy stack of other parts, with this one's name of the stack dimension; itself where nothing changed."""
         store = self._store
         if dim is None and all(a is b for a, b in zip(items, store.items_, strict=True)):
             return self
         if not items:
             return self._densified()
-        return lazily(items, store.dim if dim is None else dim, store, store.name)
+        return lazily(items, store.dim if dim is None else dim, store, store.name if name is MISSING else name)
 
     def _is_ragged(self) -> bool:
         """Whether the parts differ in their batch sizes."""

@@ -216,9 +216,9 @@ class LazyKeys(LazyParts):
             raise self._key_error(key)
 
     def _require(self, source: Any, wanted: Any, whole: bool = False) -> None:
+        for part in self._store.items_:
+            part._require(source, wanted)
         if not whole:
-            for part in self._store.items_:
-                part._require(source, wanted)
             return
         for part, piece in zip(self._store.items_, self._sources(source), strict=True):
             part._require(piece, wanted, whole)

@@ -100,7 +100,8 @@ class LazyShaping(LazyParts):
             return None
         inner = shapes.without(new, (at,))
         parts = [getattr(part, name)(*inner) if inner else part._index((0,) * part.ndim) for part in self._store.items_]
-        return self._with_parts(parts, at)
+        names = self._names and shapes.names_reshaped(self._names, old, new)
+        return self._with_parts(parts, at, names[at] if names else None)
 
     def reshape(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Any:
         """The same items in another batch size: lazy where the parts stay whole, else stacked; rows when ragged."""
@@ -160,6 +161,9 @@ class LazyShaping(LazyParts):
         if dim != own:
             parts = [part.unflatten(dim - (dim > own), sizes) for part in self._store.items_]
             return self._with_parts(parts, own + (len(sizes) - 1 if dim < own else 0))
+        if len(sizes) == 1:
+            shapes.unflattened(self._batch_size, dim, sizes)  # looks at the size
+            return self._with_parts(list(self._store.items_), own)
         whole = shapes.unflattened(Size([len(self._store.items_)]), 0, sizes)
         return folded(self._store.items_, list(whole), own)
 
