@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Size, Tensor
+from typing_extensions import Self
 
 from tensorclass.td import shapes
 from tensorclass.td.indexing import prepare
