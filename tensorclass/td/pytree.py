@@ -1,103 +1,143 @@
-"""Collections as nodes of pytrees: ``torch.utils._pytree``, and through it ``torch.func``, export and compile.
+"""Collections as nodes of pytrees: ``torch.utils._pytree``, and through it ``torch.func``, export and compile; optree.
 
-A function over the leaves may change their leading dimensions, and so the batch size. ``torch.vmap`` does this on the
-way in, where every leaf loses a dimension, and on the way out, where every leaf gets one; nobody says which dimension
-that is. On the way in the leaves know it themselves, on the way out it shows by comparison with the leaves as they were
-flattened (:class:`_Origin`).
+A function over the leaves may change their leading dimensions, and so the batch size. The structure of a tree therefore
+compares by classes, keys, devices and objects, not by batch sizes: these are read off the leaves that come back. So an
+exported program takes any batch size, and what ``torch.func`` compares may have gained or lost dimensions.
+
+``torch.vmap`` changes the number of dimensions too: on the way in every leaf loses one, on the way out every leaf gets
+one, and nobody says which. On the way in the leaves know it themselves, on the way out it shows by comparison with the
+leaves as they were flattened (:class:`_Origin`). While dynamo traces, both ways go by comparison.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Size, Tensor
 from torch._C import _are_functorch_transforms_active as _transforms_active
+from torch.compiler import is_dynamo_compiling, is_exporting
 from torch.utils import _pytree
 
-from . import shapes
+from . import optree_nodes, shapes
 from .collection import Collection, functorch
 from .shapes import Names
 
 if TYPE_CHECKING:
     from .base import TensorCollection
 
+    Context = tuple[type[TensorCollection], tuple[str, ...], Any, Any, Any]
+
 
 class _Origin:
-    """Where a collection was flattened: the level of ``torch.func`` transforms, and the form of its leaves in there.
+    """Where a collection was flattened: its batch size and names, the level of ``torch.func``, the form of its leaves.
 
-    It is part of what pytrees compare, and must not make two collections different.
+    It stands where pytrees compare, and must not make two collections different: under transforms they are compared
+    although dimensions came or went.
     """
 
-    __slots__ = ("forms", "level", "vmapped")
+    __slots__ = ("forms", "level", "names", "size", "vmapped")
 
-    def __init__(self, level: int = 0, leaves: Sequence[Tensor] = ()) -> None:
-        self.level = level
+    def __init__(self, size: Size, names: Names, level: int = 0, leaves: Sequence[Tensor] = ()) -> None:
+        self.size, self.names, self.level = size, names, level
         self.forms = [_form(leaf) for leaf in leaves]
         self.vmapped = _vmapped(leaves, level)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Origin)
+        return isinstance(other, (_Origin, tuple))
 
     def __hash__(self) -> int:
-        return 0
+        return hash(())
 
     def __repr__(self) -> str:
-        return "_Origin()"
+        return f"<{list(self.size)}>"
 
 
-def _context(collection: Any) -> tuple[Any, ...]:
-    node: object = collection
+def _origin(collection: Any) -> Any:
+    """What is known of a collection that is flattened."""
+    size, names = collection._batch_size, collection._names
+    if is_dynamo_compiling():
+        if (
+            is_exporting()
+        ):  # the structure of a result must be a constant, so that sizes can stand in it for no leaves only
+            return len(size), names, None if _has_tensors(collection) else tuple(size)
+    elif not _transforms_active():
+        return _Origin(size, names)
+    return _Origin(size, names, functorch.get_dynamic_layer_stack_depth(), _tensors(collection))
+
+
+def _context(collection: Any) -> Context:
+    cls = collection.__class__
     return (
-        getattr(type(node), "_dense", type(node)),  # on a plain dict afterwards, whatever the store is
+        getattr(cls, "_dense", cls),  # on a plain dict afterwards, whatever the store
         tuple(collection._store),
-        collection._batch_size,
         collection._device,
-        collection._names,
         getattr(collection, "_objects", None),
-        _Origin(functorch.maybe_current_level() or 0, _tensors(collection)) if _transforms_active() else _OUTSIDE,
+        _origin(collection),
     )
 
 
-def _flatten(collection: Any) -> tuple[list[Any], Any]:
+def _flatten(collection: Any) -> tuple[list[Any], Context]:
     return list(collection._store.values()), _context(collection)
 
 
-def _flatten_with_keys(collection: Any) -> tuple[list[tuple[Any, Any]], Any]:
+def _flatten_with_keys(collection: Any) -> tuple[list[tuple[Any, Any]], Context]:
     return [(_pytree.MappingKey(key), value) for key, value in collection._store.items()], _context(collection)
 
 
-def _unflatten(values: Any, context: Any) -> Any:
-    cls, keys, batch_size, device, names, objects, origin = context
+def _unflatten(values: Iterable[Any], context: Context) -> Any:
+    cls, keys, device, objects, origin = context
     new = object.__new__(cls)
-    store = dict(zip(keys, values, strict=True))
-    new._store = store
-    new._batch_size = batch_size
+    new._store = dict(zip(keys, values, strict=True))
     new._device = device
-    new._names = names
     new._lock = None
+    if isinstance(origin, tuple):
+        ndim, new._names, size = origin
+        new._batch_size = Size(size or (0,) * ndim)
+    else:
+        new._batch_size, new._names = origin.size, origin.names
     if objects is not None:
-        new._objects = objects
-    if _transforms_active() and _follow_vmap(new, origin):
-        return new
-    ndim = len(batch_size)
-    for value in store.values():
-        if isinstance(value, (Tensor, Collection)) and value.shape[:ndim] != batch_size:
-            _rebatch(new)
-            break
+        new._objects = objects  # type: ignore[attr-defined]
+    if not (_transforms_active() and isinstance(origin, _Origin) and _follow_vmap(new, origin)):
+        _fit(new)
     return new
 
 
-def _rebatch(new: TensorCollection) -> None:
-    """A function changed the leading dimensions of the leaves: those that all of them share become the batch size."""
-    sizes = [value.shape for value in new._store.values() if _tensors(value)]
-    common: list[int] = []
-    for entries in zip(*sizes, strict=False):
-        if len(set(entries)) != 1 or len(common) == len(new._batch_size):
-            break
-        common.append(entries[0])
+def _fit(new: TensorCollection) -> None:
+    """Reads the batch size off the values: the leading dimensions that all of them share, as many as there were."""
     ndim = len(new._batch_size)
-    _change(new, lambda size: Size(common) + size[ndim:], lambda names: names if len(common) == ndim else None)
+    size: Size | None = None
+    empty: list[Any] = []
+    for value in new._store.values():
+        if isinstance(value, Collection):
+            if not _has_tensors(value):
+                empty.append(value)
+                continue
+        elif not isinstance(value, Tensor):
+            continue
+        shape = value.shape[:ndim]
+        if size is None:
+            size = shape
+        elif shape != size:
+            size = _shared(size, shape)
+    if size is None:  # nothing tells otherwise
+        return
+    new._batch_size = size
+    if len(size) != ndim:
+        new._names = None
+    for value in empty:
+        _change(value, lambda own: size + own[ndim:], lambda names: names if len(size) == ndim else None)
+
+
+def _shared(first: Size, second: Size) -> Size:
+    count = 0
+    for a, b in zip(first, second, strict=False):
+        if a != b:
+            break
+        count += 1
+    return first[:count]
 
 
 # -- vmap -------------------------------------------------------------------------------------------------------------
@@ -107,16 +147,16 @@ def _follow_vmap(new: TensorCollection, origin: _Origin) -> bool:
     """Sets the batch size of a collection whose leaves a ``vmap`` changed; whether that is what happened."""
     leaves = _tensors(new)
     ndim = len(new._batch_size)
-    lost = {_lost(leaf, origin.level) for leaf in leaves}
-    if lost and lost != {()}:
-        taken = {tuple(dim for dim in dims if dim < ndim) for dims in lost}
-        if len(taken) != 1:
-            return False
-        dims = taken.pop()
-        _change(new, lambda size: Size(shapes.without(size, dims)), lambda names: shapes.names_without(names, dims))
-        return True
-    if not leaves or len(origin.forms) != len(leaves) or _vmapped(leaves, origin.level):
+    if functorch.get_dynamic_layer_stack_depth() > origin.level:
+        if is_dynamo_compiling():
+            lost = [_missing(form, _form(leaf)) for form, leaf in zip(origin.forms, leaves)]  # noqa: B905
+        else:
+            lost = [_lost(leaf, origin.level) for leaf in leaves]
+        return any(lost) and _enter(new, {tuple(dim for dim in dims if dim < ndim) for dims in lost})
+    if not leaves or len(origin.forms) != len(leaves):
         return False
+    if _vmapped(leaves, origin.level) and not (is_dynamo_compiling() and origin.level > 1):
+        return False  # not on the way out; where that cannot be asked, the forms have to tell
     places = set(range(ndim + 1))
     for form, leaf in zip(origin.forms, leaves, strict=True):
         places &= _gained(form, _form(leaf))
@@ -130,8 +170,19 @@ def _follow_vmap(new: TensorCollection, origin: _Origin) -> bool:
     return True
 
 
+def _enter(new: TensorCollection, taken: set[tuple[int, ...]]) -> bool:
+    """Takes the batch dimensions away that the leaves have lost, where they agree on them."""
+    if len(taken) != 1:
+        return False
+    dims = taken.pop()
+    _change(new, lambda size: Size(shapes.without(size, dims)), lambda names: shapes.names_without(names, dims))
+    return True
+
+
 def _vmapped(leaves: Sequence[Tensor], level: int) -> bool:
     """Whether the transform of a level is a vmap that hides a dimension of a leaf."""
+    if is_dynamo_compiling():  # which does not tell of which level a leaf is
+        return any(functorch.is_batchedtensor(leaf) for leaf in leaves)
     return any(functorch.is_batchedtensor(leaf) and functorch.maybe_get_level(leaf) == level for leaf in leaves)
 
 
@@ -148,6 +199,14 @@ def _lost(leaf: Tensor, level: int) -> tuple[int, ...]:
     return tuple(sorted(seen.pop(dim) for dim in reversed(hidden)))  # each vmap sees what those around it left
 
 
+def _missing(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> tuple[int, ...]:
+    """Which dimensions are gone, as far as that can be seen."""
+    for dims in itertools.combinations(range(len(before)), max(len(before) - len(after), 0)):
+        if [entry for dim, entry in enumerate(before) if dim not in dims] == after:
+            return dims
+    return ()
+
+
 def _form(leaf: Tensor) -> list[tuple[int, int]]:
     """Sizes with strides: sizes alone may not tell which of two dimensions is new."""
     return list(zip(leaf.shape, leaf.stride(), strict=True))
@@ -161,11 +220,15 @@ def _gained(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> set[
 # -- the tree ---------------------------------------------------------------------------------------------------------
 
 
-def _tensors(node: Any) -> list[Tensor]:
-    """The leaves of a tree, as far as they are tensors still."""
-    if isinstance(node, Collection):
-        return [leaf for value in node._store.values() for leaf in _tensors(value)]
-    return [node] if isinstance(node, Tensor) else []
+def _tensors(node: Collection) -> list[Tensor]:
+    """The leaves of a tree, as far as they are tensors still; of objects for each row their codes."""
+    leaves: Iterable[Any] = node._leaves() if node._is_tree() else node._store.values()
+    return [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+
+
+def _has_tensors(node: Collection) -> bool:
+    leaves: Iterable[Any] = node._leaves() if node._is_tree() else node._store.values()
+    return any(isinstance(leaf, Tensor) for leaf in leaves)
 
 
 def _change(new: Collection, size: Callable[[Size], Size], names: Callable[[Names], Names]) -> None:
@@ -173,11 +236,44 @@ def _change(new: Collection, size: Callable[[Size], Size], names: Callable[[Name
     new._names = names(new._names)
     new._batch_size = size(new._batch_size)
     for value in new._store.values():
-        if isinstance(value, Collection) and not _tensors(value):
+        if isinstance(value, Collection) and not _has_tensors(value):
             _change(value, size, names)
 
 
-_OUTSIDE = _Origin()
+# -- structures as text: what an exported program keeps in its file ---------------------------------------------------
+
+
+_DUMPED = ("keys", "device", "objects", "batch_size", "names")
+
+
+def _dumpable(context: Context) -> dict[str, Any]:
+    cls, keys, device, objects, origin = context
+    if objects is not None and not all(type(item) in (str, int, float, bool, type(None)) for item in objects):
+        kinds = sorted({type(item).__name__ for item in objects})
+        raise TypeError(
+            f"the structure of a {cls.__name__} is written as JSON, which has text, numbers, booleans and None, not "
+            f"objects of {kinds}; leave them out first: data.exclude(...)"
+        )
+    ndim, names, size = origin if isinstance(origin, tuple) else (len(origin.size), origin.names, origin.size)
+    sizes = [n if isinstance(n, int) else 0 for n in size] if size else [0] * ndim
+    return dict(zip(_DUMPED, (keys, device and str(device), objects, sizes, names), strict=True))
+
+
+def _restored(cls: type[TensorCollection]) -> Callable[[dict[str, Any]], Context]:
+    def context(dumped: dict[str, Any]) -> Context:
+        keys, device, objects, size, names = (dumped[name] for name in _DUMPED)
+        return (
+            cls,
+            tuple(keys),
+            None if device is None else torch.device(device),
+            None if objects is None else tuple(objects),
+            _Origin(Size(size), None if names is None else tuple(names)),
+        )
+
+    return context
+
+
+# -- registration -----------------------------------------------------------------------------------------------------
 
 
 def register(
@@ -187,4 +283,14 @@ def register(
     flatten_with_keys: Callable[[Any], Any] = _flatten_with_keys,
 ) -> None:
     """Makes a class a node of pytrees. Every concrete class of collections is registered when it is defined."""
-    _pytree.register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=flatten_with_keys)
+    as_text: dict[str, Any] = {}
+    if flatten is _flatten:
+        dense: type[TensorCollection] = getattr(cls, "_dense", cls)
+        store = "" if dense is cls else f"[{cls.__mro__[1].__name__}]"
+        as_text = {
+            "serialized_type_name": f"{cls.__module__}.{cls.__qualname__}{store}",
+            "to_dumpable_context": _dumpable,
+            "from_dumpable_context": _restored(dense),
+        }
+    _pytree.register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=flatten_with_keys, **as_text)
+    optree_nodes.register(cls, flatten, unflatten)

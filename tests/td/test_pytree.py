@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -70,17 +72,23 @@ def test_trees_of_one_structure_are_mapped_together() -> None:
     "other",
     [
         nested().exclude("a"),
-        nested()[:2],
-        nested(names=["row"]),
         nested(device="cpu"),
         Record(torch.zeros(3), batch_size=[3]),
     ],
-    ids=["keys", "batch size", "names", "device", "class"],
+    ids=["keys", "device", "class"],
 )
 def test_collections_that_differ_have_different_structures(other: Any) -> None:
     assert pytree.tree_structure(other) != pytree.tree_structure(nested())
     with pytest.raises(ValueError, match="mismatch"):
         pytree.tree_map(lambda x, y: x, nested(), other)
+
+
+def test_batch_size_and_names_are_no_part_of_the_structure() -> None:
+    first, second = mixed().exclude("labels"), torch.cat([mixed(), mixed()]).exclude("labels")
+    assert pytree.tree_structure(first) == pytree.tree_structure(first.clone().refine_names("row"))
+    assert pytree.tree_structure(first) == pytree.tree_structure(second)
+    assert hash(pytree.tree_structure(first)) == hash(pytree.tree_structure(second))
+    assert_equal(pytree.tree_unflatten(pytree.tree_leaves(second), pytree.tree_structure(first)), second)
 
 
 def test_objects_are_part_of_the_structure() -> None:
@@ -103,6 +111,83 @@ def test_structures_have_a_hash() -> None:
 
 def test_a_structure_shows_itself() -> None:
     assert "TensorDict" in repr(pytree.tree_structure(nested()))
+
+
+@pytest.mark.parametrize("data", [nested(device="cpu", names=["row"]), mixed(), TensorDict({"e": {}}, [2, 3])])
+def test_a_structure_goes_through_json(data: TensorDict) -> None:
+    structure = pytree.tree_structure(data)
+    again = pytree.treespec_loads(pytree.treespec_dumps(structure))
+    assert again == structure
+    result = pytree.tree_unflatten(pytree.tree_leaves(data), again)
+    assert_equal(result, data)
+    assert result.device == data.device
+
+
+def test_objects_that_json_does_not_have_are_an_error() -> None:
+    with pytest.raises(TypeError, match=r"objects of \['object'\]; leave them out first"):
+        pytree.treespec_dumps(pytree.tree_structure(TensorDict({"x": object()})))
+
+
+def test_a_value_for_each_node_above_the_leaves() -> None:
+    data = nested()
+    assert pytree.tree_structure(data).num_leaves == 3
+    assert pytree._broadcast_to_and_flatten(0, pytree.tree_structure(data)) == [0, 0, 0]
+    assert pytree._broadcast_to_and_flatten([1], pytree.tree_structure([data])) == [1, 1, 1]
+
+
+# -- other libraries of trees -----------------------------------------------------------------------------------------
+
+
+def test_the_trees_of_torch_in_c() -> None:
+    from torch.utils import _cxx_pytree as cxx
+
+    data = nested(names=["row"])
+    leaves, structure = cxx.tree_flatten(data)
+    assert all(a is b for a, b in zip(leaves, data.values(True, True), strict=True))
+    assert_equal(cxx.tree_unflatten(leaves, structure), data)
+    assert_equal(cxx.tree_map(lambda x: x * 2, data), data * 2)
+
+
+def test_the_trees_of_optree() -> None:
+    optree = pytest.importorskip("optree")
+    data = nested(device="cpu", names=["row"])
+    leaves, structure = optree.tree_flatten(data)
+    assert all(a is b for a, b in zip(leaves, data.values(True, True), strict=True))
+    assert_equal(optree.tree_unflatten(structure, leaves), data)
+    assert optree.tree_paths(data) == [("a",), ("b", "c"), ("b", "inner", "d")]
+    assert all(accessor(data) is leaf for accessor, leaf in zip(optree.tree_accessors(data), leaves, strict=True))
+    assert_equal(optree.tree_map(torch.add, data, data), data * 2)
+    sliced = optree.tree_map(lambda x: x[:2], {"data": data})["data"]
+    assert sliced.batch_size == sliced["empty"].batch_size == (2,)
+    assert_consistent(sliced)
+    record = optree.tree_map(lambda x: x + 1, Record(torch.zeros(3), "text", batch_size=[3]))
+    assert (type(record), record.text) == (Record, "text")
+    assert optree.tree_map(lambda x, y: y, [data], [5], is_leaf=lambda x: isinstance(x, TensorDict)) == [5]
+    assert optree.broadcast_prefix(7, data) == [7, 7, 7]
+
+
+@pytest.mark.parametrize("first", ["import optree, tensorclass", "import tensorclass, optree"])
+def test_optree_may_be_imported_before_or_after(first: str) -> None:
+    pytest.importorskip("optree")
+    code = f"""
+import sys
+{first}
+import torch
+class Record(tensorclass.TensorClass):
+    x: torch.Tensor
+record = Record(torch.ones(3), batch_size=[3])
+data = tensorclass.TensorDict(dict(a=dict(b=torch.ones(3)), r=record), [3])
+assert optree.tree_paths(data) == [("a", "b"), ("r", "x")], optree.tree_paths(data)
+assert not any(type(finder).__module__.startswith("tensorclass") for finder in sys.meta_path)
+assert type(optree.__spec__.loader).__module__ != "tensorclass.td.optree_nodes", optree.__spec__
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_optree_is_not_imported_by_this_package() -> None:
+    code = "import sys, tensorclass, importlib.util; importlib.util.find_spec('optree'); print('optree' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
 
 
 # -- what a function over the leaves does to the batch size -----------------------------------------------------------
@@ -451,3 +536,85 @@ def test_parameters_of_a_functional_call_can_be_stacked_and_mapped() -> None:
     call = lambda p: torch.func.functional_call(modules[0], p.to_dict(), (x,))
     result = torch.vmap(call)(params)
     torch.testing.assert_close(result, torch.stack([module(x) for module in modules]).detach())
+
+
+@pytest.mark.parametrize("randomness", ["same", "different"])
+def test_vmap_with_randomness(randomness: str) -> None:
+    data = TensorDict({"a": torch.zeros(4, 3)}, [4])
+    result = torch.vmap(lambda x: x + torch.rand(3), randomness=randomness)(
+        TensorDict({"a": torch.zeros(4, 3)}, [4, 3])
+    )
+    assert result.batch_size == (4, 3)
+    same = (result["a"] == result["a"][0]).all()
+    assert bool(same) is (randomness == "same")
+    with pytest.raises(RuntimeError, match="randomness"):
+        torch.vmap(lambda x: x.apply(lambda y: y + torch.rand(3)))(data)
+
+
+def test_jacobians_and_hessians_follow_the_leaves() -> None:
+    data = TensorDict({"a": torch.rand(3), "b": {"c": torch.rand(3)}}, [3])
+    function = lambda x: x["a"] ** 2 * x["b", "c"]
+    wanted = torch.func.jacrev(lambda a: a**2 * data["b", "c"])(data["a"])
+    for jacobian in (torch.func.jacrev, torch.func.jacfwd):
+        result = jacobian(function)(data)
+        torch.testing.assert_close(result["a"], wanted)
+        assert result.batch_size == (3,)
+    hessian = torch.func.hessian(lambda x: function(x).sum())(data)
+    wanted = torch.func.hessian(lambda a: (a**2 * data["b", "c"]).sum())(data["a"])
+    torch.testing.assert_close(hessian["a"]["a"], wanted)
+
+
+def test_a_function_that_gives_a_collection_has_a_jacobian_for_each_value() -> None:
+    x = torch.rand(3)
+    result = torch.func.jacrev(lambda x: TensorDict({"square": x**2, "double": x * 2}, [3]))(x)
+    torch.testing.assert_close(result["square"], torch.diag(2 * x))
+    torch.testing.assert_close(result["double"], torch.eye(3) * 2)
+
+
+def test_value_and_grad_with_an_auxiliary_collection() -> None:
+    data = collection((3,))
+    gradient, (value, aux) = torch.func.grad_and_value(lambda x: (loss(x), x * 2), has_aux=True)(data)
+    assert_gradient(gradient, data)
+    torch.testing.assert_close(value, loss(data))
+    assert_equal(aux, data * 2)
+
+
+def module() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+
+
+def parameters(model: torch.nn.Module) -> TensorDict:
+    return TensorDict(dict(model.named_parameters())).detach().unflatten_keys(".")
+
+
+def test_gradients_of_each_sample_in_one_call() -> None:
+    model, x, y = module(), torch.rand(5, 2), torch.rand(5, 1)
+
+    def sample_loss(params: TensorDict, x: Tensor, y: Tensor) -> Tensor:
+        out = torch.func.functional_call(model, dict(params.flatten_keys(".").items()), (x,))
+        return torch.nn.functional.mse_loss(out, y)
+
+    params = parameters(model)
+    gradients = torch.vmap(torch.func.grad(sample_loss), in_dims=(None, 0, 0))(params, x, y)
+    assert gradients.batch_size == gradients["0"].batch_size == (5,)
+    for i in range(5):
+        model.zero_grad()
+        torch.nn.functional.mse_loss(model(x[i]), y[i]).backward()
+        for name, parameter in model.named_parameters():
+            torch.testing.assert_close(gradients.flatten_keys(".")[name][i], parameter.grad)
+
+
+def test_an_ensemble_is_a_stack_of_parameters() -> None:
+    models = [module() for _ in range(3)]
+    params = torch.stack([parameters(model) for model in models])
+    x = torch.rand(3, 5, 2)
+
+    def call(params: TensorDict, x: Tensor) -> Tensor:
+        return torch.func.functional_call(models[0], dict(params.flatten_keys(".").items()), (x,))
+
+    result = torch.vmap(call)(params, x)
+    torch.testing.assert_close(result, torch.stack([model(part) for model, part in zip(models, x, strict=True)]))
+    one_input = torch.vmap(call, in_dims=(0, None))(params, x[0])
+    torch.testing.assert_close(one_input, torch.stack([model(x[0]) for model in models]))
+    step = params - torch.vmap(torch.func.grad(lambda p, x: call(p, x).sum()))(params, x) * 0.1
+    assert step.batch_size == (3,)

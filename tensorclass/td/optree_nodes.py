@@ -1,0 +1,82 @@
+"""Collections as nodes of the trees of ``optree``, which nobody has to import: neither this package nor the user.
+
+A class is registered when it is defined, where optree is there already; else as soon as optree is imported. For that an
+entry stands in ``sys.meta_path``, which sees every import of a module that was not imported before, and takes itself
+away after that of optree.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+Flatten = Callable[[Any], tuple[list[Any], Any]]
+Unflatten = Callable[[Iterable[Any], Any], Any]
+
+#: what waits for optree
+_waiting: list[tuple[type[Any], Flatten, Unflatten]] = []
+
+
+def register(cls: type[Any], flatten: Flatten, unflatten: Unflatten) -> None:
+    """Makes a class a node of optree, now or when it is imported."""
+    if _WATCH in sys.meta_path:
+        _waiting.append((cls, flatten, unflatten))
+    else:
+        _register(cls, flatten, unflatten)
+
+
+def _register(cls: type[Any], flatten: Flatten, unflatten: Unflatten) -> None:
+    optree: Any = sys.modules["optree"]
+
+    def flattened(collection: Any) -> tuple[list[Any], Any, tuple[str, ...]]:
+        return (*flatten(collection), tuple(collection._store))
+
+    def unflattened(context: Any, values: Iterable[Any]) -> Any:
+        return unflatten(values, context)
+
+    everywhere = getattr(optree.registry, "__GLOBAL_NAMESPACE")
+    optree.register_pytree_node(cls, flattened, unflattened, path_entry_type=optree.MappingEntry, namespace=everywhere)
+
+
+class _Watch:
+    """Finds optree as the other finders do, with a loader that registers what waits behind the import."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != "optree":
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None and spec.loader is not None:
+                spec.loader = _Loader(spec.loader)
+                return spec
+        return None
+
+
+class _Loader(Loader):
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self.loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.loader
+        module.__loader__ = self.loader
+        self.loader.exec_module(module)
+        if _WATCH in sys.meta_path:
+            sys.meta_path.remove(_WATCH)
+        while _waiting:
+            _register(*_waiting.pop())
+
+
+_WATCH: Any = _Watch()
+if "optree" not in sys.modules:
+    sys.meta_path.insert(0, _WATCH)
