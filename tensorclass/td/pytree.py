@@ -12,7 +12,7 @@ leaves as they were flattened (:class:`_Origin`). While dynamo traces, both ways
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -221,14 +221,20 @@ def _gained(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> set[
 
 
 def _tensors(node: Collection) -> list[Tensor]:
-    """The leaves of a tree, as far as they are tensors still; of objects for each row their codes."""
-    leaves: Iterable[Any] = node._leaves() if node._is_tree() else node._store.values()
-    return [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    """The leaves of a tree, as far as they are tensors still, and the codes of objects for each row."""
+    return [leaf for leaf in itertools.chain(node._leaves(), _codes(node)) if isinstance(leaf, Tensor)]
 
 
 def _has_tensors(node: Collection) -> bool:
-    leaves: Iterable[Any] = node._leaves() if node._is_tree() else node._store.values()
-    return any(isinstance(leaf, Tensor) for leaf in leaves)
+    return any(isinstance(leaf, Tensor) for leaf in itertools.chain(node._leaves(), _codes(node)))
+
+
+def _codes(node: Collection) -> Iterator[Any]:
+    if node._is_tree():
+        for below in node._nodes():
+            yield from _codes(below)
+    else:
+        yield from node._store.values()
 
 
 def _change(new: Collection, size: Callable[[Size], Size], names: Callable[[Names], Names]) -> None:
