@@ -88,7 +88,7 @@ def define(cls: Any, given: Mapping[str, bool]) -> None:
     options, kw_only = _combined_options(cls, given)
     cls._options = options
     own = _members(cls)
-    annotations = _annotations(cls)
+    annotations = annotations_of(cls)
     _refuse_hidden(cls, annotations)
     _restore_defaults(cls, annotations)
     if cls.__doc__ is None:
@@ -141,7 +141,7 @@ def redefine(cls: Any, given: Mapping[str, bool]) -> None:
     """Gives a class that is defined already more options, as a decorator over a class derived from a record does."""
     _check_options(cls, given)
     own = _members(cls)
-    for name in _annotations(cls):
+    for name in annotations_of(cls):
         f = cls.__dataclass_fields__.get(name)
         if f is not None and f._field_type is dataclasses._FIELD:  # type: ignore[attr-defined]
             as_written: dict[str, Any] = {
@@ -185,7 +185,7 @@ def _combined_options(cls: Any, given: Mapping[str, bool]) -> tuple[dict[str, bo
     return options, kw_only
 
 
-def _annotations(cls: Any) -> dict[str, Any]:
+def annotations_of(cls: Any) -> dict[str, Any]:
     """The annotations of this class alone, without evaluating those that are text."""
     if sys.version_info >= (3, 14):
         import annotationlib

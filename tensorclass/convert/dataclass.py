@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 import typing
 import weakref
@@ -10,6 +11,7 @@ from typing import Any
 
 from typing_extensions import Self
 
+from tensorclass.definition import annotations_of
 from tensorclass.record import OPTIONS, TensorClass
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike
@@ -97,8 +99,9 @@ def record_class(
     """A record class of a dataclass, or a record of an instance of one.
 
     The class derives from the dataclass and from :class:`TensorClass`: fields, defaults, methods and bases stay, and a
-    record is an instance of the dataclass. Fields that hold dataclasses hold records. Of one dataclass (and one set of
-    options) there is one record class, however often it is asked for.
+    record is an instance of the dataclass. (One that is frozen or has slots cannot be a base: a copy of it is, and the
+    record is no instance of it.) Fields that hold dataclasses hold records. Of one dataclass (and one set of options)
+    there is one record class, however often it is asked for.
 
     Args:
         obj: the dataclass, or an instance of one.
@@ -115,7 +118,7 @@ def record_class(
         device: for an instance: the device of the record.
 
     Raises:
-        TypeError: ``obj`` is no dataclass, or cannot be a base of a record because it was made with ``slots=True``.
+        TypeError: ``obj`` is no dataclass, nor an instance of one.
 
     >>> import dataclasses, torch
     >>> @dataclasses.dataclass
@@ -184,24 +187,69 @@ def _class_of(cls: type[Any], options: dict[str, bool], around: tuple[type[Any],
 
 
 def _make(cls: type[Any], options: dict[str, bool], around: tuple[type[Any], ...]) -> type[TensorClass]:
-    if any("__slots__" in vars(base) and vars(base)["__slots__"] for base in cls.__mro__):
-        raise TypeError(
-            f"from_dataclass: {cls.__name__} has slots, which cannot be shared with a record; make it without "
-            "slots=True, or declare a record with its fields and use TensorClass.from_dataclass"
-        )
+    hints = _hints(cls)
+    base = _as_base(cls)
     space: dict[str, Any] = {"__module__": cls.__module__, "__doc__": cls.__doc__, "__annotations__": {}}
     for name in _GENERATED:  # in front of what the dataclass has
-        written = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+        written = next((vars(owner)[name] for owner in cls.__mro__ if name in vars(owner)), None)
         if name != "__init__" and _is_generated(cls, name, written) and hasattr(TensorClass, name):
             space[name] = getattr(TensorClass, name)
-    hints = _hints(cls)
     for f in dataclasses.fields(cls):
         annotation = _with_records(hints.get(f.name), options, around)
         if annotation is not None:
             space["__annotations__"][f.name] = annotation
             space[f.name] = _again(f)
     given = {name: True for name, on in options.items() if on}
-    return types.new_class(f"{cls.__name__}_tc", (cls, TensorClass), given, lambda namespace: namespace.update(space))
+    return types.new_class(f"{cls.__name__}_tc", (base, TensorClass), given, lambda namespace: namespace.update(space))
+
+
+def _as_base(cls: type[Any]) -> type[Any]:
+    """A dataclass from which a record can derive: itself, or a copy of one that is frozen or has slots."""
+    if not any(_cannot_be_base(base) for base in cls.__mro__):
+        return cls
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    own = annotations_of(cls)
+    dropped = {
+        "__dict__", "__weakref__", "__slots__", "__dataclass_fields__", "__dataclass_params__", "__match_args__",
+        "__annotate__", "__annotate_func__", "__annotations_cache__",
+    }  # fmt: skip
+    dropped |= {name for name in _GENERATED if _is_generated(cls, name, vars(cls).get(name))}
+    space = {
+        name: member
+        for name, member in vars(cls).items()
+        if name not in dropped and not isinstance(member, types.MemberDescriptorType)
+    }
+    space.update((name, _again(fields[name])) for name in own if name in fields)
+    space["__annotations__"] = own
+    bases = tuple(_as_base(base) for base in cls.__bases__)
+    cell = types.CellType()
+    copied = {name: _in_cell(member, cell) for name, member in space.items()}
+    copy = types.new_class(cls.__name__, bases, {}, lambda namespace: namespace.update(copied))
+    cell.cell_contents = copy
+    return dataclasses.dataclass(init=False, repr=False, eq=False)(copy) if dataclasses.is_dataclass(cls) else copy
+
+
+def _cannot_be_base(cls: type[Any]) -> bool:
+    params = vars(cls).get("__dataclass_params__")
+    return bool(vars(cls).get("__slots__")) or (params is not None and params.frozen)
+
+
+def _in_cell(member: Any, cell: types.CellType) -> Any:
+    """A member of a class for a copy of it: ``super()`` and ``__class__`` in it mean what the cell will hold."""
+    if isinstance(member, types.FunctionType):
+        if "__class__" not in member.__code__.co_freevars:
+            return member
+        cells = dict(zip(member.__code__.co_freevars, member.__closure__ or (), strict=True))
+        closure = tuple((cells | {"__class__": cell}).values())
+        new = types.FunctionType(member.__code__, member.__globals__, member.__name__, member.__defaults__, closure)
+        new.__kwdefaults__ = member.__kwdefaults__
+        return functools.update_wrapper(new, member, updated=("__dict__",))
+    if isinstance(member, (classmethod, staticmethod)):
+        return type(member)(_in_cell(member.__func__, cell))
+    if isinstance(member, property):
+        parts = [_in_cell(part, cell) for part in (member.fget, member.fset, member.fdel)]
+        return property(parts[0], parts[1], parts[2], member.__doc__)
+    return member
 
 
 def _is_generated(cls: type[Any], name: str, written: Any) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+from torch import Size, Tensor
 from torch.utils import _pytree
 
 from tensorclass.record import TensorClass
@@ -95,7 +95,7 @@ def _node(tree: Any) -> Any:
         node = {str(position): _node(item) for position, item in enumerate(tree)}
     elif is_namedtuple(tree):
         node = {name: _node(item) for name, item in zip(tree._fields, tree, strict=True)}
-    elif kind in _pytree.SUPPORTED_NODES:
+    elif kind in _pytree.SUPPORTED_NODES and kind is not Size:  # a size is an object: it cannot hold tensors
         children, context = _pytree.SUPPORTED_NODES[kind].flatten_fn(tree)
         node = {str(position): _node(item) for position, item in enumerate(children)}
         node[CONTEXT] = NonTensorData(context)

@@ -1,0 +1,244 @@
+"""from_dataclass: of an instance, and the record class of a dataclass; to_dataclass."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+import tensorclass as tc
+from tensorclass import TensorClass, TensorDict
+from tests.convert.samples import Inner, Plain, Sample, values
+from tests.convert.sides import both
+
+
+@dataclasses.dataclass
+class Base:
+    x: Tensor
+    tags: list[str] = dataclasses.field(default_factory=list)
+    kind: ClassVar[str] = "base"
+
+    def total(self) -> Tensor:
+        return self.x.sum(-1)
+
+
+@dataclasses.dataclass
+class Derived(Base):
+    label: str = "a"
+
+    @property
+    def shout(self) -> str:
+        return self.label.upper()
+
+    def total(self) -> Tensor:
+        return super().total() + 1
+
+    def __repr__(self) -> str:
+        return "my own repr"
+
+
+@dataclasses.dataclass(frozen=True)
+class Fixed:
+    x: Tensor
+
+    def item(self, index: int) -> Tensor:
+        return self.x[..., index]
+
+
+@dataclasses.dataclass
+class Holder:
+    inner: Plain
+    base: Base | None = None
+    count: int = dataclasses.field(default=3, kw_only=True)
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    x: Tensor
+    label: str = "a"
+
+    def doubled(self) -> Tensor:
+        return 2 * self.x
+
+
+@dataclasses.dataclass(frozen=True)
+class FixedMore(Fixed):
+    more: list[int] = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def of(cls, x: Tensor) -> Any:
+        return cls(x)
+
+    @property
+    def last(self) -> Tensor:
+        return self.item(-1)
+
+    def item(self, index: int) -> Tensor:
+        return super().item(index) + 1
+
+
+# -- an instance as a collection --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"auto_batch_size": True}, {"auto_batch_size": True, "batch_dims": 1}, {"batch_size": [3]}, {"device": "cpu"},
+     {"batch_size": [3], "auto_batch_size": True}, {"batch_size": [4]}],
+    ids=str,
+)  # fmt: skip
+def test_an_instance_becomes_what_it_becomes_in_the_peer(options: dict[str, Any]) -> None:
+    source = Plain(values(3, 4), "x", Plain(values(3, 4, 5)))
+    ours, peers = both(lambda m: m.TensorDict.from_dataclass(source, **options))
+    assert ours == peers
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("bad", [1, None, {"a": 1}, (1, 2), Plain, int], ids=str)
+def test_other_objects_are_refused_as_in_the_peer(bad: Any) -> None:
+    ours, peers = both(lambda m: m.TensorDict.from_dataclass(bad))
+    assert ours is peers is TypeError
+
+
+def test_the_error_for_a_class_says_what_takes_one() -> None:
+    with pytest.raises(TypeError, match="got the class Plain; as_tensorclass=True takes a class"):
+        TensorDict.from_dataclass(Plain)
+
+
+def test_a_record_is_made_of_an_instance_with_its_fields() -> None:
+    source = dataclasses.make_dataclass("Like", ["x", "tag"])(values(2), ["a", "b"])
+    record = Inner.from_dataclass(source, auto_batch_size=True)
+    assert (type(record), record[1].tag) == (Inner, "b")
+    with pytest.raises(ValueError, match=r"Sample: the keys must be the fields .* unexpected: \['below'\]"):
+        Sample.from_dataclass(Plain(values(2)))
+
+
+def test_as_tensorclass_makes_a_record() -> None:
+    source = Plain(values(3))
+    record = TensorDict.from_dataclass(source, as_tensorclass=True, batch_size=[3])
+    assert type(record) is tc.from_dataclass(Plain) is TensorDict.from_dataclass(Plain, as_tensorclass=True)
+    own = tc.from_dataclass(Plain)
+    assert type(own.from_dataclass(source, as_tensorclass=True)) is own
+    with pytest.raises(ValueError, match=r"needs as_tensorclass=True; or call Plain_tc.from_dataclass"):
+        TensorDict.from_dataclass(source, dest_cls=own)
+
+
+# -- the class --------------------------------------------------------------------------------------------------------
+
+
+def test_a_record_class_keeps_fields_defaults_methods_and_bases() -> None:
+    made = tc.from_dataclass(Derived)
+    assert made.__name__ == "Derived_tc"
+    assert issubclass(made, TensorClass)
+    assert issubclass(made, Derived)
+    record = made(values(2, 3), label="b", batch_size=[2])
+    assert (record.label, record.shout, record.tags, record.kind) == ("b", "B", [], "base")
+    assert record.total().tolist() == [4, 13]
+    assert record[1].total() == 13
+    assert [f.name for f in made.fields()] == ["x", "tags", "label"]
+    assert made(1).tags is not made(1).tags
+
+
+def test_special_methods_that_a_user_wrote_stay_and_those_of_dataclasses_do_not() -> None:
+    assert repr(tc.from_dataclass(Derived)(values(2))) == "my own repr"
+    record = tc.from_dataclass(Base)(values(2), batch_size=[2])
+    assert repr(record).startswith("Base_tc(\n    x=Tensor(")
+    assert (record == record).x.all()
+
+
+def test_the_dataclass_itself_stays_as_it_was() -> None:
+    before = dict(vars(Plain))
+    tc.from_dataclass(Plain)
+    assert dict(vars(Plain)) == before
+    assert Plain(values(2)) is not None
+
+
+def test_there_is_one_class_for_a_dataclass_and_its_options() -> None:
+    assert tc.from_dataclass(Base) is tc.from_dataclass(Base)
+    assert tc.from_dataclass(Base, nocast=True) is not tc.from_dataclass(Base)
+    records = [tc.from_dataclass(Base(values(2))) for _ in range(2)]
+    assert torch.stack(records).batch_size == (2,)
+
+
+def test_fields_that_hold_dataclasses_hold_records() -> None:
+    source = Holder(Plain(values(3), "i", Plain(values(3), "j")), Base(values(3)))
+    record = tc.from_dataclass(source, auto_batch_size=True)
+    assert type(record.inner) is tc.from_dataclass(Plain)
+    assert type(record.inner.below) is tc.from_dataclass(Plain)
+    assert type(record.base) is tc.from_dataclass(Base)
+    assert (record.batch_size, record[0].inner.below.x, record.count) == ((3,), 0, 3)
+    assert tc.from_dataclass(Holder(Plain(1.0), count=4)).base is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("option", ["frozen", "autocast", "nocast", "tensor_only"])
+def test_options_are_those_of_records(option: str) -> None:
+    made = tc.from_dataclass(dataclasses.make_dataclass("Numbers", [("x", Tensor)]), **{option: True})
+    assert made._options[option] is True
+
+
+def test_a_frozen_dataclass_gives_a_frozen_record() -> None:
+    record = tc.from_dataclass(Fixed(values(2)), batch_size=[2])
+    assert record[1].x == 1
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        record.x = values(2)
+    made = tc.from_dataclass(FixedMore)
+    record = made.of(values(3))
+    assert (type(record), record.more, record.last) == (made, [], 3)
+    assert FixedMore(values(3)).last == 3
+
+
+def test_a_dataclass_with_slots_gives_a_record_with_its_fields_and_methods() -> None:
+    record = tc.from_dataclass(Slotted(values(2)), batch_size=[2])
+    assert (record.label, record[1].doubled()) == ("a", 2)
+    with pytest.raises(AttributeError):
+        record.other = 1
+    assert Slotted(values(2)).doubled().tolist() == [0, 2]
+
+
+def test_dest_cls_is_the_class_of_the_record() -> None:
+    like = dataclasses.make_dataclass("Like", ["x", "tag"])(values(2), "t")
+    assert type(tc.from_dataclass(like, dest_cls=Inner, batch_size=[2])) is Inner
+    with pytest.raises(TypeError, match="dest_cls must be a class of records"):
+        tc.from_dataclass(like, dest_cls=Plain)
+    with pytest.raises(ValueError, match="Inner has its options already"):
+        tc.from_dataclass(like, dest_cls=Inner, frozen=True)
+
+
+def test_what_is_about_an_instance_is_an_error_for_a_class() -> None:
+    for options in ({"batch_size": [3]}, {"auto_batch_size": True}, {"device": "cpu"}, {"dest_cls": Inner}):
+        with pytest.raises(ValueError, match="are about an instance; Plain is a class"):
+            tc.from_dataclass(Plain, **options)  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_done_says_so() -> None:
+    with pytest.raises(TypeError, match="inplace=True is not supported: write @tensorclass over the class"):
+        tc.from_dataclass(Plain, inplace=True)
+    for bad in (int, 3):
+        with pytest.raises(TypeError, match="expected a dataclass"):
+            tc.from_dataclass(bad)
+
+
+def test_a_record_class_is_its_own() -> None:
+    assert tc.from_dataclass(Inner) is Inner
+
+
+# -- back -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_instance_comes_back() -> None:
+    source = Holder(Plain(values(3), "i", Plain(values(3), "j")), count=5)
+    for data in (TensorDict.from_dataclass(source), tc.from_dataclass(source)):
+        back = data.to_dataclass(Holder)
+        assert (type(back), type(back.inner.below), back.inner.below.label) == (Holder, Plain, "j")
+        assert back.inner.x is source.inner.x
+        assert (back.base, back.count) == (None, 5)
+
+
+def test_keys_that_are_not_the_fields_are_an_error() -> None:
+    with pytest.raises(TypeError, match=r"of Plain; missing: \['x'\] unexpected: \['y'\]"):
+        TensorDict({"y": 1}).to_dataclass(Plain)
+    with pytest.raises(TypeError, match="expected a dataclass, got <class 'int'>"):
+        TensorDict({"y": 1}).to_dataclass(int)
