@@ -8,6 +8,7 @@ from typing import Any
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.combining import stack
+from tensorclass.td.stores.lazy import lazy_stack, maybe_dense_stack
 
 from .tree import BatchSize, C, Plan, entries, from_entries, plan, settled
 
@@ -63,6 +64,6 @@ def _row(cls: type[C], item: Any, asked: Plan, position: int) -> C:
 
 
 def _stacked(rows: list[Any], lazy: bool | None) -> Any:
-    if lazy:
-        raise NotImplementedError("from_list: lazy=True needs lazy stacks; give lazy=False")
-    return stack(rows, 0)
+    if lazy is None:
+        return maybe_dense_stack(rows)
+    return lazy_stack(rows) if lazy else stack(rows)

@@ -21,6 +21,8 @@ def rows() -> list[dict[str, Any]]:
     [
         {},
         {"lazy": False},
+        {"lazy": True},
+        {"lazy": True, "auto_batch_size": True},
         {"auto_batch_size": True},
         {"auto_batch_size": False},
         {"auto_batch_size": True, "batch_dims": 1},
@@ -58,6 +60,27 @@ def test_an_error_names_the_row() -> None:
 def test_rows_that_do_not_fit_are_an_error_where_the_stack_shall_not_be_lazy(other: dict[str, Any]) -> None:
     ours, peers = both(lambda m: m.TensorDict.from_list([{"a": values(3)}, other], lazy=False))
     assert ours is peers is RuntimeError
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("lazy", [None, True])
+@pytest.mark.parametrize("auto", [True, False])
+@pytest.mark.parametrize("other", [{"a": values(4)}, {"a": values(3), "b": values(3)}, {"b": values(3)}], ids=str)
+def test_rows_that_do_not_fit_make_a_lazy_stack_as_in_the_peer(other: dict[str, Any], auto: bool, lazy: Any) -> None:
+    def described(m: Any) -> Any:
+        data = m.TensorDict.from_list([{"a": values(3)}, other], lazy=lazy, auto_batch_size=auto)
+        rows = [{key: value.tolist() for key, value in row.items()} for row in data.unbind(0)]
+        return type(data).__name__, tuple(data.batch_size), sorted(data.keys()), rows
+
+    ours, peers = both(described)
+    assert ours == peers
+
+
+def test_a_lazy_stack_of_a_record_is_a_record() -> None:
+    rows = Sample.from_list([{"x": values(2)}, {"x": values(3)}])
+    assert isinstance(rows, Sample)
+    assert rows.get("x", as_padded_tensor=True).shape == (2, 3)  # type: ignore[call-arg]
+    assert isinstance(Sample.from_list([{"x": 1.0}], lazy=True), Sample)
 
 
 def test_names_are_those_of_the_result() -> None:
