@@ -3,7 +3,8 @@
 import subprocess
 import sys
 
-HEAVY = ["matplotlib", "pandas", "rich", "orjson", "jaxtyping", "h5py", "scipy", "tensordict", "torch._dynamo"]
+EXTRAS = ["matplotlib", "pandas", "pyarrow", "rich", "orjson", "jaxtyping"]
+HEAVY = [*EXTRAS, "h5py", "scipy", "tensordict", "torch._dynamo"]
 
 
 def test_importing_the_package_imports_no_extra_and_no_compiler() -> None:

@@ -91,7 +91,8 @@ def _column(label: Any, column: Any, dtype: torch.dtype | None) -> Any:
                 f"from_pandas: the column {label!r} misses values, and has numbers that a float with nan for them "
                 "cannot hold; fill them, with .fillna"
             )
-        return _tensor(label, column.to_numpy(dtype="float64", na_value=np.nan), dtype)
+        floating = column.dtype.numpy_dtype if kind == "f" else np.dtype("float64")
+        return _tensor(label, column.to_numpy(dtype=floating, na_value=np.nan), dtype)
     if kind == "b" and not missing.any():
         return _tensor(label, column.to_numpy(dtype=bool), dtype)
     items = [None if gone else item for item, gone in zip(column.tolist(), missing, strict=True)]

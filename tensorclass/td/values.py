@@ -142,7 +142,7 @@ def _array_as_tensor(array: Any, device: torch.device | None) -> Tensor | None:
         return None
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
+    if not array.flags.writeable or any(stride < 0 or stride % array.itemsize for stride in array.strides):
         array = array.copy()
     try:
         return torch.as_tensor(array, device=device)
