@@ -288,6 +288,10 @@ class Collection:
         """The collections that this one consists of, one level below: what a lock, or a device, reaches next."""
         return [value for value in self._store.values() if isinstance(value, Collection)]
 
+    def _holds_values(self) -> bool:
+        """Whether the values are in this collection itself, and not in those that it consists of."""
+        return True
+
     def _content(self) -> tuple[Any, ...]:
         """What a leaf that is no tensor holds: it has changed when one of these is another object."""
         return tuple(self._store.values())

@@ -236,17 +236,18 @@ class Block:
         for path, new in changes.replaced:
             path = inverse.path(source, path, *self.args)
             replaced.append((path, inverse.value(new, source._find(path), source, ndim, *self.args)))
-        written: list[tuple[Tensor, Tensor]] = []
+        written: list[tuple[Path, Tensor]] = []
         for path, new in changes.written:
-            old = source._find(inverse.path(source, path, *self.args))
+            path = inverse.path(source, path, *self.args)
+            old = source._find(path)
             if isinstance(old, Tensor) and old is not new:
                 assert inverse.content is not None
-                written.append((old, inverse.content(new, old, source, ndim, *self.args)))
+                written.append((path, inverse.content(new, old, source, ndim, *self.args)))
         removed = [inverse.path(source, path, *self.args) for path in changes.removed]
         if removed or replaced:
             _rewrite(source, removed, replaced)
-        for old, new in written:
-            old.copy_(new)
+        for path, new in written:
+            source.set_(path, new)
 
 
 def _rewrite(source: Access, removed: list[Path], replaced: list[tuple[Path, Any]]) -> None:
@@ -272,9 +273,10 @@ def _rewrite(source: Access, removed: list[Path], replaced: list[tuple[Path, Any
 
 
 def _levels(node: Collection, found: list[tuple[Collection, dict[str, Any]]]) -> None:
-    found.append((node, {**node._store}))
-    for value in node._store.values():
-        if isinstance(value, Collection) and value._is_tree():
+    if node._holds_values():
+        found.append((node, {**node._store}))
+    for value in node._nodes():
+        if value._is_tree():
             _levels(value, found)
 
 

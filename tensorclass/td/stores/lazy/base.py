@@ -264,6 +264,9 @@ class LazyParts(OnStore):
     def _nodes(self) -> list[Any]:
         return self._store.items_
 
+    def _holds_values(self) -> bool:
+        return False
+
     def _leaves(self) -> Iterator[Tensor]:
         for part in self._store.items_:
             yield from part._leaves()

@@ -216,12 +216,24 @@ class LazyKeys(LazyParts):
             raise self._key_error(key)
 
     def _require(self, source: Any, wanted: Any, whole: bool = False) -> None:
+        keys = source
+        if isinstance(source, LazyParts):
+            keys = {key: source._store.column(key)[0] for key in source._store}
         for part in self._store.items_:
-            part._require(source, wanted)
+            part._require(keys, wanted)
         if not whole:
             return
         for part, piece in zip(self._store.items_, self._sources(source), strict=True):
             part._require(piece, wanted, whole)
+
+    def copy_(self, tensordict: Any, non_blocking: bool = False) -> Self:
+        """Writes the values of ``tensordict``, which must have all the keys of the parts, into the values here."""
+        pieces = self._pieces(tensordict)
+        for part, piece in zip(self._store.items_, pieces, strict=True):
+            part._require(piece, None, True)
+        for part, piece in zip(self._store.items_, pieces, strict=True):
+            part.copy_(piece, non_blocking)
+        return self
 
     def _make_room(self, source: Any, wanted: Any, undo: Any) -> None:
         raise RuntimeError("update(update_batch_size=True): the batch size of a lazy stack is that of its parts")

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.td import shapes
+from tensorclass.td.context import NOTHING, RESIZED
+from tensorclass.td.reading import MISSING
 
 from .base import LazyParts
 from .rows import folded
+
+#: what is undone by the parts of a lazy stack
+_BY_PART: Any = "_by_part"
 
 
 class LazyShaping(LazyParts):
@@ -20,16 +26,40 @@ class LazyShaping(LazyParts):
 
     __slots__ = ()
 
+    # A `with` statement on what was done part by part undoes what was done to the parts.
+
+    def _undone_by_part(self, items: list[Any], dim: int, name: Any = MISSING) -> Any:
+        result = self._with_parts(items, dim, name)
+        own = {id(part) for part in self._store.items_}
+        result._context = ((), _BY_PART, [part for part in items if id(part) not in own])
+        return result
+
+    def __enter__(self) -> Self:
+        context = getattr(self, "_context", NOTHING)
+        if context[1] is not _BY_PART:
+            return super().__enter__()
+        for part in context[2]:
+            part.__enter__()
+        self._context = ((*context[0], (_BY_PART, context)), _BY_PART, context[2])
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        undo, before = self._context[0][-1]
+        if undo is not _BY_PART:
+            super().__exit__(*exception)
+            return
+        self._context = before
+        for part in before[2]:
+            part.__exit__(*exception)
+
     # -- shapes -------------------------------------------------------------------------------------------------------
 
     def unsqueeze(self, dim: int) -> Any:
         """With one more batch dimension, of size 1."""
         dim, own = shapes.unsqueezed_dim(len(self._batch_size), dim), self._store.dim
         before = dim <= own
-        return self._with_parts(
-            [part.unsqueeze(dim if before else dim - 1) for part in self._store.items_],
-            own + before,
-        )
+        parts = [part.unsqueeze(dim if before else dim - 1) for part in self._store.items_]
+        return self._undone_by_part(parts, own + before)
 
     def squeeze(self, dim: int | Sequence[int] | None = None) -> Any:
         """Without the batch dimensions of size 1 (those among ``dim``)."""
@@ -38,13 +68,13 @@ class LazyShaping(LazyParts):
         items = [part.squeeze(inner) if inner else part for part in self._store.items_]
         if own in dims:
             return items[0]
-        return self._with_parts(items, own - sum(d < own for d in dims))
+        return self._undone_by_part(items, own - sum(d < own for d in dims))
 
     def _permute(self, order: tuple[int, ...]) -> Any:
         own = self._store.dim
         inner = tuple([d - (d > own) for d in order if d != own])
         items = [part._permute(inner) if inner else part for part in self._store.items_]
-        return self._with_parts(items, order.index(own))
+        return self._undone_by_part(items, order.index(own))
 
     def transpose(self, dim0: int, dim1: int) -> Any:
         """Two batch dimensions swapped."""
@@ -101,7 +131,7 @@ class LazyShaping(LazyParts):
         inner = shapes.without(new, (at,))
         parts = [getattr(part, name)(*inner) if inner else part._index((0,) * part.ndim) for part in self._store.items_]
         names = self._names and shapes.names_reshaped(self._names, old, new)
-        return self._with_parts(parts, at, names[at] if names else None)
+        return self._undone_by_part(parts, at, names[at] if names else None)
 
     def reshape(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Any:
         """The same items in another batch size: lazy where the parts stay whole, else stacked; rows when ragged."""
@@ -129,7 +159,10 @@ class LazyShaping(LazyParts):
         if not new:
             return self._index((0,) * self.ndim)
         result = self._reshaped(new, "view")
-        return self._rows(new) if result is None else result
+        if result is None:
+            result = self._rows(new)
+            result._context = ((), RESIZED, ref(self))
+        return result
 
     def _rows(self, shape: Sequence[int]) -> Any:
         """All rows, each a view of its part, lazily stacked in another batch size."""
@@ -160,12 +193,14 @@ class LazyShaping(LazyParts):
         sizes = shapes.as_sequence((unflattened_size,))
         if dim != own:
             parts = [part.unflatten(dim - (dim > own), sizes) for part in self._store.items_]
-            return self._with_parts(parts, own + (len(sizes) - 1 if dim < own else 0))
+            return self._undone_by_part(parts, own + (len(sizes) - 1 if dim < own else 0))
         if len(sizes) == 1:
             shapes.unflattened(self._batch_size, dim, sizes)  # looks at the size
             return self._with_parts(list(self._store.items_), own)
         whole = shapes.unflattened(Size([len(self._store.items_)]), 0, sizes)
-        return folded(self._store.items_, list(whole), own)
+        result = folded(self._store.items_, list(whole), own)
+        result._context = ((), RESIZED, ref(self))
+        return result
 
     def flip(self, *args: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Any:
         """The items along some batch dimensions in reverse."""

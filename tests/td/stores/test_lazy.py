@@ -1,0 +1,516 @@
+"""Lazy stacks: what is theirs alone. What they share with other collections is in test_lazy_operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.utils import _pytree
+
+import tensorclass
+from tensorclass import (
+    LazyStackedTensorDict,
+    NonTensorData,
+    TensorClass,
+    TensorDict,
+    dense_stack_tds,
+    lazy_stack,
+    maybe_dense_stack,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+
+
+def part(value: float = 0.0, **more: Any) -> TensorDict:
+    value = float(value)
+    return TensorDict({"a": torch.full((3, 2), value), "n": {"b": torch.full((3,), value)}, **more}, [3])
+
+
+def even(dim: int = 0) -> Any:
+    return lazy_stack([part(0), part(1)], dim)
+
+
+def uneven() -> Any:
+    """Parts whose keys and shapes behind the batch differ."""
+    return lazy_stack(
+        [
+            TensorDict({"a": torch.zeros(3, 2), "x": torch.zeros(3)}, [3]),
+            TensorDict({"a": torch.ones(3, 5), "y": torch.zeros(3)}, [3]),
+        ]
+    )
+
+
+def ragged() -> Any:
+    """Parts whose batch sizes differ."""
+    return lazy_stack([TensorDict({"a": torch.zeros(3, 2)}, [3]), TensorDict({"a": torch.ones(4, 2)}, [4])])
+
+
+# -- making one -------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_copied() -> None:
+    parts = [part(), part()]
+    lazy = lazy_stack(parts)
+    assert lazy.tensordicts[0] is parts[0]
+    assert lazy[1] is parts[1]
+    assert lazy.unbind(0)[0] is parts[0]
+    lazy[0]["a"].fill_(5)
+    assert (lazy["a"][0] == 5).all()
+
+
+@pytest.mark.parametrize("dim, size", [(0, (2, 3)), (1, (3, 2)), (-1, (3, 2)), (-2, (2, 3))])
+def test_the_new_dimension(dim: int, size: tuple[int, int]) -> None:
+    lazy = lazy_stack([part(), part()], dim)
+    assert isinstance(lazy, LazyStackedTensorDict)
+    assert lazy.batch_size == size
+    assert lazy.stack_dim == size.index(2)
+    assert lazy["a"].shape == (*size, 2)
+    assert lazy["n", "b"].shape == size
+
+
+def test_different_batch_sizes_show_as_minus_one() -> None:
+    assert ragged().batch_size == (2, -1)
+    assert ragged().numel() == 7
+    with pytest.raises(RuntimeError, match="same batch size"):
+        lazy_stack(ragged().tensordicts, strict_shape=True)
+
+
+@pytest.mark.parametrize(
+    "items, dim, error, what",
+    [
+        ([], 0, RuntimeError, "at least one"),
+        ([part(), 3], 0, TypeError, "item 1 is a int"),
+        ([part(), TensorDict({}, [3, 1])], 0, RuntimeError, "item 1"),
+        ([part()], 2, RuntimeError, "got 2"),
+        ([TensorDict({}, [3], names=["x"]), TensorDict({}, [3], names=["y"])], 0, ValueError, "names"),
+    ],
+)
+def test_what_cannot_be_stacked(items: Any, dim: int, error: type[Exception], what: str) -> None:
+    with pytest.raises(error, match=what):
+        lazy_stack(items, dim)
+
+
+def test_names_and_device() -> None:
+    lazy = lazy_stack([part(), part()], stack_dim_name="env", device="cpu")
+    assert lazy.names == ["env", None]
+    assert lazy.device == lazy[0].device == torch.device("cpu")
+    assert lazy["n"].names == ["env", None]
+    lazy.names = ["e", "t"]
+    assert lazy[0].names == ["t"]
+
+
+def test_the_constructor() -> None:
+    lazy = LazyStackedTensorDict(part(), part(1), stack_dim=1, names=["x", "y"])
+    assert lazy.names == ["x", "y"]
+    assert LazyStackedTensorDict().batch_size == (0,)
+    with pytest.raises(RuntimeError, match="make the batch size"):
+        LazyStackedTensorDict(part(), batch_size=[4, 3])
+
+
+def test_out() -> None:
+    out = even()
+    result = lazy_stack([part(5), part(6)], out=out)
+    assert result is out
+    assert (out[0]["a"] == 5).all()
+
+
+def test_maybe_dense_stack_is_dense_where_it_can_be() -> None:
+    assert type(maybe_dense_stack([part(), part()])) is TensorDict
+    assert isinstance(maybe_dense_stack([part(), part(x=torch.zeros(3))]), LazyStackedTensorDict)
+    with pytest.raises(RuntimeError, match="'x'"):
+        maybe_dense_stack([part(), part(x=torch.zeros(3))], strict=True)
+
+
+def test_dense_stack_tds() -> None:
+    assert type(dense_stack_tds(even(1))) is TensorDict
+    assert dense_stack_tds(even(1)).batch_size == (3, 2)
+    assert isinstance(dense_stack_tds(uneven()), LazyStackedTensorDict)
+    with pytest.raises(ValueError, match="dim"):
+        dense_stack_tds([part(), part()])
+
+
+def test_from_mappings() -> None:
+    assert LazyStackedTensorDict.from_list([{"a": 1}, {"a": 2}])["a"].tolist() == [1, 2]
+    assert LazyStackedTensorDict.from_dict({"0": {"a": 1}, "1": {"a": 2}})["a"].tolist() == [1, 2]
+
+
+# -- keys and shapes that differ --------------------------------------------------------------------------------------
+
+
+def test_only_the_common_keys_are_there() -> None:
+    lazy = uneven()
+    assert list(lazy.keys()) == list(lazy.valid_keys()) == ["a"]
+    assert "x" not in lazy
+    assert lazy.get("x") is None
+    with pytest.raises(KeyError, match="'x' not found"):
+        lazy["x"]
+    assert "x" in lazy[0]
+
+
+def test_values_of_different_shapes_are_read_in_a_form() -> None:
+    lazy = uneven()
+    with pytest.raises(RuntimeError, match="as_padded_tensor"):
+        lazy["a"]
+    assert [tuple(value.shape) for value in lazy.get("a", as_list=True)] == [(3, 2), (3, 5)]
+    padded = lazy.get("a", as_padded_tensor=True, padding_value=9)
+    assert padded.shape == (2, 3, 5)
+    assert (padded[0, :, 2:] == 9).all()
+    left = lazy.get("a", as_padded_tensor=True, padding_side="left", padding_value=9)
+    assert (left[0, :, :3] == 9).all()
+    assert ragged().get("a", as_nested_tensor=True).layout is torch.jagged
+    assert ragged().get("a", as_nested_tensor=True, layout=torch.strided).layout is torch.strided
+    assert ragged().get_nestedtensor("a").layout is torch.strided
+    assert lazy.get("missing", 7, as_list=True) == 7
+
+
+@pytest.mark.parametrize("form", [{"as_lists": True}, {"as_list": True, "as_padded_tensor": True}])
+def test_forms_that_are_none(form: Any) -> None:
+    with pytest.raises((TypeError, RuntimeError), match="as_"):
+        uneven().get("a", **form)
+
+
+def test_a_form_is_for_lazy_stacks() -> None:
+    with pytest.raises(TypeError, match="in one piece already"):
+        part().get("a", as_list=True)
+    assert len(TensorDict({"lazy": uneven()}, [2, 3]).get(("lazy", "a"), as_list=True)) == 2
+
+
+def test_the_form_of_a_stack() -> None:
+    lazy = lazy_stack(uneven().tensordicts, as_padded_tensor=True)
+    assert lazy["a"].shape == (2, 3, 5)
+    assert lazy.select("a")["a"].shape == (2, 3, 5)
+    with pytest.raises(TypeError, match="unknown arguments"):
+        lazy_stack([part()], padded=True)
+
+
+def test_densify() -> None:
+    assert type(even().densify()) is TensorDict
+    dense = uneven().densify()
+    assert dense["a"].is_nested
+    assert ragged().densify(layout=torch.jagged)["a"].layout is torch.jagged
+    assert TensorDict({"lazy": even()}, [2, 3]).densify()["lazy"].__class__ is TensorDict
+
+
+def test_to_padded_tensor() -> None:
+    data = ragged().to_padded_tensor(padding=5, mask_key="mask")
+    assert data.batch_size == (2, 4)
+    assert data["mask"].tolist() == [[True, True, True, False], [True] * 4]
+    assert (data["a"][0, 3] == 5).all()
+    for layout in (torch.strided, torch.jagged):
+        again = ragged().densify(layout=layout).to_padded_tensor(padding=5, mask_key="mask")
+        assert again.batch_size == (2, 4)
+        assert torch.equal(again["a"], data["a"])
+        assert torch.equal(again["mask"], data["mask"])
+    assert uneven().to_padded_tensor()["a"].shape == (2, 3, 5)
+    with pytest.raises(RuntimeError, match="nothing to tell"):
+        uneven().to_padded_tensor(mask_key="mask")
+
+
+@pytest.mark.parametrize(
+    "operate",
+    [
+        lambda data: data + 1,
+        lambda data: data * data,
+        lambda data: data.apply(lambda x: x + 1),
+        lambda data: data.to(torch.float64),
+        lambda data: data.clone(),
+        lambda data: data.unsqueeze(0),
+        lambda data: data.permute(1, 0),
+        lambda data: data[:1],
+        lambda data: data[torch.tensor([1, 0])],
+        lambda data: data.select("a"),
+        lambda data: torch.zeros_like(data),
+        lambda data: data.flatten_keys(),
+        lambda data: data == data,
+        lambda data: torch.stack([data, data]),
+        lambda data: torch.cat([data, data]),
+        lambda data: data.where(torch.tensor([[True], [False]]), data),
+    ],
+)
+@pytest.mark.parametrize("make", [even, uneven, ragged])
+def test_what_stays_lazy(operate: Any, make: Any) -> None:
+    data = make()
+    result = operate(data)
+    assert isinstance(result, LazyStackedTensorDict)
+
+
+def test_items_of_different_parts_repeat() -> None:
+    assert uneven().repeat_interleave(2, 0).batch_size == (4, 3)
+    assert uneven().repeat_interleave(torch.tensor([2, 1]), 0).batch_size == (3, 3)
+    assert uneven().repeat_interleave(2, 1)[0]["x"].shape == (6,)
+
+
+@pytest.mark.parametrize("make", [uneven, ragged])
+def test_reshape_of_different_parts_gives_their_rows(make: Any) -> None:
+    data = make()
+    rows = data.reshape(-1)
+    assert rows.batch_size == (data.numel(),)
+    assert rows[3]["a"].sum() == data[1][0]["a"].sum()
+    assert "x" in rows[0] or make is ragged
+
+
+def test_masks_pick_rows_of_different_parts() -> None:
+    mask = torch.tensor([[True, False, True], [False, False, True]])
+    rows = uneven()[mask]
+    assert rows.batch_size == (3,)
+    assert [tuple(row["a"].shape) for row in rows] == [(2,), (2,), (5,)]
+
+
+def test_view_never_copies() -> None:
+    data = even()
+    data.view(-1).zero_()
+    assert data["a"].sum() == 0
+
+
+def test_reductions_need_values_of_one_shape() -> None:
+    assert type(even().sum(0)) is TensorDict
+    with pytest.raises(RuntimeError, match="a: cannot stack"):
+        uneven().sum(0)
+    assert uneven().all() is False
+    assert (uneven() == uneven()).all()
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def test_writes_go_to_the_parts() -> None:
+    data = even()
+    first, second = data.tensordicts
+    data["c"] = torch.arange(6.0).reshape(2, 3)
+    assert second["c"].tolist() == [3, 4, 5]
+    data["n", "d"] = torch.ones(2, 3)
+    assert first["n", "d"].tolist() == [1, 1, 1]
+    data["text"] = ["x", "y"]
+    assert (first["text"], second["text"]) == (["x"] * 3, ["y"] * 3) or (first["text"], second["text"]) == ("x", "y")
+    del data["c"]
+    assert "c" not in first
+    assert "c" not in second
+    data.update({"a": torch.ones(2, 3, 2)})
+    assert first["a"].sum() == 6
+    data.rename_key_("a", "z")
+    assert "z" in second
+
+
+def test_in_place_operations_reach_nested_stacks() -> None:
+    outer = TensorDict({"x": even(), "y": torch.ones(2, 3)}, [2, 3])
+    outer.add_(1)
+    assert outer["x", "a"].mean() == 1.5
+    outer.zero_()
+    outer.fill_(("x", "a"), 3)
+    assert outer["x"][0]["a"].sum() == 18
+    outer.set_at_(("x", "a"), 0, 1)
+    assert outer["x"][1]["a"].sum() == 0
+    outer[0] = outer[1]
+    assert outer["x"][0]["a"].sum() == 0
+
+
+def test_ragged_values_are_written_one_a_part() -> None:
+    data = ragged()
+    data["list"] = [torch.zeros(3), torch.ones(4)]
+    data["nested"] = torch.nested.nested_tensor([torch.zeros(3, 2), torch.ones(4, 2)])
+    data["sub"] = {"x": [torch.zeros(3), torch.ones(4)]}
+    data["text"] = "same"
+    assert data[1]["nested"].shape == (4, 2)
+    assert data[1]["sub", "x"].shape == (4,)
+    assert data[0]["text"] == "same"
+    with pytest.raises(RuntimeError, match="wrong"):
+        data["wrong"] = torch.zeros(2, 3)
+    assert "wrong" not in data[0]
+
+
+def test_a_failed_write_changes_nothing() -> None:
+    data = even()
+    data.tensordicts[1]["a"] = torch.zeros(3, 7)
+    with pytest.raises(RuntimeError):
+        data.set_("a", torch.ones(2, 3, 2))
+    assert data[0]["a"].sum() == 0
+    with pytest.raises(RuntimeError):
+        data.update_({"n": {"b": torch.ones(2, 3)}, "a": torch.ones(2, 3, 2)})
+    assert data[0]["n", "b"].sum() == 0
+    with pytest.raises(RuntimeError):
+        data[:, 0] = {"n": {"b": torch.ones(2)}, "a": torch.ones(2, 2)}
+    assert data[0]["n", "b"].sum() == 0
+    with pytest.raises(RuntimeError):
+        data.update({"new": torch.ones(2, 3), "n": torch.zeros(7)})
+    assert "new" not in data[0]
+
+
+def test_hooks() -> None:
+    data = LazyStackedTensorDict(part(), part(), hook_in=lambda value: value + 1, hook_out=lambda value: value * 10)
+    data["c"] = torch.zeros(2, 3)
+    assert (data[0]["c"] == 1).all()
+    assert (data["c"] == 10).all()
+
+
+# -- parts ------------------------------------------------------------------------------------------------------------
+
+
+def test_append_insert_extend() -> None:
+    data = even()
+    data.append(part(2))
+    data.insert(0, part(-1))
+    data.extend([part(3), part(4)])
+    data.extend(even())
+    assert data.batch_size == (8, 3)
+    assert data["a"][:, 0, 0].tolist() == [-1, 0, 1, 2, 3, 4, 0, 1]
+
+
+@pytest.mark.parametrize("what, error", [(TensorDict({}, [4]), ValueError), (3, TypeError)])
+def test_parts_that_do_not_fit(what: Any, error: type[Exception]) -> None:
+    data = even()
+    with pytest.raises(error):
+        data.append(what)
+    with pytest.raises((error, RuntimeError)):
+        data.extend([part(), what])
+    assert data.batch_size == (2, 3)
+    assert len(data.tensordicts) == 2
+
+
+def test_a_locked_stack_keeps_its_parts_and_keys() -> None:
+    data = even().lock_()
+    assert data[0].is_locked
+    assert data["n"].is_locked
+    for change in (lambda: data.append(part()), lambda: data.set("c", torch.zeros(2, 3)), lambda: data.pop("a")):
+        with pytest.raises(RuntimeError, match="locked"):
+            change()
+    with pytest.raises(RuntimeError, match="part of a locked"):
+        data[0].unlock_()
+    data.set_("a", torch.ones(2, 3, 2))
+    with data.unlock_():
+        data["c"] = torch.zeros(2, 3)
+    assert data.is_locked
+    assert data[0].is_locked
+
+
+def test_what_with_undoes() -> None:
+    for operate in (lambda d: d.view(-1), lambda d: d.unsqueeze(0), lambda d: d.permute(1, 0), lambda d: d.reshape(6)):
+        data = even()
+        with operate(data) as other:
+            other["new"] = torch.ones(other.batch_size)
+            other["a"] += 1
+            del other["n"]
+        assert data["new"].shape == (2, 3)
+        assert data["a"].mean() == 1.5
+        assert "n" not in data[0]
+
+
+def test_to_lazystack() -> None:
+    data = part().to_lazystack()
+    assert data.batch_size == (3,)
+    assert data.to_lazystack(0) is data
+    assert even().to_lazystack(1).stack_dim == 1
+    with pytest.raises(IndexError):
+        TensorDict({}).to_lazystack()
+
+
+def test_the_batch_size_can_follow_that_of_the_parts() -> None:
+    data = even()
+    data.batch_size = [2]
+    assert data[0].batch_size == ()
+    for wrong in ([], [3], [2, 4]):
+        with pytest.raises(RuntimeError, match="batch_size"):
+            data.batch_size = wrong
+    assert data.batch_size == (2,)
+
+
+# -- with torch -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_dim", [0, 1])
+def test_vmap(in_dim: int) -> None:
+    result = torch.vmap(lambda data: data + data["a"].sum(), in_dims=in_dim)(even())
+    expected = torch.vmap(lambda data: data + data["a"].sum(), in_dims=in_dim)(even().contiguous())
+    assert result.batch_size == expected.batch_size
+    assert torch.equal(result["a"], expected["a"])
+
+
+def test_pytrees() -> None:
+    assert torch.equal(_pytree.tree_map(lambda x: x + 1, even())["a"], even()["a"] + 1)
+    mapped = _pytree.tree_map(lambda x: x + 1, uneven())
+    assert mapped[1]["a"].shape == (3, 5)
+    assert (mapped[1]["a"] == 2).all()
+
+
+def test_compile() -> None:
+    @torch.compile(fullgraph=True, backend="eager")
+    def step(first: Any, second: Any) -> Any:
+        data = lazy_stack([first, second])
+        return data["a"] + 1, (data + 1)["a"], data[0]["a"]
+
+    for result, expected in zip(step(part(), part(1)), (even()["a"] + 1, even()["a"] + 1, part()["a"]), strict=True):
+        assert torch.equal(result, expected)
+
+
+# -- records ----------------------------------------------------------------------------------------------------------
+
+
+class Item(TensorClass):
+    tokens: Tensor
+    name: str
+    weight: Tensor | None = None
+
+
+def item(count: int) -> Item:
+    return Item(torch.full((count,), float(count)), f"item {count}")
+
+
+def test_records_of_different_lengths() -> None:
+    items = Item.lazy_stack([item(2), item(3)])
+    assert isinstance(items, Item)
+    assert items.name == ["item 2", "item 3"]
+    assert items.weight is None
+    assert items.get("tokens", as_padded_tensor=True).shape == (2, 3)
+    assert type(items[1]) is Item
+    with pytest.raises(RuntimeError, match="as_list"):
+        items.tokens
+    items.weight = torch.ones(2)
+    assert items[0].weight == 1
+    items.name = ["x", "y"]
+    assert items[1].name == "y"
+    items.append(item(4))
+    assert items.name == ["x", "y", "item 4"]
+    with pytest.raises(TypeError, match="records of the class Item"):
+        items.append(TensorDict({"tokens": torch.zeros(1), "name": "z"}))
+    assert (items + 1)[0].tokens.tolist() == [3, 3]
+    assert isinstance(torch.stack([items, items]), Item)
+
+
+def test_a_frozen_record_stays_frozen() -> None:
+    class Frozen(TensorClass, frozen=True):
+        a: Tensor
+
+    data = Frozen.lazy_stack([Frozen(torch.zeros(2)), Frozen(torch.ones(2))])
+    with pytest.raises(Exception, match=r"frozen|locked|cannot"):
+        data.a = torch.zeros(2, 2)
+    with pytest.raises(Exception, match=r"frozen|locked|cannot"):
+        data.set("a", torch.zeros(2, 2))
+    assert data.a.sum() == 2
+
+
+def test_a_dense_record_and_a_lazy_one_stack() -> None:
+    lazy = Item.lazy_stack([item(2), item(2)])
+    dense = tensorclass.stack([item(2), item(2)])
+    assert tensorclass.stack([lazy, dense]).tokens.shape == (2, 2, 2)
+    assert tensorclass.stack([dense, lazy]).tokens.shape == (2, 2, 2)
+    assert tensorclass.cat([lazy, dense]).tokens.shape == (4, 2)
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=5))
+def test_padding_and_its_mask(counts: list[int]) -> None:
+    data = lazy_stack([TensorDict({"a": torch.ones(count)}, [count]) for count in counts])
+    if len(set(counts)) == 1:
+        return
+    padded = data.to_padded_tensor(mask_key="mask")
+    assert padded["mask"].sum(-1).tolist() == counts
+    assert torch.equal(padded["a"].bool(), padded["mask"])
+
+
+def test_objects_are_stacked() -> None:
+    data = lazy_stack([TensorDict({"t": "a"}), TensorDict({"t": "b"})])
+    assert data["t"] == ["a", "b"]
+    assert isinstance(data.get("t")[0], NonTensorData)
+    assert ragged().set("t", "a")["t"] == ["a", "a"]
