@@ -129,13 +129,13 @@ __all__ = [
 ]
 
 
-def is_tensor_collection(obj: object) -> bool:
+def is_tensor_collection(datatype: object) -> bool:
     """Whether an object, or a class, is a collection.
 
     >>> is_tensor_collection(TensorDict({})), is_tensor_collection(TensorDict), is_tensor_collection({})
     (True, True, False)
     """
-    return issubclass(obj if isinstance(obj, type) else type(obj), TensorCollection)
+    return issubclass(datatype if isinstance(datatype, type) else type(datatype), TensorCollection)
 
 
 def is_tensorclass(obj: object) -> bool:

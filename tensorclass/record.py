@@ -339,14 +339,14 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
         cls,
         tensordict: Collection | Mapping[str, Any],
         non_tensordict: Mapping[str, Any] | None = None,
-        safe: bool = True,
+        safe: bool | None = None,
     ) -> Self:
         """A record on the values of a collection whose keys are its fields.
 
         Args:
             tensordict: the collection; its values are shared, not copied.
             non_tensordict: more fields, by name.
-            safe: refuse a mapping; otherwise one is taken too.
+            safe: ``False`` takes a mapping too, which is refused otherwise.
 
         Raises:
             ValueError: a key is no field, or a field without default is missing; all of them are listed.
@@ -354,7 +354,7 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
         if isinstance(tensordict, Collection):
             items = {**tensordict._store, **(non_tensordict or {})}
             return cls._from_mapping(items, tensordict._batch_size, tensordict._device, tensordict._names)
-        if safe or not isinstance(tensordict, Mapping):
+        if safe is not False or not isinstance(tensordict, Mapping):
             raise TypeError(f"from_tensordict: expected a collection, got a {type(tensordict).__name__}")
         return cls._from_mapping({**tensordict, **(non_tensordict or {})}, None, None, None)
 

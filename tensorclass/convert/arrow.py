@@ -59,17 +59,17 @@ def from_arrow(
     return build(cls, converted_entries(values, cls, asked), asked)  # type: ignore[no-any-return]
 
 
-def to_arrow(data: TensorCollection) -> Any:
+def to_arrow(td: TensorCollection) -> Any:
     """See :meth:`TensorDict.to_arrow`."""
     pa = require("pyarrow", _EXTRA, "to_arrow")
-    if not isinstance(data, TensorCollection):
-        raise TypeError(f"to_arrow: expected a collection, got a {type(data).__name__}")
-    if data.batch_dims != 1:
+    if not isinstance(td, TensorCollection):
+        raise TypeError(f"to_arrow: expected a collection, got a {type(td).__name__}")
+    if td.batch_dims != 1:
         raise ValueError(
-            f"to_arrow: expected one batch dimension, the rows; got the batch size {list(data.batch_size)}. "
+            f"to_arrow: expected one batch dimension, the rows; got the batch size {list(td.batch_size)}. "
             "reshape(-1) makes one of several"
         )
-    return pa.table(_arrays(pa, data, ()))
+    return pa.table(_arrays(pa, td, ()))
 
 
 # -- in ---------------------------------------------------------------------------------------------------------------

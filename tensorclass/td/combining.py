@@ -371,11 +371,18 @@ class Combining(Collection):
         *,
         out: Self | None = None,
         pad: float | None = None,
+        update_batch_size: bool = False,
     ) -> Self:
-        """The items of this collection where ``condition`` is true, of ``other`` elsewhere. See :func:`where`."""
+        """The items of this collection where ``condition`` is true, of ``other`` elsewhere. See :func:`where`.
+
+        Args:
+            update_batch_size: ``out`` takes the batch size, and the values, of a result of another batch size.
+        """
         if not isinstance(condition, Tensor):
             raise TypeError(f"where: expected a boolean tensor as the condition, got a {type(condition).__name__}")
         result = self._where(condition, other, pad, ())
+        if out is not None and update_batch_size and out._batch_size != result._batch_size:
+            return out.update(result, update_batch_size=True)  # type: ignore[attr-defined,no-any-return]
         return result if out is None else _written(result, out)
 
     def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Self:

@@ -13,6 +13,7 @@ from typing_extensions import Self
 from . import shapes
 from .collection import Collection, as_device
 from .keys import NestedKey, unravel_key_to_tuple
+from .reading import MISSING
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -36,7 +37,7 @@ class Creation(Collection):
     def _new(self, name: str, size: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self:
         batch_size = Size(shapes.as_sequence(size))
         ndim = len(self._batch_size)
-        kwargs = {key: value for key, value in kwargs.items() if value is not None}
+        kwargs = {key: value for key, value in kwargs.items() if value is not None or key == "device"}
         if "device" not in kwargs and self._device is not None:
             kwargs["device"] = self._device
         store = {
@@ -44,7 +45,7 @@ class Creation(Collection):
             for key, value in self._store.items()
         }
         result = self._like(store, batch_size)
-        if kwargs.get("device") is not None:
+        if "device" in kwargs:
             result._device = as_device(kwargs["device"])
         return result
 
@@ -97,12 +98,23 @@ class Creation(Collection):
         self,
         *size: Any,
         dtype: torch.dtype | None = None,
-        device: Any = None,
+        device: Any = MISSING,
         requires_grad: bool = False,
         layout: torch.layout = torch.strided,
         pin_memory: bool | None = None,
+        empty_lazy: bool = False,
     ) -> Self:
-        """Zeros with another batch size."""
+        """Zeros with another batch size.
+
+        Args:
+            size: the batch size, as ints or as one sequence.
+            dtype: of all tensors; each keeps its own by default.
+            device: of the result, ``None`` for none; what it is here by default.
+            requires_grad: whether the tensors require gradients.
+            layout: of the tensors.
+            pin_memory: put them into page-locked memory.
+            empty_lazy: leave the lazy stacks of the result empty. There are none in it: it stands on plain dicts.
+        """
         options = _options(dtype, device, requires_grad, layout, pin_memory)
         return self._new("new_zeros", size, (), options)
 
@@ -110,12 +122,13 @@ class Creation(Collection):
         self,
         *size: Any,
         dtype: torch.dtype | None = None,
-        device: Any = None,
+        device: Any = MISSING,
         requires_grad: bool = False,
         layout: torch.layout = torch.strided,
         pin_memory: bool | None = None,
+        empty_lazy: bool = False,
     ) -> Self:
-        """Ones with another batch size."""
+        """Ones with another batch size; see :meth:`new_zeros` for the arguments."""
         options = _options(dtype, device, requires_grad, layout, pin_memory)
         return self._new("new_ones", size, (), options)
 
@@ -123,12 +136,13 @@ class Creation(Collection):
         self,
         *size: Any,
         dtype: torch.dtype | None = None,
-        device: Any = None,
+        device: Any = MISSING,
         requires_grad: bool = False,
         layout: torch.layout = torch.strided,
         pin_memory: bool | None = None,
+        empty_lazy: bool = False,
     ) -> Self:
-        """Uninitialised values with another batch size."""
+        """Uninitialised values with another batch size; see :meth:`new_zeros` for the arguments."""
         options = _options(dtype, device, requires_grad, layout, pin_memory)
         return self._new("new_empty", size, (), options)
 
@@ -138,12 +152,13 @@ class Creation(Collection):
         fill_value: Any,
         *,
         dtype: torch.dtype | None = None,
-        device: Any = None,
+        device: Any = MISSING,
         requires_grad: bool = False,
         layout: torch.layout = torch.strided,
         pin_memory: bool | None = None,
+        empty_lazy: bool = False,
     ) -> Self:
-        """``fill_value`` everywhere, with another batch size."""
+        """``fill_value`` everywhere, with another batch size; see :meth:`new_zeros` for the arguments."""
         options = _options(dtype, device, requires_grad, layout, pin_memory)
         return self._new("new_full", (size,), (fill_value,), options)
 
@@ -152,7 +167,7 @@ class Creation(Collection):
         data: Any,
         *,
         dtype: torch.dtype | None = None,
-        device: Any = None,
+        device: Any = MISSING,
         requires_grad: bool = False,
         pin_memory: bool | None = None,
     ) -> Self:
@@ -169,14 +184,15 @@ class Creation(Collection):
         for key, source in sources.items():
             like = self._store.get(key, source)
             if not isinstance(like, Creation):
-                store[key] = source.to(dtype=dtype or like.dtype, device=device or like.device, copy=True)
+                target = like.device if device is MISSING or device is None else device
+                store[key] = source.to(dtype=dtype or like.dtype, device=target, copy=True)
                 store[key].requires_grad_(requires_grad)
             elif like._is_tree():
                 store[key] = like.new_tensor(source, dtype=dtype, device=device, requires_grad=requires_grad)
             else:
                 store[key] = source.clone() if isinstance(source, Collection) else like._new("", batch_size, (), {})
         result = self._like(store, batch_size, names)
-        if device is not None:
+        if device is not MISSING:
             result._device = as_device(device)
         return result
 
@@ -191,9 +207,9 @@ class Creation(Collection):
 def _options(
     dtype: torch.dtype | None, device: Any, requires_grad: bool, layout: torch.layout, pin_memory: bool | None
 ) -> dict[str, Any]:
-    return {
+    options = {} if device is MISSING else {"device": device}
+    return options | {
         "dtype": dtype,
-        "device": device,
         "requires_grad": requires_grad or None,
         "layout": layout if layout is not torch.strided else None,
         "pin_memory": pin_memory or None,

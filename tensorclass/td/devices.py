@@ -79,11 +79,15 @@ class Devices(Collection):
         *args: Any,
         device: Any = None,
         dtype: torch.dtype | None = None,
-        non_blocking: builtins.bool = False,
+        non_blocking: builtins.bool | None = None,
         copy: builtins.bool = False,
         memory_format: torch.memory_format | None = None,
         batch_size: Sequence[int] | None = None,
         other: Any = None,
+        cast_filter: CastFilter | None = None,
+        non_blocking_pin: builtins.bool = False,
+        num_threads: int | None = None,
+        inplace: builtins.bool = False,
     ) -> Self:
         """The values on another device, of another dtype, or both.
 
@@ -93,15 +97,35 @@ class Devices(Collection):
         Args:
             device: where to; the result has it as its device.
             dtype: of all tensors.
-            non_blocking: do not wait for the transfer, where the memory allows that.
+            non_blocking: ``True`` does not wait for the transfer, where the memory allows that.
             copy: copy tensors that would come as they are.
             memory_format: of the tensors.
             batch_size: another batch size for the result.
             other: a tensor or a collection to be like.
+            cast_filter: called with key and tensor, whether the tensor is cast; the others are only moved.
+            non_blocking_pin: put the tensors into page-locked memory first, from which transfers run by themselves.
+            num_threads: how many threads do that.
+            inplace: replace the values of this collection.
 
         Returns:
             This collection itself when nothing changes.
         """
+        if inplace or non_blocking_pin or cast_filter is not None:
+            source = self.pin_memory(num_threads) if non_blocking_pin else self
+            if cast_filter is not None:
+                dtypes = [arg for arg in (dtype, *args) if isinstance(arg, torch.dtype)]
+                if dtypes:
+                    source = source.type(dtypes[0], cast_filter=cast_filter)
+                args, dtype = tuple([arg for arg in args if not isinstance(arg, torch.dtype)]), None
+            moved = source.to(
+                *args, device=device, dtype=dtype, non_blocking=non_blocking, copy=copy, memory_format=memory_format,
+                batch_size=batch_size, other=other,
+            )  # fmt: skip
+            if inplace:
+                return self._take_values(moved)
+            if moved is not self:
+                moved._context = ((), CAST, ref(self))
+            return moved
         for arg in args:
             if isinstance(arg, torch.dtype):
                 dtype = arg
@@ -123,13 +147,13 @@ class Devices(Collection):
         if target is not None and dtype is None and memory_format is None and not copy and batch_size is None:
             if target == self._device:
                 return self
-            result = self._placed(target, non_blocking)
+            result = self._placed(target, bool(non_blocking))
             result._context = ((), CAST, ref(self))
             return result
         if dtype is None and memory_format is None and not copy and (target is None or target == self._device):
             result = self
         else:
-            result = self._moved(target, dtype, non_blocking, copy, memory_format)
+            result = self._moved(target, dtype, bool(non_blocking), copy, memory_format)
         if batch_size is not None:
             result = result._shallow() if result is self else result
             result._set_batch_size(batch_size)
@@ -167,14 +191,27 @@ class Devices(Collection):
         store = {key: value.to(**kwargs) for key, value in self._store.items()}
         return self._on(store, self._device if device is None else device)
 
-    def cpu(self) -> Self:
-        """The values in main memory."""
-        return self.to("cpu")
+    def _take_values(self, source: Collection) -> Self:
+        """Replaces the values by those of a collection with the same keys, at every level, and takes its device."""
+        if source is not self:
+            self._check_unlocked()
+            for key, value in source._store.items():
+                current = self._store.get(key)
+                if isinstance(current, Devices) and isinstance(value, Collection) and current._is_tree():
+                    current._take_values(value)
+                else:
+                    self._store[key] = value
+            self._batch_size, self._device = source._batch_size, source._device
+        return self
 
-    def cuda(self, device: int | str | torch.device | None = None, *, non_blocking: builtins.bool = False) -> Self:
-        """The values on a CUDA device, the current one by default."""
+    def cpu(self, **kwargs: Any) -> Self:
+        """The values in main memory; see :meth:`to` for more arguments."""
+        return self.to("cpu", **kwargs)
+
+    def cuda(self, device: int | str | torch.device | None = None, **kwargs: Any) -> Self:
+        """The values on a CUDA device, the current one by default; see :meth:`to` for more arguments."""
         target = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
-        return self.to(target, non_blocking=non_blocking)
+        return self.to(target, **kwargs)
 
     def pin_memory(self, num_threads: int | None = None, inplace: builtins.bool = False) -> Self:
         """The values in page-locked memory, from which transfers to an accelerator can run by themselves."""

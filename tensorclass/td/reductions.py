@@ -12,9 +12,13 @@ from typing_extensions import Self
 
 from . import shapes
 from .collection import Collection
+from .keys import unravel_key_to_tuple
 
 if TYPE_CHECKING:
-    pass
+    from .base import TensorCollection
+    from .keys import NestedKey
+
+    KeyTransform = Callable[[str], NestedKey | None]
 
 _NOTHING: dict[str, Any] = {}
 Dim: TypeAlias = "int | Sequence[int] | Literal['feature'] | None"
@@ -31,6 +35,8 @@ class Reductions(Collection):
         dim: batch dimensions to reduce over; ``"feature"`` for all dimensions behind the batch; ``None`` for all.
         keepdim: keep the reduced dimensions, with size 1.
         reduce: ``True`` gives one tensor, as if the values had been joined along the reduced dimensions first.
+        key_transform: called with each name at each level, gives the key that the result has in its place (``None``:
+            none); one tensor has no keys.
     """
 
     __slots__ = ()
@@ -99,18 +105,33 @@ class Reductions(Collection):
                 f"{[list(leaf.shape) for leaf in leaves]} ({error}); dim='feature' or None works with any shapes"
             ) from None
 
-    def _run(self, function: Callable[..., Any], dim: Dim, keepdim: bool, reduce: bool | None, **kwargs: Any) -> Any:
+    def _run(
+        self,
+        function: Callable[..., Any],
+        dim: Dim,
+        keepdim: bool,
+        reduce: bool | None,
+        key_transform: KeyTransform | None = None,
+        **kwargs: Any,
+    ) -> Any:
         if kwargs:
             kwargs = {name: value for name, value in kwargs.items() if value is not None}
         if not reduce:
-            return self._reduce(function, dim, keepdim, kwargs)
+            result = self._reduce(function, dim, keepdim, kwargs)
+            return result if key_transform is None else result._transformed(key_transform)
         joined, dims = self._joined(dim)
         return function(joined, dims, keepdim=keepdim, **kwargs)
 
     # -- the operations -----------------------------------------------------------------------------------------------
 
     def sum(
-        self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
+        self,
+        dim: Dim = None,
+        keepdim: bool = False,
+        *,
+        dtype: torch.dtype | None = None,
+        reduce: bool | None = None,
+        key_transform: KeyTransform | None = None,
     ) -> Any:
         """The sum.
 
@@ -119,9 +140,9 @@ class Reductions(Collection):
         >>> data.sum()["a"], data.sum(0)["a"].shape, data.sum(dim="feature")["a"].shape, data.sum(reduce=True)
         (tensor(12.), torch.Size([4]), torch.Size([3]), tensor(15.))
         """
-        if dtype is None and not reduce:
+        if dtype is None and not reduce and key_transform is None:
             return self._reduce(_SUM, dim, keepdim, _NOTHING)
-        return self._run(_SUM, dim, keepdim, reduce, dtype=dtype)
+        return self._run(_SUM, dim, keepdim, reduce, key_transform, dtype=dtype)
 
     def nansum(
         self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
@@ -132,12 +153,18 @@ class Reductions(Collection):
         return self._run(_NANSUM, dim, keepdim, reduce, dtype=dtype)
 
     def mean(
-        self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
+        self,
+        dim: Dim = None,
+        keepdim: bool = False,
+        *,
+        dtype: torch.dtype | None = None,
+        reduce: bool | None = None,
+        key_transform: KeyTransform | None = None,
     ) -> Any:
         """The mean."""
-        if dtype is None and not reduce:
+        if dtype is None and not reduce and key_transform is None:
             return self._reduce(_MEAN, dim, keepdim, _NOTHING)
-        return self._run(_MEAN, dim, keepdim, reduce, dtype=dtype)
+        return self._run(_MEAN, dim, keepdim, reduce, key_transform, dtype=dtype)
 
     def nanmean(
         self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
@@ -153,13 +180,29 @@ class Reductions(Collection):
         """The product."""
         return self._run(_prod, dim, keepdim, reduce, dtype=dtype)
 
-    def std(self, dim: Dim = None, keepdim: bool = False, *, correction: int = 1, reduce: bool | None = None) -> Any:
+    def std(
+        self,
+        dim: Dim = None,
+        keepdim: bool = False,
+        *,
+        correction: int = 1,
+        reduce: bool | None = None,
+        key_transform: KeyTransform | None = None,
+    ) -> Any:
         """The standard deviation; ``correction`` is subtracted from the number of items in its denominator."""
-        return self._run(_STD, dim, keepdim, reduce, correction=correction)
+        return self._run(_STD, dim, keepdim, reduce, key_transform, correction=correction)
 
-    def var(self, dim: Dim = None, keepdim: bool = False, *, correction: int = 1, reduce: bool | None = None) -> Any:
+    def var(
+        self,
+        dim: Dim = None,
+        keepdim: bool = False,
+        *,
+        correction: int = 1,
+        reduce: bool | None = None,
+        key_transform: KeyTransform | None = None,
+    ) -> Any:
         """The variance; ``correction`` is subtracted from the number of items in its denominator."""
-        return self._run(_VAR, dim, keepdim, reduce, correction=correction)
+        return self._run(_VAR, dim, keepdim, reduce, key_transform, correction=correction)
 
     def amax(self, dim: Dim = None, keepdim: bool = False, *, reduce: bool | None = None) -> Any:
         """The largest items."""
@@ -252,6 +295,7 @@ class Reductions(Collection):
         *,
         interpolation: str = "linear",
         reduce: bool | None = None,
+        key_transform: KeyTransform | None = None,
     ) -> Any:
         """The quantiles ``q`` (between 0 and 1); several of them make a new first batch dimension."""
 
@@ -260,8 +304,8 @@ class Reductions(Collection):
 
         result = self._run(function, dim, keepdim, reduce)
         if isinstance(q, Tensor) and q.ndim and not reduce:
-            return result._under(q.shape)
-        return result
+            result = result._under(q.shape)
+        return result if reduce or key_transform is None else result._transformed(key_transform)
 
     def _under(self, shape: Size) -> Self:
         """The same values, whose shapes have got ``shape`` in front."""
@@ -270,17 +314,37 @@ class Reductions(Collection):
         }
         return self._like(store, shape + self._batch_size, shapes.names_padded(self._names, len(shape)))
 
-    def norm(self, *, out: Self | None = None, dtype: torch.dtype | None = None) -> Self:
+    def norm(
+        self,
+        *,
+        out: Self | None = None,
+        dtype: torch.dtype | None = None,
+        key_transform: KeyTransform | None = None,
+    ) -> Self:
         """The Euclidean norm of each value, over all its dimensions."""
 
         def function(value: Tensor, dims: int | tuple[int, ...]) -> Tensor:
             return _vector_norm(value, dtype=dtype)
 
-        result = self._reduce(function, None, False, {})
+        result: Any = self._reduce(function, None, False, {})
+        if key_transform is not None:
+            result = result._transformed(key_transform)
         if out is None:
-            return result
+            return result  # type: ignore[no-any-return]
         out._copy(result)  # type: ignore[attr-defined]
         return out
+
+    def _transformed(self, key_transform: KeyTransform) -> TensorCollection:
+        """The same values under other names, at every level; those whose new name is ``None`` are left out."""
+        result = self._untyped({})
+        for key, value in self._store.items():
+            name = key_transform(key)
+            if name is not None:
+                below = (
+                    value._transformed(key_transform) if isinstance(value, Reductions) and value._is_tree() else value
+                )
+                result._set_nested(unravel_key_to_tuple(name), below)
+        return result
 
     def all(self, dim: Dim = None, keepdim: bool = False) -> Any:
         """Whether all items are true: one bool for everything, or along batch dimensions."""

@@ -98,11 +98,15 @@ class Shaping(Collection):
         result._context = ((), VIEWED, ref(self))
         return result
 
-    def flatten(self, start_dim: int = 0, end_dim: int = -1, *, inplace: bool = False) -> Self:
-        """The batch dimensions ``start_dim`` to ``end_dim`` made one (without batch dimensions: one of size 1)."""
+    def flatten(self, start_dim: int | None = None, end_dim: int | None = None, *, inplace: bool = False) -> Self:
+        """The batch dimensions ``start_dim`` to ``end_dim`` made one (without batch dimensions: one of size 1).
+
+        All of them by default.
+        """
         if not self._batch_size:
             return self._done(self.unsqueeze(0), inplace)
-        start, end = shapes.flat_range(self._batch_size, start_dim, end_dim)
+        first, last = 0 if start_dim is None else start_dim, -1 if end_dim is None else end_dim
+        start, end = shapes.flat_range(self._batch_size, first, last)
         result = self._like(
             {key: value.flatten(start, end) for key, value in self._store.items()},
             shapes.flattened(self._batch_size, start, end),

@@ -254,6 +254,33 @@ METHODS: dict[str, Call] = {
         m, lambda d: d.update_at_({"a": ones(2) * 9, "n": {"b": ones(2) * 7}}, 0, keys_to_update=["a"])
     ),
     "update_at_, missing": lambda m: numbers(m).update_at_({"zz": ones(2)}, 0),
+    **{
+        f"{name} under other keys": lambda m, name=name, args=args: getattr(numbers(m), name)(
+            *args, key_transform=lambda key: f"{key}_{name}"
+        )
+        for name, args in (
+            ("sum", (0,)),
+            ("mean", ()),
+            ("std", ("feature",)),
+            ("var", (0,)),
+            ("quantile", (0.5,)),
+            ("norm", ()),
+        )
+    },
+    "sum under nested keys": lambda m: numbers(m).sum(0, key_transform=lambda key: ("p", key)),
+    "sum without some keys": lambda m: numbers(m).sum(0, key_transform=lambda key: None if key == "a" else key),
+    "sum to one tensor": lambda m: numbers(m).sum(reduce=True, key_transform=lambda key: "s"),
+    "new_zeros, empty_lazy": lambda m: three(m).new_zeros(4, empty_lazy=True),
+    "new_zeros on no device": lambda m: numbers(m).to("cpu").new_zeros(4, device=None).device,
+    "where, out": lambda m: numbers(m).where(
+        tensor([True, False, True]), numbers(m) + 1, out=numbers(m), update_batch_size=True
+    ),
+    "flatten everything": lambda m: m.TensorDict({"a": ones(2, 3)}, [2, 3]).flatten(None, None),
+    "cpu, not blocking": lambda m: numbers(m).cpu(non_blocking=True).device,
+    "cpu, no such argument": lambda m: numbers(m).cpu(foo=1),
+    "to in place": lambda m: in_place(m, lambda d: d.to(torch.float64, inplace=True)),
+    "to a device in place": lambda m: [x.device for x in in_place(m, lambda d: d.to("meta", inplace=True))[1:]],
+    "to with a filter": lambda m: numbers(m).to(torch.float64, cast_filter=lambda key, value: key == ("n", "b")),
 }
 
 FUNCTIONS: dict[str, Call] = {

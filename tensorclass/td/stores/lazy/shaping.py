@@ -176,10 +176,11 @@ class LazyShaping(LazyParts):
         sizes = shapes.reshaped(Size([len(rows)]), tuple(shape))
         return folded(rows, list(sizes), 0) if sizes else rows[0]
 
-    def flatten(self, start_dim: int = 0, end_dim: int = -1, *, inplace: bool = False) -> Any:
-        """The batch dimensions ``start_dim`` to ``end_dim`` made one."""
+    def flatten(self, start_dim: int | None = None, end_dim: int | None = None, *, inplace: bool = False) -> Any:
+        """The batch dimensions ``start_dim`` to ``end_dim``, or all of them, made one."""
         _refuse_inplace("flatten", inplace)
-        start, end = shapes.flat_range(self._batch_size, start_dim, end_dim)
+        first, last = 0 if start_dim is None else start_dim, -1 if end_dim is None else end_dim
+        start, end = shapes.flat_range(self._batch_size, first, last)
         if self._is_ragged():
             if (start, end) != (0, self.ndim - 1):
                 raise RuntimeError("flatten: the parts differ in their batch sizes: only all dimensions can become one")
