@@ -442,7 +442,7 @@ class Access(Reading):
         >>> data.copy_at_(TensorDict({"a": 5.0}), 1)["a"]
         tensor([0., 5., 0.])
         """
-        if not fast:
+        if not fast or type(self._store) is not dict:  # what is read from another store may be a copy
             return self.update_at_(tensordict, idx, non_blocking=non_blocking)
         index: tuple[Any, ...] = idx if isinstance(idx, tuple) else (idx,)
         views: list[tuple[Tensor, Tensor]] = []
@@ -458,7 +458,7 @@ class Access(Reading):
 
     def _views_at(self, index: tuple[Any, ...], rows: Collection, views: list[tuple[Tensor, Tensor]]) -> bool:
         """Collects the indexed tensors with what is to be written into them; ``False`` where one does not fit."""
-        if type(self._store) is not dict:  # what is read from another store may be a copy
+        if type(self._store) is not dict:
             return False
         for key, row in rows._store.items():
             value: Any = self._store.get(key)
