@@ -359,23 +359,44 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
         return cls._from_mapping({**tensordict, **(non_tensordict or {})}, None, None, None)
 
     @classmethod
-    def _from_mapping(cls, source: Mapping[Any, Any], batch_size: Any, device: Any, names: Any) -> Self:
+    def _check_keys(cls, keys: Mapping[str, Any], complete: bool = False) -> None:
+        """Raises an error where keys are no fields, or fields that need a value are missing.
+
+        Args:
+            keys: the keys.
+            complete: whether the constructor's defaults do not come in for those that are missing.
+        """
         specs = cls._specs
-        unexpected = [key for key in source if key not in specs]
-        values = {key: None if _is_none(value) else value for key, value in source.items()}
-        missing: list[str] = []
-        for name, spec in specs.items():
-            if name not in source and spec.init and spec.default is None:
-                if spec.optional or spec.kind is None:
-                    values[name] = None
-                else:
-                    missing.append(name)
+        unexpected = [key for key in keys if key not in specs]
+        missing = [
+            name
+            for name, spec in specs.items()
+            if name not in keys
+            and not (spec.optional or spec.kind is None)
+            and (complete or (spec.init and spec.default is None))
+        ]
         if unexpected or missing:
             raise ValueError(
                 f"{cls.__name__}: the keys must be the fields {list(specs)};"
                 + (f" missing: {missing}" if missing else "")
                 + (f" unexpected: {unexpected}" if unexpected else "")
             )
+
+    def _check_entry(self, key: str, value: Any) -> None:
+        self._spec(key).check(self, value, True)
+
+    def _nested_class(self, key: str) -> type[TensorCollection]:
+        targets = [cls for cls in self._spec(key).types if issubclass(cls, TensorCollection)]
+        return targets[0] if targets and targets[0] is not TensorCollection else TensorDict
+
+    @classmethod
+    def _from_mapping(cls, source: Mapping[Any, Any], batch_size: Any, device: Any, names: Any) -> Self:
+        specs = cls._specs
+        cls._check_keys(source)
+        values = {key: None if _is_none(value) else value for key, value in source.items()}
+        for name, spec in specs.items():
+            if name not in source and spec.init and spec.default is None:
+                values[name] = None
         if not getattr(cls.__init__, "__generated__", False):  # what it takes is its own affair
             record = object.__new__(cls)
             record._set_up(values, batch_size, device, names)

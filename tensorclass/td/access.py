@@ -277,9 +277,8 @@ class Access(Reading):
                 if not isinstance(input_dict_or_td, Collection):
                     raise TypeError("update: update_batch_size needs a collection as the source: a mapping has none")
                 self._make_room(input_dict_or_td, wanted, undo)
-            self._merge(input_dict_or_td, wanted, clone, inplace, non_blocking, is_leaf, undo)
-            if kwargs:
-                self._merge(kwargs, wanted, clone, inplace, non_blocking, is_leaf, undo)
+            sources = [input_dict_or_td, kwargs] if kwargs else [input_dict_or_td]
+            self._merge_all(sources, wanted, clone, inplace, non_blocking, is_leaf, undo)
         except BaseException:
             for node, store, size, names in reversed(undo):
                 node._store.clear()
@@ -307,6 +306,11 @@ class Access(Reading):
                 )
         self._batch_size = size
         self._names = source._names
+
+    def _merge_all(self, sources: list[Any], *options: Any) -> None:
+        """:meth:`_merge` with one source after the other."""
+        for source in sources:
+            self._merge(source, *options)
 
     def _merge(
         self,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 from typing_extensions import Self
 
+from . import shapes
 from .attributes import Attributes
 from .choosing import Choosing
-from .collection import Collection
+from .collection import Collection, as_device
 from .combining import Combining
 from .converting import Converting
 from .creation import Creation
@@ -74,6 +75,55 @@ class TensorCollection(
         from .stores.sub import SubTensorDict
 
         return SubTensorDict(self, idx)  # type: ignore[return-value]
+
+    @classmethod
+    def from_store(
+        cls, store: MutableMapping[str, Any], batch_size: Any = None, device: Any = None, names: Any = None
+    ) -> Self:
+        """A collection that reads from a mapping and writes to it, without a copy.
+
+        Args:
+            store: gives and takes the values under strings. A mutable mapping in it is a nested collection that reads
+                and writes through too. It is given tensors and collections (nested ones and non-tensor data).
+            batch_size: the dimensions that all values have in front; none by default.
+            device: that of all values, if it is to be checked. Nothing is moved.
+            names: a name or ``None`` for each batch dimension.
+
+        Raises:
+            RuntimeError: a value does not have the batch size in front, or is on another device.
+
+        Operations give collections on a plain dict. Those in place take the values, change them, and write them back.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> store = {"a": torch.zeros(3), "b": {"c": torch.ones(3)}}
+        >>> data = TensorDict.from_store(store, [3])
+        >>> data["b", "d"] = torch.ones(3)
+        >>> list(store["b"])
+        ['c', 'd']
+        """
+        from .stores.mapping import check, through
+
+        if not isinstance(store, MutableMapping):
+            raise TypeError(f"from_store: expected a mutable mapping, got a {type(store).__name__}")
+        size = shapes.as_size(batch_size)
+        given = None if names is None else shapes.as_names(names, len(size))
+        result = through(cls, store, size, as_device(device), given)
+        check(result)
+        return result
+
+    @classmethod
+    def _check_keys(cls, keys: Mapping[str, Any], complete: bool = False) -> None:
+        """Raises an error where keys are not those that the collection can have; a record knows."""
+
+    def _check_entry(self, key: str, value: Any) -> None:
+        """Raises an error where a value is none for its key; a record knows."""
+
+    def _nested_class(self, key: str) -> type[TensorCollection]:
+        """The class of a mapping as the value of a key; a record knows."""
+        from .tensordict import TensorDict
+
+        return TensorDict
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
         """A :class:`TensorDict` with copies of the values, nested records becoming TensorDicts too.

@@ -110,13 +110,13 @@ class SubTensorDict(WrittenBack):
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def _take(self, values: Any) -> None:
+    def _take(self, values: Any, objects: bool = True) -> None:
         self._store.write(values._store)
 
-    def _write_back(self, values: Any) -> None:
+    def _write_back(self, values: Any, objects: bool = True) -> None:
         if self._store.views:  # the tensors have changed in the source already
-            values = _objects(values)
-        if values._store:
+            values = _objects(values) if objects else None
+        if values is not None and values._store:
             self._store.write(values._store)
 
     def _set(self, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
@@ -127,11 +127,6 @@ class SubTensorDict(WrittenBack):
         if value is None and self._holds_none(key):
             raise TypeError(f"{key}: some rows of a field cannot be None while others are not; set it in the source")
         self._store[key] = self._fit(key, value, non_blocking)
-
-    def _merge(
-        self, source: Any, wanted: Any, clone: bool, inplace: bool, non_blocking: bool, is_leaf: Any, undo: Any
-    ) -> None:
-        super()._merge(source, wanted, False, inplace, non_blocking, is_leaf, undo)  # rows are copied anyway
 
     def _apart(self, values: Any) -> Any:
         return values.clone()  # written to the source together, once all of it is known to fit
@@ -214,20 +209,6 @@ class SubTensorDict(WrittenBack):
             "rows of tensors cannot have a history, gradients or memory of their own: do it for the source, "
             ".get_parent_tensordict()"
         )
-
-    # -- by itself ----------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def _from_mapping(cls, source: Any, batch_size: Any, device: Any, names: Any) -> Any:
-        return cls._dense._from_mapping(source, batch_size, device, names)
-
-    @classmethod
-    def fromkeys(cls, keys: Any, value: Any = 0) -> Any:
-        """A collection without batch dimensions that has ``value`` under each key."""
-        return cls._dense.fromkeys(keys, value)
-
-    def __reduce__(self) -> Any:
-        return self._densified().__reduce__()
 
 
 for _name in ("_check_batch_size", "_take_batch_size", "_make_room", "_set_names", "_set_device", "clear_device_"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -26,18 +26,25 @@ class WrittenBack(OnStore):
 
     __slots__ = ()
 
-    def _take(self, values: Any) -> None:
-        """Writes the values of a collection on a plain dict under their keys, also under new ones."""
+    def _take(self, values: Any, objects: bool = True) -> None:
+        """Writes the values of a collection on a plain dict under their keys, also under new ones.
+
+        Without ``objects``, non-tensor data can be left out: only tensors have changed.
+        """
         raise NotImplementedError
 
-    def _write_back(self, values: Any) -> None:
+    def _write_back(self, values: Any, objects: bool = True) -> None:
         """:meth:`_take` of values that were read here and changed in place."""
-        self._take(values)
+        self._take(values, objects)
 
     def _read(self, keys: Iterable[str]) -> Any:
         """A collection on a plain dict with some of the values: those of the keys that are there."""
         store = self._store
-        return self._same({key: _densified(store[key]) for key in keys if key in store})
+        return self._same({key: _values(store[key]) for key in keys if key in store})
+
+    def _values(self) -> Any:
+        """A collection on a plain dict with all the values; so are those below, as far as reading them may copy."""
+        return self._same({key: _values(value) for key, value in self._store.items()})
 
     def _apart(self, values: Any) -> Any:
         """Values that were read, so that several can be written in place, of which one may turn out not to fit."""
@@ -68,9 +75,12 @@ class WrittenBack(OnStore):
 
     # -- several ------------------------------------------------------------------------------------------------------
 
-    def _merge(
+    def _merge(self, source: Any, *options: Any) -> None:
+        self._merge_all([source], *options)
+
+    def _merge_all(
         self,
-        source: Any,
+        sources: list[Any],
         wanted: dict[str, Any] | None,
         clone: bool,
         inplace: bool,
@@ -78,19 +88,18 @@ class WrittenBack(OnStore):
         is_leaf: Any,
         undo: Any,
     ) -> None:
-        if source is None:
-            return
-        entries: Mapping[Any, Any] = source._store if isinstance(source, Collection) else source
-        part = self._read(dict.fromkeys(unravel_key_to_tuple(key)[0] for key in entries))
+        entries = [
+            source._store if isinstance(source, Collection) else source for source in sources if source is not None
+        ]
+        part = self._read(dict.fromkeys(unravel_key_to_tuple(key)[0] for source in entries for key in source))
         if inplace:
             part = self._apart(part)
         before: dict[str, Value] = {**part._store}
-        part._merge(source, wanted, clone, inplace, non_blocking, is_leaf, undo)
-        store = part._store
+        part._merge_all(sources, wanted, clone, inplace, non_blocking, is_leaf, undo)
         changed = {
             key: value
-            for key, value in store.items()
-            if value is not before.get(key) or inplace or isinstance(value, Collection)
+            for key, value in part._store.items()
+            if inplace or value is not before.get(key) or isinstance(value, Collection)
         }
         self._take(part._same(changed))
 
@@ -108,23 +117,38 @@ class WrittenBack(OnStore):
         return self
 
     def _fill(self, item: Any, value: Any) -> None:
-        values = self._densified()
+        values = self._values()
         values._fill(item, value)
-        self._write_back(values)
+        self._write_back(values, False)
 
     def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
-        self._write_back(self._with_leaves(leaves))
+        self._write_back(self._with_leaves(leaves), False)
+
+    # -- by itself ----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _from_mapping(cls, source: Any, batch_size: Any, device: Any, names: Any) -> Any:
+        return cls._dense._from_mapping(source, batch_size, device, names)
+
+    @classmethod
+    def fromkeys(cls, keys: Any, value: Any = 0) -> Any:
+        """A collection without batch dimensions that has ``value`` under each key."""
+        return cls._dense.fromkeys(keys, value)
+
+    def __reduce__(self) -> Any:
+        values = self._densified()
+        return (values if self._lock is None else values.lock_()).__reduce__()
 
 
-def _densified(value: Any) -> Any:
-    return value._densified() if isinstance(value, OnStore) else value
+def _values(value: Any) -> Any:
+    return value._values() if isinstance(value, WrittenBack) else value
 
 
 def _written_back(name: str) -> Callable[..., Any]:
     def method(self: WrittenBack, *args: Any, **kwargs: Any) -> WrittenBack:
-        values = self._densified()
+        values = self._values()
         getattr(values, name)(*args, **kwargs)
-        self._write_back(values)
+        self._write_back(values, False)
         return self
 
     member = getattr(WrittenBack, name)

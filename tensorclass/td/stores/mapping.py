@@ -1,0 +1,165 @@
+"""A mapping of the user's as the store of a collection: what is read is read from it, what is written goes there."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Size, Tensor
+
+from tensorclass.td.collection import Collection
+from tensorclass.td.shapes import Names
+from tensorclass.td.values import batch_mismatch
+
+from .classes import dense_class, on_store
+from .written import WrittenBack
+
+if TYPE_CHECKING:
+    from tensorclass.td.base import TensorCollection
+    from tensorclass.td.collection import Value
+
+C = TypeVar("C", bound="TensorCollection")
+
+
+class Entries(MutableMapping[str, "Value"]):
+    """The entries of a mapping as values of a collection.
+
+    Mappings in it are collections that read and write through too; each stays one object, so that it keeps its lock and
+    its batch size, also where the mapping makes a new one at each read. What is neither tensor, collection nor mapping
+    becomes what it would become if it were written to the collection.
+    """
+
+    __slots__ = ("nested", "owner", "source")
+
+    def __init__(self, source: MutableMapping[str, Any]) -> None:
+        self.source = source
+        self.nested: dict[str, Any] = {}
+        self.owner: Callable[[], Any]
+
+    def __getitem__(self, key: str) -> Any:
+        value: Any = self.source[key]
+        if isinstance(value, (Tensor, Collection)):
+            return value
+        if not isinstance(value, MutableMapping):
+            return self.owner()._fit(key, value)
+        nested = self.nested.get(key)
+        if nested is None:
+            owner: TensorCollection = self.owner()
+            metadata = owner._batch_size, owner._device, owner._names
+            nested = self.nested[key] = through(owner._nested_class(key), value, *metadata)
+        entries: Any = nested._store
+        entries.source = value
+        return nested
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        nested = self.nested.get(key)
+        if nested is not None:
+            if value is nested:
+                return
+            self._detach(key)
+        self.source[key] = value
+        self._remember(key, value)
+
+    def _remember(self, key: str, value: Any) -> None:
+        """Keeps the batch size, the names and the class of a nested collection that became a mapping."""
+        if isinstance(value, Tensor) or not value._is_tree():
+            return
+        held: Any = self.source[key]
+        if isinstance(held, MutableMapping):
+            metadata = value._batch_size, value._device, value._names
+            nested = self.nested[key] = through(dense_class(type(value)), held, *metadata)
+            entries: Any = nested._store
+            for name, below in value._store.items():
+                entries._remember(name, below)
+
+    def __delitem__(self, key: str) -> None:
+        self._detach(key)
+        del self.source[key]
+
+    def clear(self) -> None:
+        for key in [*self.nested]:
+            self._detach(key)
+        self.source.clear()
+
+    def _detach(self, key: str) -> None:
+        """Lets a nested collection hold its values itself: its mapping goes."""
+        nested = self.nested.pop(key, None)
+        if nested is not None:
+            nested._store = nested._values()._store
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.source
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.source)
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+class OnMapping(WrittenBack):
+    """The methods of a collection on a user's mapping."""
+
+    __slots__ = ()
+
+    def _take(self, values: Any, objects: bool = True) -> None:
+        store = self._store
+        for key, value in values._store.items():
+            current: Any = None
+            if isinstance(value, Collection):
+                if value._is_tree():
+                    current = store.get(key)
+                elif not objects:
+                    continue
+            if isinstance(current, OnMapping) and _alike(current, value):
+                for gone in [name for name in current._store if name not in value._store]:
+                    del current._store[gone]
+                current._take(value, objects)
+            elif isinstance(current, WrittenBack) and not isinstance(current, OnMapping):
+                current._take(value, objects)
+            else:
+                store[key] = value
+
+
+def _alike(a: Any, b: Any) -> bool:
+    same_class: bool = dense_class(type(a)) is dense_class(type(b))
+    return same_class and (a._batch_size, a._names) == (b._batch_size, b._names)
+
+
+def through(
+    cls: type[C], source: MutableMapping[str, Any], batch_size: Size, device: torch.device | None, names: Names
+) -> C:
+    """A collection of a class over a mapping. Nothing is checked."""
+    new = object.__new__(on_store(OnMapping, cls))
+    entries = Entries(source)
+    new._store = entries
+    new._batch_size = batch_size
+    new._device = device
+    new._names = names
+    new._lock = None
+    entries.owner = weakref.ref(new)  # not the collection itself: nobody would free the two but the garbage collector
+    return new
+
+
+def check(collection: Any, path: tuple[str, ...] = ()) -> None:
+    """Raises an error where the entries of a mapping are no values of the collection over it."""
+    size, device = collection._batch_size, collection._device
+    source: Any = collection._store.source
+    for key in source:
+        if type(key) is not str:
+            raise TypeError(f"from_store: keys are strings, got {key!r}; a nested mapping is a nested collection")
+    collection._check_keys(source, complete=True)
+    for key, value in collection._store.items():
+        if value.shape[: len(size)] != size:
+            raise batch_mismatch((*path, key), size, value.shape)
+        is_tree = isinstance(value, Collection) and value._is_tree()
+        if device is not None and value.device != device and (is_tree or isinstance(value, Tensor)):
+            raise RuntimeError(
+                f"from_store: {'.'.join((*path, key))}: expected a value on the device {device}, got {value.device}; "
+                "nothing is moved, because what is read is what the store gives"
+            )
+        collection._check_entry(key, value)
+        if isinstance(value, OnMapping) and isinstance(value._store, Entries):
+            check(value, (*path, key))
