@@ -95,6 +95,8 @@ class Access(Reading):
         if type(destination) is Tensor and type(value) is Tensor and value.shape == destination.shape:
             destination.copy_(value, non_blocking=non_blocking)
             return
+        if isinstance(value, Collection) and value._names is not None:  # names say nothing where contents are copied
+            value = value.rename(None)
         value = self._fit(key, value, non_blocking)
         if isinstance(destination, Tensor):
             if not isinstance(value, Tensor):

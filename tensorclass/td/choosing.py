@@ -96,7 +96,7 @@ class Choosing(Access):
         """A collection like this one without its leaves; with ``recurse``, nested collections stay, empty too."""
         size = self._batch_size if batch_size is None else shapes.as_size(batch_size)
         if names is MISSING:
-            new_names = self._names if size == self._batch_size else None
+            new_names = shapes.names_fitted(self._names, len(size))
         else:
             new_names = shapes.as_names(names, len(size))
         nested: Store = {}

@@ -144,6 +144,8 @@ class Collection:
                 value._take_batch_size(size)
         self._batch_size = size
         self._names = shapes.names_fitted(self._names, ndim)
+        if self._names is not None:
+            self._set_names(self._names)
 
     @property
     def batch_dims(self) -> int:
@@ -211,7 +213,26 @@ class Collection:
 
     @names.setter
     def names(self, names: Sequence[str | None] | None) -> None:
-        self._set_names(shapes.as_names(names, len(self._batch_size)))
+        self._rename_to(shapes.as_names(names, len(self._batch_size)))
+
+    def _rename_to(self, names: Names) -> None:
+        self._check_names(names)
+        self._set_names(names)
+
+    def _check_names(self, names: Names) -> None:
+        """Raises an error where a nested collection has one of these names for a further dimension of its own."""
+        if names is None:
+            return
+        ndim = len(self._batch_size)
+        for node in self._nodes():
+            own = node._names[ndim:] if node._names else ()
+            twice = [name for name in own if name is not None and name in names]
+            if twice:
+                raise ValueError(
+                    f"names: a nested collection has {twice} among its names {node.names}, for dimensions beyond the "
+                    f"{ndim} that get the names {list(names)}; rename its dimensions first. Nothing was changed"
+                )
+            node._check_names((*names, *own))
 
     def _set_names(self, names: Names) -> None:
         """Sets checked names, and those of the leading dimensions of nested collections."""
@@ -246,26 +267,26 @@ class Collection:
         for old, new in zip(self.names, given, strict=False):
             if old is not None and old != new:
                 raise RuntimeError(f"refine_names: the dimension {old!r} has a name already, it cannot become {new!r}")
-        self._set_names(shapes.as_names(given, self.ndim))
+        self._rename_to(shapes.as_names(given, self.ndim))
         return self
 
     def rename_(self, *names: str | None, **rename_map: str) -> Self:
         """Renames the dimensions in place: all of them by position, or some as ``old="new"``."""
-        self._set_names(self._renamed(names, rename_map))
+        self._rename_to(self._renamed(names, rename_map))
         return self
 
     def rename(self, *names: str | None, **rename_map: str) -> Self:
         """A collection that shares the values, with other dimension names: by position, or as ``old="new"``."""
         new = self._shallow()
-        new._set_names(self._renamed(names, rename_map))
+        new._rename_to(self._renamed(names, rename_map))
         return new
 
     def _renamed(self, names: tuple[Any, ...], rename_map: dict[str, str]) -> Names:
         if names and rename_map:
             raise ValueError("rename: give all names by position, or some as old='new', not both")
-        if names:
-            given: Any = names[0]
-            single = len(names) == 1 and (names[0] is None or isinstance(names[0], (list, tuple)))
+        if names or not rename_map:
+            given: Any = names[0] if names else None
+            single = len(names) == 1 and (given is None or isinstance(given, (list, tuple)))
             return shapes.as_names(given if single else names, self.ndim)
         missing = [old for old in rename_map if old not in self.names]
         if missing:

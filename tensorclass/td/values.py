@@ -69,9 +69,12 @@ def fit(owner: Collection, key: str, value: Any, non_blocking: bool = False) -> 
     source: Any = value
     if type(value) is dict or isinstance(value, Mapping):
         try:
-            return TensorDict(source, batch_size, device, _names(owner), non_blocking)
+            made = TensorDict(source, batch_size, device, _names(owner), non_blocking)
         except BatchMismatch as error:
             raise error.below(key) from None
+        if made._names is not None:
+            _agree_on_names(owner, key, made)
+        return made
     tensor = as_tensor(value, device)
     if tensor is not None:
         if tensor.shape[: len(batch_size)] != batch_size:
@@ -99,11 +102,33 @@ def fit_collection(owner: Collection, key: str, value: Any, non_blocking: bool) 
             raise batch_mismatch(key, batch_size, value._batch_size) from None
     if device is not None and result._device != device:
         result = result.to(device, non_blocking=non_blocking)
-    if owner._names is not None and shapes.names_fitted(result._names, ndim) != owner._names:
-        result = result._shallow() if result is value else result
-        rest = result._names[ndim:] if result._names else (None,) * (result.ndim - ndim)
-        result._set_names(owner._names + rest)
+    if owner._names is not None or result._names is not None:
+        names = _agree_on_names(owner, key, result)
+        if names != result._names:
+            result = result._shallow() if result is value else result
+            result._check_names(names)
+            result._set_names(names)
     return result
+
+
+def _agree_on_names(owner: Collection, key: str, value: TensorCollection) -> shapes.Names:
+    """The names of a collection that enters: in front those of its owner. An owner without names takes those it has."""
+    ndim = len(owner._batch_size)
+    front = shapes.names_fitted(value._names, ndim)
+    if owner._names is None:
+        if front is not None and value._is_tree():
+            owner._check_names(front)
+            owner._set_names(front)
+        return value._names
+    if front is not None and value._is_tree():
+        for mine, other in zip(owner._names, front, strict=True):
+            if other not in (None, mine):
+                raise RuntimeError(
+                    f"{key}: expected a collection with the dimension names {list(owner._names)} in front, got "
+                    f"{value.names}; rename its dimensions, or take their names away with .rename(None)"
+                )
+    rest = value._names[ndim:] if value._names else (None,) * (value.ndim - ndim)
+    return shapes.as_names(owner._names + rest, value.ndim)
 
 
 def as_tensor(value: Any, device: torch.device | None = None) -> Tensor | None:

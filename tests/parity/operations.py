@@ -414,4 +414,78 @@ NUMBERS = {
     },
 }
 
-OPERATIONS = {**SHAPING, **ROWS, **COMBINING, **DICT, **EACH_VALUE, **NUMBERS}
+# -- dimension names ---------------------------------------------------------------------------------------------------
+
+NAMED = ("time", "batch", "env", "head", "other")
+
+
+def _names(drawn: Drawn) -> st.SearchStrategy[Any]:
+    """Names for the batch, mostly; sometimes too few, or one of them twice."""
+    ndim = len(drawn.batch_size)
+    return draw.names(ndim) | draw.names(ndim) | st.lists(st.sampled_from(NAMED), max_size=ndim)
+
+
+def _refining(drawn: Drawn) -> st.SearchStrategy[Any]:
+    own = drawn.names or [None] * len(drawn.batch_size)
+    return st.tuples(*[st.just(name) | st.sampled_from(NAMED) for name in own]) | st.integers(0, len(own)).map(
+        lambda cut: (*own[:cut], ...)
+    )
+
+
+@st.composite
+def _other_batch_size(data: Callable[..., Any], drawn: Drawn) -> Any:
+    size = drawn.batch_size
+    return (data(st.sampled_from([size[:n] for n in range(len(size) + 1)] + [(*size, 1), (*size, 2)])),)
+
+
+@st.composite
+def _named_part(data: Callable[..., Any], drawn: Drawn) -> Any:
+    more = data(draw.shapes(max_dims=1, min_size=1))
+    return more, data(draw.names_or_none(len(drawn.batch_size) + len(more)))
+
+
+def _set_attribute(name: str) -> Callable[..., Any]:
+    def call(data: Any, library: Any, value: Any) -> Any:
+        setattr(data, name, value)
+        return data
+
+    return call
+
+
+def _set_part(data: Any, library: Any, more: Size, names: Any) -> Any:
+    size = [*data.batch_size, *more]
+    data["part"] = library.TensorDict({"a": torch.zeros(size)}, batch_size=size, names=names)
+    return data
+
+
+def _resized_twice(data: Any, library: Any, size: Size) -> Any:
+    own = data.batch_size
+    data.batch_size = size
+    data.batch_size = own
+    return data
+
+
+DIMENSION_NAMES = {
+    "names =": Operation(lambda drawn: st.tuples(_names(drawn) | st.none()), _set_attribute("names")),
+    "rename": Operation(_names, lambda data, library, *names: [data.rename(*names), data], batch_dims=1),
+    "rename_": Operation(_names, _then(lambda data, *names: data.rename_(*names)), batch_dims=1),
+    "rename one": Operation(
+        lambda drawn: st.tuples(st.dictionaries(st.sampled_from(NAMED), st.sampled_from(NAMED), max_size=2)),
+        lambda data, library, mapping: [data.rename(**mapping), data],
+        batch_dims=1,
+    ),
+    "refine_names": Operation(_refining, _then(lambda data, *names: data.refine_names(*names)), batch_dims=1),
+    "batch_size =": Operation(_other_batch_size, _set_attribute("batch_size"), objects=False),
+    "batch_size = and back": Operation(_other_batch_size, _resized_twice, objects=False),
+    "auto_batch_size_": Operation(
+        lambda drawn: st.tuples(st.none() | st.integers(0, 3)),
+        lambda data, library, dims: data.auto_batch_size_(dims),
+        objects=False,
+    ),
+    "a part with names": Operation(_named_part, _set_part),
+    "empty of a size": Operation(
+        lambda drawn: st.tuples(draw.shapes(max_dims=4)), lambda data, library, size: data.empty(batch_size=size)
+    ),
+}
+
+OPERATIONS = {**SHAPING, **ROWS, **COMBINING, **DICT, **EACH_VALUE, **NUMBERS, **DIMENSION_NAMES}

@@ -97,6 +97,19 @@ def locked_inside(library: Any) -> Any:
     return list(written(data, lambda d: d.view(-1), lambda d: (d.set("b", torch.zeros(12)), data.lock_())).keys())
 
 
+def renamed(data: Any, names: Any) -> Any:
+    data.names = names
+    return data.names
+
+
+def a_shared_part_unlocked(library: Any) -> bool:
+    part = collection(library, {"a": 1})
+    first, second = collection(library, {"p": part}).lock_(), collection(library, {"q": part}).lock_()
+    first.unlock_()
+    second.unlock_()
+    return bool(part.is_locked)
+
+
 def record_with_text_in_a_tensor_field(library: Any) -> str:
     @library.tensorclass
     class Record:
@@ -152,6 +165,19 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: named(m).unflatten(0, (2, 2)).names, [None, None, "y"], [None, "x", "y"]),
         (lambda m: named(m)[[[0, 1]]].names, [None, None, "y"], [None, "x", "y"]),
         (lambda m: named(m).new_zeros(2).names, [None], ["y"]),
+    ],
+    "Names are strings.": [
+        (lambda m: renamed(named(m), "pq"), error(TypeError), ["p", "q"]),
+        (lambda m: renamed(named(m), [1, 2]), error(TypeError), [1, 2]),
+        (lambda m: collection(m, {}, [2, 3]).refine_names(..., ...).names, error(RuntimeError), [None] * 2),
+    ],
+    "`apply(names=...)` renames.": [
+        (
+            lambda m: nested(m, names=["x"]).apply(lambda x: x, names=["y"])["n"].names,
+            ["y"],
+            error(RuntimeError),
+        ),
+        (lambda m: nested(m, names=["x"]).apply(lambda x: x, names=None).names, [None], ["x"]),
     ],
     "`atleast_3d` puts dimensions where torch puts them.": [
         (lambda m: tuple(named(m).atleast_3d().shape), (4, 3, 1), (1, 4, 3)),
@@ -247,6 +273,16 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: nested(m).lock_().reshape(1, 2).is_locked, False, True),
         (lambda m: nested(m).lock_().split(1)[0].is_locked, False, True),
         (lambda m: nested(m).lock_()[0].is_locked, False, False),
+    ],
+    "Two locked collections can share a part.": [
+        (lambda m: a_shared_part_unlocked(m), False, error(RuntimeError)),
+    ],
+    "`update(ignore_lock=True)` writes to a locked collection.": [
+        (
+            lambda m: list(nested(m).lock_().update({"b": torch.zeros(2)}, ignore_lock=True).keys()),
+            ["n", "b"],
+            error(RuntimeError),
+        ),
     ],
     "A `with` block writes back what changed in it, all of it.": [
         (lambda m: list(written(named(m), lambda d: d.view(-1), lambda d: d.del_("a")).keys()), [], ["a"]),

@@ -1103,7 +1103,7 @@ def test_empty_takes_another_batch_size_device_and_names() -> None:
     assert_consistent(data)
     assert nested(device="cpu").empty(device=None).device is None
     assert nested(names=["row"]).empty(names=None).names == [None]
-    assert nested(names=["row"]).empty(batch_size=[4]).names == [None]
+    assert nested(names=["row"]).empty(batch_size=[4, 5]).names == ["row", None]
 
 
 def test_fromkeys_has_one_value_under_every_key() -> None:
