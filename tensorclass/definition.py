@@ -334,7 +334,7 @@ def _property(spec: FieldSpec, frozen: bool) -> property:
             if required:
                 raise AttributeError(removed)
             return None
-        return value if isinstance(value, Tensor) else value._unwrapped()
+        return value if isinstance(value, Tensor) else value._as_read()
 
     def set_tensor(self: TensorClass, value: Any) -> None:
         if (

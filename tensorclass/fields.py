@@ -18,6 +18,7 @@ from torch import Tensor
 
 from .td import values
 from .td.base import TensorCollection
+from .td.modes import LIST_TO_STACK
 from .td.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
 from .td.tensordict import TensorDict
 from .td.values import BatchMismatch
@@ -266,12 +267,14 @@ class FieldSpec:
         return result
 
     def _stored_column(self, record: TensorClass, value: list[Any]) -> Value:
-        return values.fit_collection(record, self.name, NonTensorStack.from_list(value), False)
+        return self.fit(record, NonTensorStack.from_list(value))
 
     def _is_column(self, record: TensorClass, value: Any) -> bool:
         """Whether a value is a list with an object for each row."""
-        column, size = value, record._batch_size
-        return isinstance(value, list) and len(size) > 0 and len(column) == size[0] and self._are_items(column)
+        column, size, mode = value, record._batch_size, LIST_TO_STACK.current()
+        if not isinstance(value, list) or mode is False:
+            return False
+        return (mode or (len(size) > 0 and len(column) == size[0])) and self._are_items(column)
 
     def _are_items(self, items: list[Any]) -> bool:
         for item in items:

@@ -16,7 +16,8 @@ from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection, has_shape
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.keys import unravel_key_to_tuple
-from tensorclass.td.nontensor import NonTensorDataBase, non_tensor
+from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase, stack_of
+from tensorclass.td.objects import row_by_row
 from tensorclass.td.stores.classes import dense_class
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import BatchMismatch, as_tensor
@@ -187,11 +188,8 @@ def column(rows: list[Any]) -> NonTensorDataBase:
 def objects(flat: list[Any], shape: Size, empty: Any = None) -> NonTensorDataBase:
     """Non-tensor data with an object for each position of a shape; ``empty`` stands for them where there is none."""
     if all(item is None for item in flat):  # one None for all of them: an optional field of a record takes that
-        return non_tensor(None if flat else empty, shape, None, None)
-    nested: Any = flat
-    for size in reversed(shape[1:]):
-        nested = [nested[start : start + size] for start in range(0, len(nested), size)]
-    return non_tensor(nested if shape else flat[0], shape, None, None)
+        return NonTensorData(None if flat else empty, batch_size=shape)
+    return stack_of(tuple(flat), row_by_row(shape), None, None) if shape else NonTensorData(flat[0])
 
 
 def _is(target: Target, cls: type) -> bool:

@@ -1,6 +1,9 @@
 """The engine: untyped collections of tensors. It knows nothing of records."""
 
-from . import pytree
+from . import (
+    entering,  # noqa: F401  # it tells the others how objects enter
+    pytree,
+)
 from .base import TensorCollection
 from .combining import cat, merge_tensordicts, stack, where
 from .comparing import assert_allclose_td, assert_close
@@ -14,8 +17,22 @@ from .keys import (
     unravel_key_list,
     unravel_key_to_tuple,
 )
+from .linked import LinkedList
 from .loading import collate
-from .nontensor import NonTensorData, NonTensorDataBase, NonTensorStack, is_leaf_nontensor, is_non_tensor
+from .modes import (
+    capture_non_tensor_stack,
+    list_to_stack,
+    set_capture_non_tensor_stack,
+    set_list_to_stack,
+)
+from .nontensor import (
+    MetaData,
+    NonTensorData,
+    NonTensorDataBase,
+    NonTensorStack,
+    is_leaf_nontensor,
+    is_non_tensor,
+)
 from .packing import PackLayout
 from .padding import pad, pad_sequence
 from .reading import default_is_leaf
@@ -25,12 +42,14 @@ from .stores import SubTensorDict
 from .stores.lazy import LazyStackedTensorDict, dense_stack_tds, lazy_stack, maybe_dense_stack
 from .tensordict import TensorDict, fromkeys, make_tensordict
 
-for _cls in (TensorDict, NonTensorData, NonTensorStack):
+for _cls in (TensorDict, NonTensorData, MetaData, NonTensorStack):
     pytree.register(_cls)
 
 __all__ = [
     "KEY_SEPARATOR",
     "LazyStackedTensorDict",
+    "LinkedList",
+    "MetaData",
     "NestedKey",
     "NonTensorData",
     "NonTensorDataBase",
@@ -41,6 +60,7 @@ __all__ = [
     "TensorDict",
     "assert_allclose_td",
     "assert_close",
+    "capture_non_tensor_stack",
     "cat",
     "collate",
     "convert_ellipsis_to_idx",
@@ -60,12 +80,15 @@ __all__ = [
     "is_seq_of_nested_key",
     "isin",
     "lazy_stack",
+    "list_to_stack",
     "make_tensordict",
     "maybe_dense_stack",
     "merge_tensordicts",
     "pad",
     "pad_sequence",
     "remove_duplicates",
+    "set_capture_non_tensor_stack",
+    "set_list_to_stack",
     "stack",
     "unravel_key",
     "unravel_key_list",

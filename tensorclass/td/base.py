@@ -134,9 +134,7 @@ class TensorCollection(
         from .tensordict import TensorDict
 
         store: dict[str, Any] = {
-            key: value.to_tensordict(retain_none=retain_none)
-            if isinstance(value, TensorCollection) and value._is_tree()
-            else value.clone()
+            key: value.to_tensordict(retain_none=retain_none) if isinstance(value, TensorCollection) else value.clone()
             for key, value in self._items_for_export(bool(retain_none))
         }
         return TensorDict._of(self, store)

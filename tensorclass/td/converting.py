@@ -14,6 +14,7 @@ from typing_extensions import Self
 
 from .collection import Collection, DeviceLike
 from .keys import NestedKey
+from .linked import LinkedList
 
 BatchSize: TypeAlias = "Sequence[int] | int | None"
 
@@ -511,6 +512,7 @@ class Converting(Collection):
         convert_nodes: bool = True,
         convert_tensors: bool | Literal["numpy"] = False,
         tolist_first: bool = False,
+        as_linked_list: bool = False,
     ) -> Any:
         """One dict a row, in lists as deep as the batch has dimensions.
 
@@ -518,7 +520,13 @@ class Converting(Collection):
             convert_nodes: make dicts of the rows; otherwise they stay collections.
             convert_tensors: as for :meth:`to_dict`.
             tolist_first: as for :meth:`to_dict`.
+            as_linked_list: give a :class:`LinkedList`, which writes to this collection the rows that are assigned to it.
+
+        Raises:
+            TypeError: tensors are to be converted in rows that stay collections.
         """
+        if convert_tensors and not convert_nodes:
+            raise TypeError("tolist: convert_tensors needs convert_nodes=True: rows that stay collections hold tensors")
         if not self._batch_size:
             if not convert_nodes:
                 return self
@@ -526,7 +534,23 @@ class Converting(Collection):
         options: Any = {
             "convert_nodes": convert_nodes, "convert_tensors": convert_tensors, "tolist_first": tolist_first,
         }  # fmt: skip
-        return [row.tolist(**options) for row in self.unbind(0)]
+        rows = [row.tolist(**options) for row in self.unbind(0)]
+        return LinkedList(rows, td=self, depth=self.batch_dims) if as_linked_list else rows
+
+    def _write_items(self, index: tuple[Any, ...], value: Any, depth: int) -> None:
+        """Writes what is assigned to items of a linked list: a row, or lists of rows for ``depth`` dimensions."""
+        if not depth:
+            self[index] = value  # type: ignore[index]
+            return
+        *before, last = index
+        if not isinstance(last, slice):
+            before, last = list(index), slice(None)
+        places = range(self._batch_size[len(before)])[last]
+        if not isinstance(value, list) or len(value) != len(places):  # pyright: ignore[reportUnknownArgumentType]
+            raise ValueError(f"expected a list of {len(places)} rows; nothing was written")
+        rows: list[Any] = value
+        for place, row in zip(places, rows, strict=True):
+            self._write_items((*before, place), row, depth - 1)
 
     def _is_none(self) -> bool:
         """Whether this is non-tensor data that stands for ``None``."""

@@ -115,7 +115,7 @@ class Reading(Collection):
 
     def _out(self, value: Any) -> Any:
         """What the outside sees of a value."""
-        return value._unwrapped() if isinstance(value, Reading) else value
+        return value._as_read() if isinstance(value, Reading) else value
 
     def _find(self, path: tuple[str, ...]) -> Any:
         """The value at a nested key, or ``MISSING``."""
@@ -126,8 +126,12 @@ class Reading(Collection):
             node = node._store.get(name, MISSING)
         return node
 
-    def _unwrapped(self) -> Any:
+    def _as_read(self) -> Any:
         """What ``data[key]`` gives when this is the value of the key: non-tensor data gives its object."""
+        return self
+
+    def _unwrapped(self) -> Any:
+        """What stands for this in structures of other libraries: non-tensor data gives its object."""
         return self
 
     def _key_error(self, key: NestedKey) -> KeyError:
@@ -187,7 +191,7 @@ class Reading(Collection):
             if default is MISSING:
                 raise self._key_error(key)
             return default
-        return value if isinstance(value, Tensor) else value._unwrapped()
+        return value if isinstance(value, Tensor) else value._as_read()
 
     def get_item_shape(self, key: NestedKey) -> Size:
         """The shape of the value at ``key``."""

@@ -19,7 +19,9 @@ from .keys import NestedKey, unravel_key_to_tuple
 if TYPE_CHECKING:
     from .base import TensorCollection
     from .collection import Value
-    from .tensordict import TensorDict  # set by that module when it is imported: the two need each other
+    from .entering import non_tensor  # these are set by their modules when they are imported: they need this one
+    from .nontensor import NonTensorData
+    from .tensordict import TensorDict
 
 
 class BatchMismatch(RuntimeError):
@@ -80,9 +82,8 @@ def fit(owner: Collection, key: str, value: Any, non_blocking: bool = False) -> 
         if tensor.shape[: len(batch_size)] != batch_size:
             raise batch_mismatch(key, batch_size, tensor.shape)
         return tensor
-    from .nontensor import non_tensor
-
-    return non_tensor(value, batch_size, device, owner._names)
+    held = non_tensor(value, batch_size, device, owner._names)
+    return held if type(held) is NonTensorData else fit_collection(owner, key, held, non_blocking)
 
 
 def _names(owner: Collection) -> list[str | None] | None:

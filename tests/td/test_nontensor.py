@@ -124,9 +124,10 @@ def test_holders_are_made_directly_too() -> None:
     assert NonTensorStack.from_list([["a", "b"], ["c", "d"]]).tolist() == [["a", "b"], ["c", "d"]]
 
 
-def test_a_stack_needs_an_object() -> None:
-    with pytest.raises(RuntimeError, match="expected at least one object"):
-        NonTensorStack()
+def test_a_stack_of_nothing_is_empty() -> None:
+    assert NonTensorStack().batch_size == NonTensorStack.from_list([]).batch_size == (0,)
+    assert NonTensorStack.from_list([[], []]).batch_size == (2, 0)
+    assert NonTensorStack().tolist() == []
 
 
 @given(holders, draw.shapes())
@@ -142,8 +143,21 @@ def _unwrapped(nested: Any, depth: int) -> Any:
     return [_unwrapped(item, depth - 1) for item in nested] if depth else nested[0]
 
 
-def test_data_of_a_stack_is_the_nested_lists() -> None:
-    assert NonTensorStack("a", "b").data == ["a", "b"]
+def test_data_of_a_stack_is_the_object_that_is_at_all_positions() -> None:
+    assert NonTensorStack("a", "a").data == NonTensorStack.from_list([["a"], ["a"]]).data == "a"
+    assert NonTensorStack("a", "b", "b")[1:].data == "b"
+    for column in (NonTensorStack("a", "b"), NonTensorStack()):
+        with pytest.raises(AttributeError, match="does not hold one object at all positions"):
+            column.data
+
+
+def test_data_of_a_stack_can_be_set_at_all_positions() -> None:
+    column = NonTensorStack("a", "b")
+    column.data = "c"
+    assert column.tolist() == ["c", "c"]
+    column.lock_()
+    with pytest.raises(RuntimeError, match="locked"):
+        column.data = "d"
 
 
 def test_data_of_one_object_can_be_set_unless_it_is_locked() -> None:
@@ -369,21 +383,58 @@ def test_a_part_does_not_change_when_the_whole_is_written() -> None:
     [
         lambda data, new: data.__setitem__("text", new),
         lambda data, new: data.set("text", new),
-        lambda data, new: data.set_("text", new),
         lambda data, new: data.update({"text": new}),
-        lambda data, new: data.update({"text": new}, inplace=True),
-        lambda data, new: data.update_({"text": new}),
-        lambda data, new: data.copy_(TensorDict({"text": new, "a": torch.zeros(2)}, [2])),
-        lambda data, new: data.get("text").update(NonTensorData(new) if isinstance(new, str) else NonTensorStack(*new)),
-        lambda data, new: data.get("text").copy_(TensorDict({"text": new}, [2]).get("text")),
     ],
-    ids=["setitem", "set", "set_", "update", "update in place", "update_", "copy_", "update itself", "copy_ itself"],
+    ids=["setitem", "set", "update"],
 )
 def test_an_object_is_replaced(old: Any, new: Any, write: Callable[[Any, Any], Any]) -> None:
     data = TensorDict({"text": old, "a": torch.zeros(2)}, [2])
+    holder = data.get("text")
     write(data, new)
     assert data["text"] == new
     assert data.get("text").batch_size == (2,)
+    assert holder.tolist() == (old if isinstance(old, list) else [old] * 2)
+
+
+IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
+    "set_": lambda data, new: data.set_("text", new),
+    "set": lambda data, new: data.set("text", new, inplace=True),
+    "update": lambda data, new: data.update({"text": new}, inplace=True),
+    "update_": lambda data, new: data.update_({"text": new}),
+    "copy_": lambda data, new: data.copy_(TensorDict({"text": new, "a": torch.zeros(2)}, [2])),
+    "update itself": lambda data, new: data.get("text").update(holding(new), inplace=True),
+    "update_ itself": lambda data, new: data.get("text").update_(holding(new)),
+    "copy_ itself": lambda data, new: data.get("text").copy_(holding(new)),
+}
+in_place = pytest.mark.parametrize("write", IN_PLACE.values(), ids=IN_PLACE)
+
+
+def holding(value: Any) -> Any:
+    return NonTensorData(value, batch_size=[2]) if isinstance(value, str) else NonTensorStack(*value)
+
+
+@pytest.mark.parametrize("locked", [False, True])
+@pytest.mark.parametrize("old", ["a", ["a", "b"]], ids=repr)
+@pytest.mark.parametrize("new", ["new", ["x", "y"]], ids=repr)
+@in_place
+def test_writing_in_place_reaches_all_that_have_the_holder(old: Any, new: Any, write: Any, locked: bool) -> None:
+    data = TensorDict({"text": old, "a": torch.zeros(2)}, [2])
+    other = TensorDict({"x": data.get("text")}, [2])
+    if locked:
+        data.lock_()
+    write(data, new)
+    expected = ["new", "new"] if new == "new" and isinstance(old, list) else new
+    assert data["text"] == other["x"] == expected
+    assert data.get("text").batch_size == (2,)
+
+
+@pytest.mark.parametrize("name", ["set_", "set", "update", "update_"])
+def test_what_is_written_in_place_does_not_follow_its_source(name: str) -> None:
+    source = holding("new")
+    data = TensorDict({"text": "a"}, [2])
+    IN_PLACE[name](data, source)
+    source.data = "changed"
+    assert data["text"] == "new"
 
 
 @pytest.mark.parametrize(
@@ -470,9 +521,23 @@ def test_a_pickle_brings_the_objects_back(entry: Any, batch_size: Size) -> None:
     assert type(result.get("it")) is type(source.get("it"))
 
 
-@pytest.mark.parametrize("copied", [copy.copy, lambda data: data.clone(), lambda data: data.clone(recurse=False)])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda data: data.clone(), lambda data: data.update({}).clone()])
+@pytest.mark.parametrize("value", [{"a": [1]}, [{"a": [1]}, {"b": 1}]], ids=repr)
+def test_a_clone_has_copies_of_the_objects(copied: Callable[[Any], Any], value: Any) -> None:
+    source = TensorDict({}, [2])
+    source.set_non_tensor("it", value) if isinstance(value, dict) else source.set("it", value)
+    result = copied(source)
+    assert result["it"] == value
+    for got, obj in zip(objects(result.get("it")), objects(source.get("it")), strict=True):
+        assert got is not obj
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [copy.copy, lambda data: data.copy(), lambda data: data.clone(recurse=False), lambda data: data.to_tensordict()],
+)
 @pytest.mark.parametrize("value", [{}, [{}, {"b": 1}]], ids=repr)
-def test_a_copy_has_the_objects_themselves(copied: Callable[[Any], Any], value: Any) -> None:
+def test_a_shallow_copy_has_the_objects_themselves(copied: Callable[[Any], Any], value: Any) -> None:
     source = TensorDict({}, [2])
     source.set_non_tensor("it", value) if isinstance(value, dict) else source.set("it", value)
     result = copied(source)

@@ -1,0 +1,54 @@
+"""How objects enter a collection: what is one object for the batch, and what has an object for each row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Size
+
+from . import values
+from .collection import Collection
+from .combining import stack
+from .modes import LIST_TO_STACK
+from .nontensor import NonTensorData, NonTensorStack, stack_of
+from .objects import flattened, row_by_row
+from .shapes import Names
+
+
+def non_tensor(value: Any, batch_size: Size, device: torch.device | None, names: Names) -> Any:
+    """An object as it is stored: a list with one object for each row of the batch as a stack, else one for all of it.
+
+    Lists of such lists give an object for each position of two dimensions, and so on. A list of collections is stacked.
+    :class:`set_list_to_stack` says otherwise.
+    """
+    if isinstance(value, list) and (column := as_column(value, batch_size)) is not None:
+        return column
+    return NonTensorData(value, batch_size=batch_size, device=device, names=names)
+
+
+def as_column(value: list[Any], batch_size: Size) -> Any:
+    """A list as what holds its items row by row; ``None`` where it is one object."""
+    mode = LIST_TO_STACK.current()
+    if mode is False:
+        return None
+    if value and all(isinstance(item, Collection) for item in value):
+        if mode or (batch_size and len(value) == batch_size[0]):
+            return stack(value)
+        return None
+    if mode:
+        return NonTensorStack.from_list(value)
+    flat, lengths = flattened(value, len(batch_size))
+    depth = 0
+    while depth < len(lengths) and lengths[depth] == batch_size[depth]:
+        depth += 1
+    if not depth or not flat:
+        return None
+    if depth < len(lengths):
+        flat, lengths = flattened(value, depth)
+    codes = row_by_row(Size(lengths)).reshape(*lengths, *(1,) * (len(batch_size) - depth))
+    return stack_of(tuple(flat), codes.expand(batch_size), None, None)
+
+
+values.non_tensor = non_tensor  # type: ignore[attr-defined]  # they need each other
+values.NonTensorData = NonTensorData  # type: ignore[attr-defined]

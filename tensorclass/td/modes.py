@@ -1,0 +1,170 @@
+"""Modes: switches of behaviour for a block, a function, or the rest of the program."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
+
+from torch.utils._contextlib import context_decorator  # for generators it leaves the block where they yield
+from typing_extensions import Self
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: the mode of the innermost ``with`` statement, and those around it
+Entered: TypeAlias = "tuple[bool, Entered | None]"
+
+
+class Switch:
+    """What a mode is now. ``with`` statements hold for their own thread and task, ``set()`` for the whole program."""
+
+    __slots__ = ("_count", "_everywhere", "_guard", "_here", "default")
+
+    def __init__(self, name: str, default: bool) -> None:
+        self.default = default
+        self._everywhere: bool | None = None
+        self._here: ContextVar[Entered | None] = ContextVar(name, default=None)
+        self._count = 0  # of the `with` statements that are open somewhere
+        self._guard = threading.Lock()
+
+    def current(self) -> bool | None:
+        """The mode, ``None`` where nobody set one."""
+        if self._count:  # torch.compile cannot read a context variable, so it is asked only where it says something
+            here = self._here.get()
+            if here is not None:
+                return here[0]
+        return self._everywhere
+
+    def read(self, allow_none: bool) -> bool | None:
+        """The mode, or the default where nobody set one."""
+        mode = self.current()
+        return self.default if mode is None and not allow_none else mode
+
+    def enter(self, mode: bool) -> None:
+        with self._guard:
+            self._count += 1
+        self._here.set((mode, self._here.get()))
+
+    def leave(self) -> None:
+        here = self._here.get()
+        assert here is not None
+        self._here.set(here[1])
+        with self._guard:
+            self._count -= 1
+
+    def set_everywhere(self, mode: bool) -> None:
+        self._everywhere = mode
+
+
+class Setting:
+    """The base of what sets a mode: a context manager, a decorator, and ``set()``."""
+
+    _switch: ClassVar[Switch]
+
+    def __init__(self, mode: bool) -> None:
+        if type(mode) is not bool:
+            raise TypeError(f"{type(self).__name__}: expected True or False, got {mode!r}")
+        self.mode = mode
+
+    def __enter__(self) -> Self:
+        self._switch.enter(self.mode)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._switch.leave()
+
+    def set(self) -> None:
+        """Sets the mode for the rest of the program, in all threads, wherever no ``with`` statement says another."""
+        self._switch.set_everywhere(self.mode)
+
+    def clone(self) -> Self:
+        """Another one with this mode."""
+        return type(self)(self.mode)
+
+    def __call__(self, function: F) -> F:
+        given: Any = function
+        if inspect.isasyncgenfunction(given):
+            raise TypeError(f"{type(self).__name__} cannot decorate the asynchronous generator {given.__qualname__}")
+        if not inspect.iscoroutinefunction(given):
+            return context_decorator(self.clone, given)  # type: ignore[no-any-return, no-untyped-call]
+
+        @functools.wraps(given)
+        async def decorated(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():
+                return await given(*args, **kwargs)
+
+        return decorated  # type: ignore[return-value]
+
+
+LIST_TO_STACK = Switch("list_to_stack", True)
+CAPTURE = Switch("capture_non_tensor_stack", True)
+
+
+def list_to_stack(allow_none: bool = False) -> bool | None:
+    """Whether a list of objects that is written to a key becomes a stack: see :class:`set_list_to_stack`.
+
+    Args:
+        allow_none: give ``None`` where the mode was never set, instead of ``True``.
+    """
+    return LIST_TO_STACK.read(allow_none)
+
+
+class set_list_to_stack(Setting):
+    """Sets what a list of objects becomes that is written to a key.
+
+    Where no mode is set, a list with an object for each row of the batch becomes a stack, and any other list is one
+    object for the whole batch. With ``True`` every list becomes a stack, which must fit the batch; with ``False`` no
+    list does. Numbers become tensors in any case.
+
+    A context manager and a decorator, for its own thread and task; ``set_list_to_stack(mode).set()`` holds everywhere.
+
+    >>> from tensorclass import TensorDict
+    >>> with set_list_to_stack(True):
+    ...     data = TensorDict({"text": ["a", "b"]})
+    >>> data.get("text").batch_size
+    torch.Size([2])
+    >>> with set_list_to_stack(False):
+    ...     data = TensorDict({"text": ["a", "b"]}, [2])
+    >>> data[0]["text"]
+    ['a', 'b']
+
+    Args:
+        mode: whether lists become stacks.
+    """
+
+    _switch = LIST_TO_STACK
+
+
+def capture_non_tensor_stack(allow_none: bool = False) -> bool | None:
+    """Whether a stack of equal objects stays one object: see :class:`set_capture_non_tensor_stack`.
+
+    Args:
+        allow_none: give ``None`` where the mode was never set, instead of ``True``.
+    """
+    return CAPTURE.read(allow_none)
+
+
+class set_capture_non_tensor_stack(Setting):
+    """Sets whether one object for a batch stays one when the batch gets a new dimension.
+
+    With ``True``, as where no mode is set, a stack of equal objects is one object for the whole batch. With ``False``
+    ``stack``, ``unsqueeze`` and ``expand`` make a :class:`NonTensorStack` of it, an object for each position.
+
+    A context manager and a decorator, for its own thread and task;
+    ``set_capture_non_tensor_stack(mode).set()`` holds everywhere.
+
+    >>> from tensorclass import NonTensorData, stack
+    >>> with set_capture_non_tensor_stack(False):
+    ...     stack([NonTensorData("a"), NonTensorData("a")]).tolist()
+    ['a', 'a']
+    >>> stack([NonTensorData("a"), NonTensorData("a")]).data
+    'a'
+
+    Args:
+        mode: whether equal objects are kept as one.
+    """
+
+    _switch = CAPTURE

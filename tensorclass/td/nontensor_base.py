@@ -1,0 +1,466 @@
+"""What the two kinds of non-tensor data have in common: they are leaves that hold objects instead of numbers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Size, Tensor
+from typing_extensions import Self
+
+from . import shapes
+from .base import TensorCollection
+from .collection import Collection
+from .combining import _chosen, _common_names
+from .indexing import prepare
+from .linked import LinkedList
+from .mapping import Applying
+from .modes import CAPTURE
+from .objects import copied, flattened, joined, listed, on_cpu, row_by_row, same_object
+from .pointwise import Pointwise
+from .shapes import Names
+
+if TYPE_CHECKING:
+    from .collection import Store
+    from .keys import NestedKey
+    from .nontensor import NonTensorData, stack_of  # set by that module when it is imported: the two need each other
+    from .reading import IsLeaf
+
+
+class NonTensorDataBase(TensorCollection):
+    """What :class:`NonTensorData` and :class:`NonTensorStack` share."""
+
+    __slots__ = ("_metadata", "_objects")
+
+    _is_non_tensor = True
+
+    #: Just one object for NonTensorData, the targets of the codes for NonTensorStack.
+    _objects: tuple[Any, ...]
+    #: what was given with the object
+    _metadata: dict[Any, Any] | None
+
+    def _like(self, store: Store, batch_size: Size, names: Names = None) -> Self:
+        new = object.__new__(self.__class__)
+        new._store = store
+        new._batch_size = batch_size
+        new._device = self._device
+        new._names = names
+        new._lock = None
+        new._objects = self._objects
+        new._metadata = self._metadata
+        return new
+
+    def _same(self, store: Store) -> Self:
+        new = super()._same(store)
+        new._objects = self._objects
+        new._metadata = self._metadata
+        return new
+
+    # -- a leaf among leaves: what walks a tree does not go below ------------------------------------------------------
+
+    def _leaves(self) -> Iterator[Tensor]:
+        return iter(())
+
+    def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
+        return self._shallow()
+
+    def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
+        pass
+
+    def _fill(self, item: Any, value: Any) -> None:
+        pass
+
+    def _walk_into(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def _is_tree(self) -> bool:
+        return False
+
+    def _content(self) -> tuple[Any, ...]:
+        return (self._objects, *self._store.values())
+
+    def _merges(self, source: object) -> bool:
+        return False
+
+    def is_empty(self) -> bool:
+        """Never: it holds an object."""
+        return False
+
+    def empty(self, *args: Any, **kwargs: Any) -> Self:
+        """The same data: a collection without its leaves has no use for another object in this place."""
+        return self._shallow()
+
+    # -- it has no keys: the codes are its own affair ------------------------------------------------------------------
+
+    def keys(self, *args: Any, **kwargs: Any) -> Any:
+        """No keys."""
+        return dict[str, Any]().keys()
+
+    def values(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """No values."""
+        return iter(())
+
+    def items(self, *args: Any, **kwargs: Any) -> Iterator[tuple[Any, Any]]:
+        """No items."""
+        return iter(())
+
+    def __contains__(self, key: object) -> bool:
+        return False
+
+    # -- what it holds ------------------------------------------------------------------------------------------------
+
+    def _codes(self, start: int = 0) -> Tensor:
+        """For each position the index of its object in ``_objects``, counted from ``start``."""
+        raise NotImplementedError
+
+    def _listed(self) -> Any:
+        """The objects in nested lists."""
+        raise NotImplementedError
+
+    def tolist(
+        self,
+        *,
+        convert_nodes: bool = True,
+        convert_tensors: bool | str = False,
+        tolist_first: bool = False,
+        as_linked_list: bool = False,
+    ) -> Any:
+        """The objects as nested lists, as deep as the batch has dimensions; without any, the object itself.
+
+        An object comes as it is: the arguments that say how to convert values say nothing about it.
+
+        Args:
+            convert_nodes: for other collections.
+            convert_tensors: for other collections.
+            tolist_first: for other collections.
+            as_linked_list: give a :class:`LinkedList`, which writes to this data what is assigned to its items.
+
+        >>> NonTensorData("a", batch_size=[2]).tolist()
+        ['a', 'a']
+        """
+        nested = self._listed()
+        return LinkedList(nested, td=self, depth=self.ndim) if as_linked_list and self._batch_size else nested
+
+    def to_dict(
+        self,
+        *,
+        retain_none: bool = True,
+        convert_tensors: bool | str = False,
+        tolist_first: bool = False,
+        as_linked_list: bool = False,
+    ) -> Any:
+        """What stands for this data in a dict: the object, or nested lists of them. See :meth:`tolist`."""
+        return self._as_read() if as_linked_list else self._unwrapped()
+
+    def numpy(self) -> Any:
+        """The object, or nested lists of them."""
+        return self.to_dict()
+
+    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
+        """The same data: no TensorDict can hold less than that."""
+        return self._shallow()
+
+    # -- copies -------------------------------------------------------------------------------------------------------
+
+    def clone(self, recurse: bool = True, *, memory_format: torch.memory_format = torch.preserve_format) -> Self:
+        """A copy: of the objects too, all the way down, or with ``recurse=False`` only of what holds them."""
+        new = self._shallow()
+        if recurse:
+            new._objects = copied(self._objects)
+        return new
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        new = memo[id(self)] = self._shallow()
+        new._objects = copy.deepcopy(self._objects, memo)
+        return new
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (
+            type(self),
+            self._objects,
+            dict(self._store),
+            tuple(self._batch_size),
+            self._device,
+            self._names,
+            self._metadata,
+        )
+
+    # -- operations on numbers leave it alone (see the end of this module); moving it moves nothing --------------------
+
+    def _placed(self, device: torch.device, non_blocking: bool) -> Self:
+        return self._on(dict(self._store), device)
+
+    def _moved(
+        self,
+        device: torch.device | None,
+        dtype: torch.dtype | None,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: torch.memory_format | None,
+    ) -> Self:
+        return self._on(dict(self._store), self._device if device is None else device)
+
+    def _two(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
+        result = self._reduce(getattr, args[0], args[1], {}) if len(args) == 2 else self._shallow()
+        return result, result._shallow()
+
+    def _viewed(self, dtype: torch.dtype) -> Self:
+        return self._shallow()
+
+    def _under(self, shape: Size) -> Self:
+        return self.expand(shape + self._batch_size)
+
+    def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Any:
+        """``None`` at the new positions."""
+        result: NonTensorDataBase = self
+        for dim, (before, behind) in enumerate(pairs):
+            if before < 0 or behind < 0:  # positions are cut off
+                start = max(-before, 0)
+                result = result.narrow(dim, start, result._batch_size[dim] - start - max(-behind, 0))
+            more = [
+                NonTensorData(None, batch_size=shapes.with_size(result._batch_size, dim, max(count, 0)))
+                for count in (before, behind)
+            ]
+            parts = [part for part in (more[0], result, more[1]) if part is result or part._batch_size[dim]]
+            if len(parts) > 1:
+                result = result._cat(parts, dim)
+        return result
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def _write_views(self, index: tuple[Any, ...], rows: Collection) -> bool:
+        return False  # the codes of two stand for different objects
+
+    def _resized(self, batch_size: Size) -> Any:
+        """The same data in another batch size, where that makes sense."""
+        raise NotImplementedError
+
+    def _become(self, source: Any) -> None:
+        """Takes over the content of other non-tensor data of this batch size, in place."""
+        if self.__class__ is not source.__class__:
+            self.__class__ = source.__class__
+        self._objects = source._objects
+        self._store = dict(source._store)
+
+    def _as_rows_of(self, source: Any, batch_size: Size) -> Any:
+        """What is written here for an object, or for other non-tensor data: in the batch size of its place."""
+        if not isinstance(source, NonTensorDataBase):
+            return NonTensorData(source, batch_size=batch_size)
+        return source._resized(batch_size)
+
+    def _copy(self, source: Any, non_blocking: bool = False) -> Any:
+        if not isinstance(source, NonTensorDataBase):
+            raise TypeError(f"cannot write a {type(source).__name__} into non-tensor data")
+        self._become(self._as_held(source._resized(self._batch_size)))
+        return self
+
+    def _as_held(self, source: NonTensorDataBase) -> NonTensorDataBase:
+        """Data of this batch size in the form that it has here when it is written in place."""
+        raise NotImplementedError
+
+    def update(
+        self,
+        input_dict_or_td: Any = None,
+        clone: bool = False,
+        inplace: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Sequence[NestedKey] | None = None,
+        is_leaf: IsLeaf | None = None,
+        update_batch_size: bool = False,
+        ignore_lock: bool = False,
+        **kwargs: Any,
+    ) -> Self:
+        """Replaces the object (or objects) by those of other non-tensor data, or by an object.
+
+        Args:
+            input_dict_or_td: the other data, or the object; with ``None`` nothing happens.
+            clone: write copies of the objects.
+            inplace: write also where it is locked.
+            non_blocking: no object is on a device.
+            keys_to_update: there are none.
+            is_leaf: it is one.
+            update_batch_size: not here: the batch size is that of the collection which holds the data.
+            ignore_lock: write also where it is locked.
+            kwargs: there are no keys.
+        """
+        if keys_to_update is not None or kwargs:
+            raise ValueError(f"update: non-tensor data has no keys, got {list(kwargs or keys_to_update or ())}")
+        if update_batch_size:
+            raise ValueError("update: set the batch size of the collection that holds the data, with update_batch_size")
+        if input_dict_or_td is None:
+            return self
+        if not (inplace or ignore_lock):
+            self._check_unlocked()
+        rows = self._as_rows_of(input_dict_or_td, self._batch_size)
+        self._become(self._as_held(rows.clone() if clone else rows))
+        return self
+
+    def update_(
+        self,
+        input_dict_or_td: Any = None,
+        clone: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Sequence[NestedKey] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """:meth:`update`, also where it is locked."""
+        return self.update(
+            input_dict_or_td, clone, True, non_blocking=non_blocking, keys_to_update=keys_to_update, **kwargs
+        )
+
+    def copy_(self, src: Any, non_blocking: bool = False) -> Self:
+        """Writes the objects of other non-tensor data here, also where it is locked."""
+        return self._copy(src, non_blocking)  # type: ignore[no-any-return]
+
+    def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Collection:
+        if not isinstance(rows, NonTensorDataBase):
+            raise TypeError(f"cannot write a {type(rows).__name__} into non-tensor data")
+        if self._one([self, rows]):
+            return self
+
+        def write(codes: list[Tensor]) -> Tensor:
+            target = codes[0].clone()
+            target[tuple([on_cpu(item) for item in index])] = codes[1]
+            return target
+
+        return self._written(_coded(*joined([self, rows], write), self._device, self._names))
+
+    def _written(self, new: NonTensorDataBase) -> Collection:
+        """What stands for this data after rows were written to it: ``new``, or itself with its content."""
+        new._lock = self._lock
+        return new
+
+    def _allocated(self, batch_size: Size) -> Self:
+        return NonTensorData(None, batch_size=batch_size, device=self._device)  # type: ignore[return-value]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        prepared = prepare(index, self._batch_size, writing=True)
+        if not isinstance(value, NonTensorDataBase):
+            value = NonTensorData(value, batch_size=shapes.indexed(self._batch_size, prepared))
+        self._become(self._write(prepared, value))
+
+    def _write_items(self, index: tuple[Any, ...], value: Any, depth: int) -> None:
+        """Writes what is assigned to items of a linked list: an object, or lists of them for ``depth`` dimensions."""
+        prepared = prepare(index, self._batch_size, writing=True)
+        size = shapes.indexed(self._batch_size, prepared)
+        if isinstance(value, list) and size:
+            flat, lengths = flattened(value, depth)
+            if tuple(lengths) != tuple(size):
+                raise ValueError(f"expected (nested) lists of the lengths {list(size)}, got {lengths}; nothing changed")
+            value = stack_of(tuple(flat), row_by_row(size), None, None)
+        self[prepared] = value
+
+    # -- combining ----------------------------------------------------------------------------------------------------
+
+    def _one(self, items: list[Any]) -> bool:
+        """Whether all of them are one object, so that what is made of them is one, too."""
+        return False
+
+    def _stack(self, items: list[Any], dim: int) -> Any:
+        if not all(isinstance(item, NonTensorDataBase) and item._batch_size == self._batch_size for item in items):
+            self._cannot_combine("stack", items, None)
+        names = self._names and shapes.names_inserted(_common_names(items), dim)
+        if self._one(items) and self._captures():
+            return self._like({}, shapes.inserted(self._batch_size, dim, len(items)), names)
+        return stack_of(*joined(items, lambda codes: torch.stack(codes, dim)), self._device, names)
+
+    def _captures(self) -> bool:
+        """Whether one object stays one when the batch gets a new dimension."""
+        return CAPTURE.current() is not False
+
+    def _cat(self, items: list[Any], dim: int) -> Any:
+        if not all(isinstance(item, NonTensorDataBase) and item.ndim == self.ndim for item in items):
+            self._cannot_combine("cat", items, dim)
+        for item in items:
+            if shapes.with_size(item._batch_size, dim, 0) != shapes.with_size(self._batch_size, dim, 0):
+                self._cannot_combine("cat", items, dim)
+        if self._one(items):
+            total = sum(item._batch_size[dim] for item in items)
+            return self._like({}, shapes.with_size(self._batch_size, dim, total), self._names)
+        return _coded(*joined(items, lambda codes: torch.cat(codes, dim)), self._device, self._names)
+
+    def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Any:
+        if not isinstance(other, NonTensorDataBase) or self._one([self, other]):
+            return self._shallow()
+        chosen = joined([self, other], lambda codes: _chosen(path, condition.cpu(), codes[0], codes[1], None))
+        return _coded(*chosen, self._device, self._names)
+
+    def repeat_interleave(self, repeats: Tensor | int, *args: Any, **kwargs: Any) -> Self:
+        """Each object along a dimension several times in a row."""
+        return super().repeat_interleave(on_cpu(repeats), *args, **kwargs)
+
+    # -- comparison ---------------------------------------------------------------------------------------------------
+
+    def _compared(self, other: Any, equal: bool) -> Any:
+        """Position by position, as a tensor of booleans over the batch."""
+        if not isinstance(other, NonTensorDataBase):
+            other = NonTensorData(other)
+        if isinstance(self, NonTensorData) and isinstance(other, NonTensorData):
+            size = shapes.broadcast(self._batch_size, other._batch_size)
+            return torch.full(size, same_object(self._objects[0], other._objects[0]) == equal)
+        codes = torch.broadcast_tensors(self._codes(), other._codes())  # type: ignore[no-untyped-call]
+        ours, theirs = (listed(part.flatten()) for part in codes)
+        same = [same_object(self._objects[a], other._objects[b]) == equal for a, b in zip(ours, theirs, strict=True)]
+        return torch.tensor(same, dtype=torch.bool).reshape(codes[0].shape)
+
+    def __eq__(self, other: Any) -> Any:
+        return self._compared(other, True)
+
+    def __ne__(self, other: Any) -> Any:
+        return self._compared(other, False)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _coded(objects: tuple[Any, ...], codes: Tensor, device: torch.device | None, names: Names) -> NonTensorDataBase:
+    if codes.ndim:
+        return stack_of(objects, codes, device, names)
+    return NonTensorData(objects[int(codes)], device=device)
+
+
+def _rebuild(
+    cls: Any,
+    objects: tuple[Any, ...],
+    store: dict[str, Any],
+    batch_size: tuple[int, ...],
+    device: torch.device | None,
+    names: Names,
+    metadata: dict[Any, Any] | None,
+) -> NonTensorDataBase:
+    new: NonTensorDataBase = object.__new__(cls[0][cls[1]] if isinstance(cls, tuple) else cls)
+    new._store = store
+    new._batch_size = Size(batch_size)
+    new._device = device
+    new._names = names
+    new._lock = None
+    new._objects = objects
+    new._metadata = metadata
+    return new
+
+
+def _renewed(self: NonTensorDataBase, *args: Any, **kwargs: Any) -> NonTensorDataBase:
+    return self._shallow()
+
+
+def _itself(self: NonTensorDataBase, *args: Any, **kwargs: Any) -> NonTensorDataBase:
+    return self
+
+
+# Operations on numbers leave the objects as they are: all of the point-wise family, and these of the other families. A
+# result is another holder, so that it does not change when the source is written; in place there is nothing to do.
+_IN_PLACE = frozenset(("__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"))
+_NUMERIC = ("_plain", "apply", "apply_", "named_apply", "cumsum", "cumprod", "softmax", "type", "_each")
+for _name, _member in vars(Pointwise).items():
+    if callable(_member) and _name not in vars(NonTensorDataBase) and (_name[0] != "_" or _name.endswith("__")):
+        setattr(NonTensorDataBase, _name, _renewed)
+for _name in _NUMERIC:
+    setattr(NonTensorDataBase, _name, _renewed)
+for _name in vars(Applying) | vars(Pointwise):
+    if (_name.endswith("_") and not _name.endswith("__")) or _name in _IN_PLACE:
+        setattr(NonTensorDataBase, _name, _itself)
+for _name in ("eq", "ne"):
+    setattr(NonTensorDataBase, _name, getattr(NonTensorDataBase, f"__{_name}__"))
