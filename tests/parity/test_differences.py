@@ -42,6 +42,35 @@ def texts(library: Any, *values: str) -> Any:
     return collection(library, {"text": library.NonTensorStack(*values), "a": torch.zeros(len(values))}, [len(values)])
 
 
+def uncaptured(library: Any) -> Any:
+    with library.set_capture_non_tensor_stack(False):
+        return torch.stack([collection(library, {"text": "a"})] * 2)["text"]
+
+
+def listed(library: Any, mode: bool) -> Any:
+    """What a list becomes that does not fit the batch."""
+    with library.set_list_to_stack(mode):
+        return list(collection(library, {"text": [1, "a"]}, [3])["text"])
+
+
+def text_after_its_row_is_written(library: Any) -> Any:
+    data = texts(library, "a", "b")
+    data[0].update_({"text": "new"})
+    return data["text"]
+
+
+def clone_shares_its_object(library: Any, several: bool) -> bool:
+    thing = Exception()
+    data = library.NonTensorStack(thing, thing) if several else library.NonTensorData(thing, batch_size=[2])
+    return data.clone().tolist()[0] is thing
+
+
+def metadata_after_a_write(library: Any) -> Any:
+    data = library.MetaData[int](1)
+    data.data = "a"
+    return data.data
+
+
 def assign(data: Any, index: Any, value: Any) -> Any:
     data[index] = value
     return data
@@ -122,6 +151,7 @@ def record_with_text_in_a_tensor_field(library: Any) -> str:
 DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     "Equal objects stay one.": [
         (lambda m: torch.stack([collection(m, {"text": "a"})] * 2)["text"], "a", ["a", "a"]),
+        (uncaptured, ["a", "a"], ["a", "a"]),
     ],
     "Objects follow every operation.": [
         (lambda m: column(m).view(1, 4)["text"], [["a", "b", "c", "d"]], error(RuntimeError)),
@@ -151,6 +181,36 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     "Lists go as deep as the batch.": [
         (lambda m: collection(m, {"t": ["a", "b"]}, [2, 2])["t"], [["a", "a"], ["b", "b"]], error(RuntimeError)),
         (lambda m: collection(m, {"t": ["a", "b", "c"]}, [2])["t"], ["a", "b", "c"], error(RuntimeError)),
+    ],
+    "A list that is one object stays that list.": [
+        (lambda m: listed(m, False), [1, "a"], ["1", "a"]),
+        (lambda m: listed(m, True), error(RuntimeError), error(RuntimeError)),
+    ],
+    "Rows of objects are no views.": [
+        (text_after_its_row_is_written, ["a", "b"], ["new", "b"]),
+    ],
+    "One object can become several in place.": [
+        (
+            lambda m: collection(m, {"text": "a"}, [2]).set_("text", ["x", "y"])["text"],
+            ["x", "y"],
+            error(ValueError),
+        ),
+        (lambda m: assign(m.NonTensorData("a", batch_size=[2]), 0, "x").tolist(), ["x", "a"], error(ValueError)),
+    ],
+    "A clone has copies of all objects.": [
+        (lambda m: clone_shares_its_object(m, False), False, False),
+        (lambda m: clone_shares_its_object(m, True), False, True),
+    ],
+    "Metadata keeps its promises.": [
+        (
+            lambda m: torch.cat([m.MetaData(text, batch_size=[1]) for text in ("a", "b")]).tolist(),
+            ["a", "b"],
+            ["a", "a"],
+        ),
+        (metadata_after_a_write, error(TypeError), "a"),
+    ],
+    "An empty stack of objects has no `data`.": [
+        (lambda m: m.NonTensorStack().data, error(AttributeError), error(IndexError)),
     ],
     "Dimensions are checked, also in a collection without tensors.": [
         (lambda m: tuple(collection(m, {"a": torch.zeros(4, 3)}, [4]).flatten(0, 1).shape), error(IndexError), (4,)),
