@@ -520,7 +520,7 @@ class Converting(Collection):
             convert_nodes: make dicts of the rows; otherwise they stay collections.
             convert_tensors: as for :meth:`to_dict`.
             tolist_first: as for :meth:`to_dict`.
-            as_linked_list: give a :class:`LinkedList`, which writes to this collection the rows that are assigned to it.
+            as_linked_list: give a :class:`LinkedList`, which writes here the rows that are assigned to it.
 
         Raises:
             TypeError: tensors are to be converted in rows that stay collections.
