@@ -47,7 +47,7 @@ class NonTensorData(NonTensorDataBase):
 
     Args:
         data: the object; of other NonTensorData the object that it holds.
-        _metadata: more about the object, for a program's own use; it stays with the object.
+        _metadata: more about the object, for a program's own use; operations keep it, pytrees do not.
         _is_non_tensor: nothing but ``True``.
         batch_size: the dimensions of the batch; none by default.
         device: that of the collection which it is for; the object stays where it is.

@@ -74,7 +74,7 @@ def _context(collection: Any) -> Context:
         getattr(cls, "_dense", cls),  # on a plain dict afterwards, whatever the store
         tuple(collection._store),
         collection._device,
-        (collection._objects, collection._metadata) if hasattr(collection, "_objects") else None,
+        getattr(collection, "_objects", None),
         _origin(collection),
     )
 
@@ -99,7 +99,8 @@ def _unflatten(values: Iterable[Any], context: Context) -> Any:
     else:
         new._batch_size, new._names = origin.size, origin.names
     if objects is not None:
-        new._objects, new._metadata = objects  # type: ignore[attr-defined]
+        new._objects = objects  # type: ignore[attr-defined]
+        new._metadata = None  # type: ignore[attr-defined]
     if not (_transforms_active() and isinstance(origin, _Origin) and _follow_vmap(new, origin)):
         _fit(new)
     return new
