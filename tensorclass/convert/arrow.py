@@ -45,7 +45,7 @@ def from_arrow(
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"from_arrow: several columns have the names {twice}; give each one its own")
     reader = _Reader(pa, copy, nulls)
-    columns = [reader.read(_whole(column), (name,)) for name, column in zip(names, given.columns, strict=True)]
+    columns = [reader.whole(column, (name,)) for name, column in zip(names, given.columns, strict=True)]
     values = {name: column.value for name, column in zip(names, columns, strict=True)}
     masks = {name: column.mask for name, column in zip(names, columns, strict=True) if column.mask is not None}
     if masks and nulls == "mask":
@@ -100,16 +100,22 @@ def _as_table(pa: Any, table: Any) -> Any:
     )
 
 
-def _whole(column: Any) -> Any:
-    """A column of several chunks as one array."""
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
 class _Reader:
     """Reads columns the way that was asked for."""
 
     def __init__(self, pa: Any, copy: bool | None, nulls: str) -> None:
         self.pa, self.copy, self.nulls = pa, copy, nulls
+
+    def whole(self, column: Any, path: tuple[str, ...]) -> _Column:
+        """A column of any number of chunks."""
+        if column.num_chunks == 1:
+            return self.read(column.chunk(0), path)
+        if self.copy is False and len(column) and self._holds_numbers(column.type):
+            raise ValueError(
+                f"from_arrow: the column {'.'.join(path)!r} cannot be read without a copy: it has "
+                f"{column.num_chunks} chunks"
+            )
+        return self.read(column.combine_chunks(), path)
 
     def read(self, array: Any, path: tuple[str, ...]) -> _Column:
         types, kind = self.pa.types, array.type
@@ -133,6 +139,15 @@ class _Reader:
             return self._is_numeric(kind.value_type)
         return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
 
+    def _holds_numbers(self, kind: Any) -> bool:
+        if isinstance(kind, self.pa.BaseExtensionType):
+            kind = kind.storage_type
+        if self.pa.types.is_dictionary(kind):  # its items are objects
+            return False
+        if self.pa.types.is_struct(kind):
+            return any(self._holds_numbers(kind.field(position).type) for position in range(kind.num_fields))
+        return self._is_numeric(getattr(kind, "value_type", kind))
+
     def _mask(self, array: Any, path: tuple[str, ...]) -> Tensor | None:
         if not array.null_count:
             return None
@@ -151,8 +166,8 @@ class _Reader:
         if self.copy is False and len(array):
             why = "its nulls are filled" if mask is not None else "booleans are single bits there"
             raise ValueError(f"from_arrow: the column {'.'.join(path)!r} cannot be read without a copy: {why}")
-        if mask is not None:
-            array = array.fill_null(float("nan") if types.is_floating(array.type) else False)
+        if mask is not None and not types.is_floating(array.type):  # floats have nan there
+            array = array.fill_null(False if types.is_boolean(array.type) else 0)
         return _Column(torch.from_numpy(array.to_numpy(zero_copy_only=False).copy()), mask)
 
     def _struct(self, array: Any, path: tuple[str, ...]) -> _Column:
@@ -250,5 +265,6 @@ def _of_tensor(pa: Any, value: Tensor, path: tuple[str, ...]) -> Any:
     size = value.shape[1:].numel()
     if size == 0:
         raise ValueError(f"to_arrow: {'.'.join(path)} has the shape {list(value.shape)}: Arrow has no items of no size")
+    kind = pa.fixed_shape_tensor(flat.type, shape, permutation=range(len(shape)))
     storage = pa.FixedSizeListArray.from_arrays(flat, size)
-    return pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(flat.type, shape), storage)
+    return pa.ExtensionArray.from_storage(kind, storage)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.parity.converter_differences import CONVERTERS
 from tests.parity.sides import OURS, PEER, described, outcome
 
 pytestmark = pytest.mark.parity
@@ -149,6 +150,7 @@ def record_with_text_in_a_tensor_field(library: Any) -> str:
 
 # the sentence in bold -> (a call, what it gives here, what it gives there)
 DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
+    **CONVERTERS,
     "Equal objects stay one.": [
         (lambda m: torch.stack([collection(m, {"text": "a"})] * 2)["text"], "a", ["a", "a"]),
         (uncaptured, ["a", "a"], ["a", "a"]),

@@ -1,0 +1,132 @@
+"""Where the converters and those of the peer differ, as tests/parity/test_differences.py lists it."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import torch
+
+from tests.parity.sides import described
+
+Call = Callable[[Any], Any]
+
+PETS = np.array([("Rex", 9), ("Fido", 3)], dtype=[("name", "S4"), ("age", "i4")])
+
+
+@dataclasses.dataclass
+class Defaults:
+    x: int = 3
+
+
+@dataclasses.dataclass
+class Pet:
+    age: torch.Tensor
+    other: Pet | None = None
+
+    def older(self) -> Any:
+        return self.age + 1
+
+
+class Pair(NamedTuple):
+    x: Any
+    y: Any
+
+
+def error(cls: type[Exception]) -> Any:
+    return described(cls())
+
+
+def tree(library: Any, *leaves: Any) -> Any:
+    return library.TensorDict.from_pytree(*leaves).to_pytree()
+
+
+def nested_pet(library: Any) -> str:
+    record = library.from_dataclass(Pet(torch.zeros(2), Pet(torch.zeros(2))))
+    return type(record.other).__name__
+
+
+CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
+    "A list of tensors is a tensor.": [
+        (lambda m: type(m.from_dict({"a": [torch.zeros(2)] * 2}).get("a")).__name__, "Tensor", "NonTensorStack"),
+    ],
+    "`batch_dims` finds the batch size out.": [
+        (lambda m: tuple(m.from_tuple((torch.zeros(3, 4),), batch_dims=1).batch_size), (3,), ()),
+        (
+            lambda m: tuple(m.from_tuple((torch.zeros(3, 4),), batch_dims=1, batch_size=[3]).batch_size),
+            error(TypeError),
+            (3,),
+        ),
+        (
+            lambda m: tuple(m.from_dict({"a": torch.zeros(3)}, auto_batch_size=True, batch_size=[3]).batch_size),
+            error(ValueError),
+            (3,),
+        ),
+    ],
+    "A class is an object.": [
+        (lambda m: isinstance(m.from_any(Defaults), type), True, False),
+    ],
+    "Only what a converter is for is taken.": [
+        (lambda m: m.from_tuple({"a": 1})["0"], error(TypeError), "a"),
+        (lambda m: m.from_namedtuple({"a": 1})["a"], error(TypeError), torch.tensor(1)),
+    ],
+    "A record class of a dataclass is one.": [
+        (lambda m: m.from_dataclass(Pet) is m.from_dataclass(Pet), True, False),
+        (lambda m: m.from_dataclass(Pet(torch.zeros(2))).older(), torch.ones(2), error(AttributeError)),
+        (nested_pet, "Pet_tc", "dict"),
+    ],
+    "Pytrees come back whole.": [
+        (lambda m: tree(m, ["text", None]), ["text", None], error(NotImplementedError)),
+        (lambda m: list(tree(m, {("a", "b"): 1})), [("a", "b")], ["a"]),
+        (lambda m: tree(m, collections.defaultdict(list, a=1)).default_factory is list, True, False),
+    ],
+    "Text of arrays and tables belongs to its row.": [
+        (lambda m: type(m.from_struct_array(PETS)[0]["name"]).__name__, "bytes", "ndarray"),
+        (lambda m: str(m.from_struct_array(PETS).to_struct_array().dtype["name"]), "|S4", "<U10"),
+        (
+            lambda m: m.TensorDict({"o": {1, 2}}, [1]).to_struct_array()["o"].tolist(),
+            [{1, 2}],
+            ["{1, 2}"],
+        ),
+    ],
+    "Categories are their values.": [
+        (
+            lambda m: m.from_pandas(pd.DataFrame({"c": pd.Categorical(["u", "v"])}))["c"],
+            ["u", "v"],
+            torch.tensor([0, 1], dtype=torch.int8),
+        ),
+    ],
+    "Columns on several levels are nested keys.": [
+        (lambda m: list(m.from_pandas(pd.DataFrame({("a", "b"): [1.0]})).keys()), ["a"], ["('a', 'b')"]),
+        (lambda m: m.from_pandas(pd.DataFrame([[1, 2]], columns=["a", "a"]))["a"].shape[1], error(ValueError), 2),
+        (
+            lambda m: len(m.from_arrow(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])).keys()),
+            error(ValueError),
+            1,
+        ),
+    ],
+    "Lists of one length are a dimension.": [
+        (lambda m: m.from_arrow(pa.table({"a": [[1, 2], [3, 4]]}))["a"].is_nested, False, True),
+    ],
+    "`copy=False` never copies.": [
+        (lambda m: m.from_arrow(pa.table({"a": [True]}), copy=False)["a"], error(ValueError), torch.tensor([True])),
+    ],
+    "A mask says where in a list a value was missing.": [
+        (
+            lambda m: m.from_arrow(pa.table({"a": pa.array([[1, None], None], pa.list_(pa.int8(), 2))}), nulls="mask")[
+                "_mask", "a"
+            ],
+            torch.tensor([[True, False], [False, False]]),
+            torch.tensor([True, False]),
+        ),
+    ],
+    "None stays.": [
+        (lambda m: list(m.TensorDict({"a": None}).numpy()), ["a"], []),
+        (lambda m: list(m.TensorDict({"a": None}).to_namedtuple()._fields), ["a"], []),
+    ],
+}
