@@ -34,7 +34,7 @@ from .nontensor import (
     is_non_tensor,
 )
 from .packing import PackLayout
-from .padding import pad, pad_sequence
+from .padding import pad, pad_sequence, unpad_sequence
 from .reading import default_is_leaf
 from .shapes import convert_ellipsis_to_idx, infer_size_impl
 from .shaping import expand_as_right, expand_right
@@ -90,6 +90,7 @@ __all__ = [
     "set_capture_non_tensor_stack",
     "set_list_to_stack",
     "stack",
+    "unpad_sequence",
     "unravel_key",
     "unravel_key_list",
     "unravel_key_to_tuple",

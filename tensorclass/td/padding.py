@@ -248,3 +248,110 @@ class _Pads:
             dim, batch_size = ndim, Size((*batch_size, count))
         inside = inside.reshape(len(values), *(1,) * dim, count, *(1,) * (len(batch_size) - dim - 2))
         return inside.expand(batch_size).contiguous()
+
+
+def unpad_sequence(
+    padded: TensorCollection, mask: TensorCollection | Tensor | None = None, *, pad_dim: int = 0
+) -> TensorCollection:
+    """The items of a padded batch in their own lengths: the inverse of :func:`pad_sequence` with masks.
+
+    Args:
+        padded: a collection whose first batch dimension counts the items.
+        mask: what is no padding: a boolean tensor ``[items, length]`` for all values, or a collection with a mask for
+            each, as :func:`pad_sequence` makes them. By default what is under ``"masks"``, which the result then lacks.
+        pad_dim: the padded dimension of each item's values, counted from the front.
+
+    Returns:
+        A lazy stack of the items; their tensors are views of those in ``padded``.
+
+    Raises:
+        ValueError: there is no mask, it does not fit, or what it marks in an item does not hang together.
+        KeyError: a collection of masks lacks one.
+
+    >>> from tensorclass import TensorDict
+    >>> rows = [TensorDict({"a": torch.ones(n)}, [n]) for n in (3, 1)]
+    >>> unpad_sequence(pad_sequence(rows, return_mask=True))[1]["a"]
+    tensor([1.])
+    """
+    if not padded._batch_size:
+        raise ValueError("unpad_sequence: the first batch dimension counts the items, and there is none")
+    source: Any = padded
+    if mask is None:
+        given: Any = padded._store.get("masks")
+        if given is None:
+            raise ValueError("unpad_sequence: give mask=, or pad with pad_sequence(..., return_mask=True)")
+        mask, source = given, padded.exclude("masks")
+    if isinstance(mask, Tensor) and (mask.ndim != 2 or len(mask) != len(padded)):
+        raise ValueError(f"unpad_sequence: expected a mask of shape [{len(padded)}, length], got {list(mask.shape)}")
+    runs = _Runs(len(padded), pad_dim)
+    runs.find(source, mask, ())
+    from .stores.lazy import lazy_stack
+
+    parts: list[Any] = [runs.cut(source, number, ()) for number in range(len(padded))]
+    result: TensorCollection = lazy_stack(parts)
+    return result
+
+
+class _Runs:
+    """Where the items lie in padded values: first position and length of each, by the key of the value."""
+
+    def __init__(self, count: int, dim: int) -> None:
+        self.count, self.dim = count, dim
+        self.of: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+
+    def find(self, source: Any, mask: Any, path: tuple[str, ...]) -> None:
+        for key, value in source._store.items():
+            here = (*path, key)
+            below = mask
+            if isinstance(mask, Collection):
+                below = mask._store.get(key)
+            if isinstance(value, Collection):
+                if value._is_tree():
+                    if below is None:
+                        below = mask._same({})  # the values in it, if there are any, lack theirs
+                    self.find(value, below, here)
+            elif below is None:
+                raise KeyError(f"unpad_sequence: there is no mask for {'.'.join(here)!r}")
+            else:
+                self.of[here] = self.runs(below, here)
+        # a batch dimension that was padded is the same in all values
+        if self.dim < source.ndim - 1:
+            own = [runs for key, runs in self.of.items() if key[: len(path)] == path]
+            if own and any(runs != own[0] for runs in own):
+                raise ValueError("unpad_sequence: the masks of values that share the padded batch dimension differ")
+            if own:
+                self.of[path] = own[0]
+
+    def runs(self, mask: Tensor, path: tuple[str, ...]) -> list[tuple[int, int]]:
+        # over the other dimensions that a mask has, all entries of an item are the same
+        at = min(self.dim + 1, mask.ndim - 1)
+        if not mask.shape[at]:
+            return [(0, 0)] * self.count
+        marked = mask.movedim(at, 1).reshape(self.count, mask.shape[at], -1).any(-1)
+        lengths: list[int] = marked.sum(-1).tolist()
+        first: list[int] = marked.int().argmax(-1).tolist()
+        last: list[int] = (marked.shape[1] - marked.flip(1).int().argmax(-1)).tolist()
+        for number, (start, length, stop) in enumerate(zip(first, lengths, last, strict=True)):
+            if length and stop - start != length:
+                raise ValueError(
+                    f"unpad_sequence: {'.'.join(path)}: the mask of item {number} marks positions that do not hang "
+                    "together"
+                )
+        return [(start if length else 0, length) for start, length in zip(first, lengths, strict=True)]
+
+    def cut(self, source: Any, number: int, path: tuple[str, ...]) -> Any:
+        size = source._batch_size[1:]
+        run = self.of.get(path)
+        if run is not None:
+            size = Size((*size[: self.dim], run[number][1], *size[self.dim + 1 :]))
+        store: Store = {}
+        for key, value in source._store.items():
+            here = (*path, key)
+            if isinstance(value, Collection) and value._is_tree():
+                store[key] = self.cut(value, number, here)
+            elif here in self.of:
+                store[key] = value[number].narrow(self.dim, *self.of[here][number])
+            else:
+                item: Any = value[number]
+                store[key] = item if run is None else item.narrow(self.dim, *run[number])
+        return source._like(store, size)

@@ -52,6 +52,10 @@ def features(library: Any) -> list[Any]:
     return [library.TensorDict({"a": ones(2, n), "b": ones(2, n + 1, 2)}, [2]) for n in (3, 4)]
 
 
+def parts(stack: Any) -> list[Any]:
+    return list(stack.unbind(0))
+
+
 def labelled(library: Any) -> Any:
     labels = library.NonTensorStack("b", "a", "b", "c")
     return library.TensorDict(
@@ -358,6 +362,36 @@ FUNCTIONS: dict[str, Call] = {
     "pad_sequence into another": lambda m: m.pad_sequence(
         rows(m, 3, 2), out=m.TensorDict({"a": zeros(2, 3, 2), "b": {"c": zeros(2, 3)}}, [2, 3])
     ),
+    "unpad_sequence": lambda m: parts(m.unpad_sequence(m.pad_sequence(rows(m, 3, 1, 2), return_mask=True))),
+    "unpad_sequence, left": lambda m: parts(
+        m.unpad_sequence(m.pad_sequence(rows(m, 3, 1), return_mask=True, padding_side="left"))
+    ),
+    "unpad_sequence, a mask": lambda m: parts(
+        m.unpad_sequence(m.pad_sequence(rows(m, 3, 2)), tensor([[True, True, True], [False, True, True]]))
+    ),
+    "unpad_sequence, a collection of masks": lambda m: parts(
+        m.unpad_sequence(m.pad_sequence(rows(m, 3, 2)), m.pad_sequence(rows(m, 3, 2), return_mask=True).get("masks"))
+    ),
+    "unpad_sequence of features": lambda m: parts(
+        m.unpad_sequence(m.pad_sequence(features(m), pad_dim=1, return_mask=True), pad_dim=1)
+    ),
+    "unpad_sequence of objects": lambda m: parts(
+        m.unpad_sequence(
+            m.pad_sequence(
+                [m.TensorDict({"a": ones(len(t)), "t": m.NonTensorStack(*t)}, [len(t)]) for t in ("abc", "ab")]
+            ),
+            tensor([[True, True, True], [True, True, False]]),
+        )
+    ),
+    "unpad_sequence without mask": lambda m: m.unpad_sequence(m.pad_sequence(rows(m, 3, 2))),
+    "unpad_sequence, holes": lambda m: m.unpad_sequence(
+        m.pad_sequence(rows(m, 3, 2)), tensor([[True, False, True], [True, True, False]])
+    ),
+    "unpad_sequence, a mask too few": lambda m: m.unpad_sequence(
+        m.pad_sequence(rows(m, 3, 2)), m.pad_sequence(rows(m, 3, 2), return_mask=True).get("masks").select("a")
+    ),
+    "unpad_sequence, another mask": lambda m: m.unpad_sequence(m.pad_sequence(rows(m, 3, 2)), ones(3, 2).bool()),
+    "unpad_sequence of no batch": lambda m: m.unpad_sequence(m.TensorDict({"a": ones(2)})),
     **{
         f"{name} of {dtype}": lambda m, name=name, dtype=dtype: [
             getattr(m, name)(zeros(1, dtype=dtype)),
