@@ -13,7 +13,9 @@ from .td import (
     is_non_tensor,
     is_seq_of_nested_key,
     isin,
+    lazy_legacy,
     remove_duplicates,
+    set_lazy_legacy,
     unravel_key,
     unravel_key_list,
 )
@@ -30,7 +32,9 @@ __all__ = [
     "is_non_tensor",
     "is_seq_of_nested_key",
     "isin",
+    "lazy_legacy",
     "remove_duplicates",
+    "set_lazy_legacy",
     "unravel_key",
     "unravel_key_list",
 ]

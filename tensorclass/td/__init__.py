@@ -17,6 +17,7 @@ from .keys import (
     unravel_key_list,
     unravel_key_to_tuple,
 )
+from .legacy import lazy_legacy, set_lazy_legacy
 from .linked import LinkedList
 from .loading import collate
 from .modes import (
@@ -35,7 +36,7 @@ from .nontensor import (
 )
 from .packing import PackLayout
 from .padding import pad, pad_sequence, unpad_sequence
-from .reading import default_is_leaf
+from .reading import default_is_leaf, get_defaults_to_none, set_get_defaults_to_none
 from .shapes import convert_ellipsis_to_idx, infer_size_impl
 from .shaping import expand_as_right, expand_right
 from .stores import SubTensorDict
@@ -69,6 +70,7 @@ __all__ = [
     "expand_as_right",
     "expand_right",
     "fromkeys",
+    "get_defaults_to_none",
     "group_by",
     "infer_size_impl",
     "is_bool",
@@ -79,6 +81,7 @@ __all__ = [
     "is_non_tensor",
     "is_seq_of_nested_key",
     "isin",
+    "lazy_legacy",
     "lazy_stack",
     "list_to_stack",
     "make_tensordict",
@@ -88,6 +91,8 @@ __all__ = [
     "pad_sequence",
     "remove_duplicates",
     "set_capture_non_tensor_stack",
+    "set_get_defaults_to_none",
+    "set_lazy_legacy",
     "set_list_to_stack",
     "stack",
     "unpad_sequence",

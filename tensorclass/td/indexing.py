@@ -420,11 +420,6 @@ class Indexing(Collection):
         """An empty collection of this class, to be filled row by row."""
         return self._like({}, batch_size)
 
-    def get_at(self, key: NestedKey, index: Index, default: Any = None) -> Any:
-        """``data.get(key)[index]``; the default when the key is missing."""
-        value = self.get(key, None)
-        return default if value is None else value[index]
-
 
 _NUMBERS = frozenset((bool, int, float, complex))
 

@@ -19,6 +19,24 @@ if TYPE_CHECKING:
 MISSING: Any = object()
 
 
+_GIVES_NONE = True
+
+
+def get_defaults_to_none() -> bool:
+    """Whether ``get`` gives ``None`` for a missing key when no default is given: :func:`set_get_defaults_to_none`."""
+    return _GIVES_NONE
+
+
+def set_get_defaults_to_none(set_to_none: bool = True) -> None:
+    """Sets, for the whole program, what ``get`` and ``get_at`` do with a missing key where no default is given.
+
+    Args:
+        set_to_none: ``True``, as at first, gives ``None``; ``False`` raises a ``KeyError``, as ``data[key]`` does.
+    """
+    global _GIVES_NONE
+    _GIVES_NONE = set_to_none
+
+
 class KeyView(KeysView[Any]):
     """What ``keys()`` gives: iterable, sized, with membership tests and set operations; it follows the collection."""
 
@@ -147,8 +165,8 @@ class Reading(Collection):
             node = below
         return KeyError(f"key {key!r} not found in this {type(node).__name__}: the keys are {list(node._store)}")
 
-    def get(self, key: NestedKey, default: Any = None, **forms: Any) -> Any:
-        """The value at ``key``, or ``default`` when there is none.
+    def get(self, key: NestedKey, default: Any = MISSING, **forms: Any) -> Any:
+        """The value at ``key``, or ``default`` when there is none, or ``None``; see :func:`set_get_defaults_to_none`.
 
         Non-tensor data comes as it is stored (:class:`NonTensorData`); ``data[key]`` gives the object itself.
 
@@ -165,11 +183,17 @@ class Reading(Collection):
         (tensor(2), None, 0)
         """
         if forms:
-            return self._get_as(unravel_key_to_tuple(key), default, forms)
-        if type(key) is str:
-            return self._store.get(key, default)
-        value = self._find(unravel_key_to_tuple(key))
-        return default if value is MISSING else value
+            return self._get_as(unravel_key_to_tuple(key), None if default is MISSING else default, forms)
+        value: Any = self._store.get(key, MISSING) if type(key) is str else self._find(unravel_key_to_tuple(key))
+        return value if value is not MISSING else self._default(key, default)
+
+    def _default(self, key: NestedKey, default: Any) -> Any:
+        """What stands for a missing value."""
+        if default is not MISSING:
+            return default
+        if _GIVES_NONE:
+            return None
+        raise self._key_error(key)
 
     def _get_as(self, path: tuple[str, ...], default: Any, forms: dict[str, Any]) -> Any:
         """``get`` with a form for values of different shapes, which only a lazy stack on the way can have."""
@@ -183,6 +207,11 @@ class Reading(Collection):
             f"get({first!r}): {sorted(forms)} tell how the parts of a lazy stack are put together; the value is a "
             f"{type(node).__name__} of a {type(self).__name__}, in one piece already"
         )
+
+    def get_at(self, key: NestedKey, index: Any, default: Any = MISSING) -> Any:
+        """``data.get(key)[index]``; the default, or ``None``, when the key is missing: see :meth:`get`."""
+        value = self._find(unravel_key_to_tuple(key))
+        return self._default(key, default) if value is MISSING else value[index]
 
     def get_non_tensor(self, key: NestedKey, default: Any = MISSING) -> Any:
         """The object held by the non-tensor data at ``key``; another value as it is."""
