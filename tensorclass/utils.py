@@ -2,10 +2,13 @@
 
 from torch.nn import Buffer
 
+from . import is_tensorclass
 from .td import (
     KEY_SEPARATOR,
+    LinkedList,
     assert_allclose_td,
     assert_close,
+    capture_non_tensor_stack,
     convert_ellipsis_to_idx,
     expand_as_right,
     expand_right,
@@ -14,8 +17,11 @@ from .td import (
     is_seq_of_nested_key,
     isin,
     lazy_legacy,
+    list_to_stack,
     remove_duplicates,
+    set_capture_non_tensor_stack,
     set_lazy_legacy,
+    set_list_to_stack,
     unravel_key,
     unravel_key_list,
 )
@@ -23,18 +29,24 @@ from .td import (
 __all__ = [
     "KEY_SEPARATOR",
     "Buffer",
+    "LinkedList",
     "assert_allclose_td",
     "assert_close",
+    "capture_non_tensor_stack",
     "convert_ellipsis_to_idx",
     "expand_as_right",
     "expand_right",
     "infer_size_impl",
     "is_non_tensor",
     "is_seq_of_nested_key",
+    "is_tensorclass",
     "isin",
     "lazy_legacy",
+    "list_to_stack",
     "remove_duplicates",
+    "set_capture_non_tensor_stack",
     "set_lazy_legacy",
+    "set_list_to_stack",
     "unravel_key",
     "unravel_key_list",
 ]
