@@ -9,7 +9,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
-from . import shapes
+from . import jagged, shapes
 from .collection import Collection
 from .keys import NestedKey, unravel_key_to_tuple
 
@@ -210,6 +210,9 @@ class Combining(Collection):
         )
 
     def _cat(self, items: Any, dim: int) -> Self:
+        return self._cat_by(torch.cat, items, dim)
+
+    def _cat_by(self, join: Callable[..., Any], items: Any, dim: int) -> Self:
         batch_size = self._batch_size
         before, after = batch_size[:dim], batch_size[dim + 1 :]
         count = len(self._store)
@@ -230,8 +233,10 @@ class Combining(Collection):
                 if type(value) is not Tensor and isinstance(value, Combining):
                     store[key] = value._cat(column, dim)
                 else:
-                    store[key] = torch.cat(column, dim)
+                    store[key] = join(column, dim)
         except (AttributeError, KeyError, RuntimeError, TypeError, IndexError) as error:
+            if join is torch.cat and jagged.among(self._store.values()):
+                return self._cat_by(jagged.cat, items, dim)
             self._cannot_combine("cat", items, dim, error)
         return self._like(store, Size((*before, total, *after)), self._names)
 

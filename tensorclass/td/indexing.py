@@ -12,7 +12,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
-from . import shapes
+from . import jagged, shapes
 from .collection import Collection, functorch
 from .keys import NestedKey, is_nested_key
 from .values import as_tensor
@@ -200,7 +200,12 @@ class Indexing(Collection):
         source = self._store
         batch_size = self._batch_size
         item = index[0] if len(index) == 1 else index
-        store: Store = {key: value[item] for key, value in source.items()}
+        try:
+            store: Store = {key: value[item] for key, value in source.items()}
+        except RuntimeError:
+            if not jagged.among(source.values()):
+                raise
+            store = {key: jagged.indexed(value, item) for key, value in source.items()}
         if store:
             # a value knows what the index makes of it; this also spares torch.compile a computation on sizes
             key = next(iter(store))

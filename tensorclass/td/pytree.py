@@ -59,10 +59,8 @@ def _origin(collection: Any) -> Any:
     """What is known of a collection that is flattened."""
     size, names = collection._batch_size, collection._names
     if is_dynamo_compiling():
-        if (
-            is_exporting()
-        ):  # the structure of a result must be a constant, so that sizes can stand in it for no leaves only
-            return len(size), names, None if _has_tensors(collection) else tuple(size)
+        if is_exporting():  # the structure of a result must be a constant: sizes come from the leaves, or from above
+            return len(size), names
     elif not _transforms_active():
         return _Origin(size, names)
     return _Origin(size, names, functorch.get_dynamic_layer_stack_depth(), _tensors(collection))
@@ -94,8 +92,8 @@ def _unflatten(values: Iterable[Any], context: Context) -> Any:
     new._device = device
     new._lock = None
     if isinstance(origin, tuple):
-        ndim, new._names, size = origin
-        new._batch_size = Size(size or (0,) * ndim)
+        ndim, new._names = origin
+        new._batch_size = Size((0,) * ndim)
     else:
         new._batch_size, new._names = origin.size, origin.names
     if objects is not None:
@@ -261,7 +259,8 @@ def _dumpable(context: Context) -> dict[str, Any]:
             f"the structure of a {cls.__name__} is written as JSON, which has text, numbers, booleans and None, not "
             f"objects of {kinds}; leave them out first: data.exclude(...)"
         )
-    ndim, names, size = origin if isinstance(origin, tuple) else (len(origin.size), origin.names, origin.size)
+    ndim, names = origin if isinstance(origin, tuple) else (len(origin.size), origin.names)
+    size = () if isinstance(origin, tuple) else origin.size
     sizes = [n if isinstance(n, int) else 0 for n in size] if size else [0] * ndim
     return dict(zip(_DUMPED, (keys, device and str(device), objects, sizes, names), strict=True))
 

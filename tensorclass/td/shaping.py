@@ -11,7 +11,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
-from . import shapes
+from . import jagged, shapes
 from .collection import Collection
 from .context import COPIED, FLIPPED, PERMUTED, RESIZED, ROLLED, TURNED, VIEWED
 
@@ -412,7 +412,12 @@ class Shaping(Collection):
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         batch_size = self._batch_size
         store = self._store
-        columns = [value.split_with_sizes(sizes, dim) for value in store.values()]
+        try:
+            columns = [value.split_with_sizes(sizes, dim) for value in store.values()]
+        except RuntimeError:
+            if not jagged.among(store.values()):
+                raise
+            columns = [jagged.split(value, sizes, dim) for value in store.values()]
         rows = zip(*columns) if columns else [()] * len(sizes)  # noqa: B905
         parts: list[Self] = []
         size = batch_size

@@ -1,0 +1,62 @@
+"""Rows of nested tensors with the jagged layout, for which torch has no indices, no splits and no ``cat``.
+
+What torch can do with them it does itself; operations come here only where it has refused, so that other values pay
+nothing. Each row is a tensor of its own, and the result is made of the rows: gradients go through.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def among(values: Iterable[Any]) -> bool:
+    """Whether one of the values is a jagged tensor."""
+    return any(isinstance(value, Tensor) and value.is_nested for value in values)
+
+
+def indexed(value: Any, item: Any) -> Any:
+    """``value[item]``, also of a jagged tensor where the index chooses rows of its first dimension."""
+    if not among((value,)):
+        return value[item]
+    positions = torch.arange(len(value))[item.cpu() if isinstance(item, Tensor) else item]
+    if positions.ndim == 0:
+        return value[int(positions)]
+    if positions.ndim != 1:
+        raise _refused(f"the index gives {positions.ndim} batch dimensions", value)
+    rows: Any = value.unbind()
+    return _of([rows[position] for position in positions.tolist()], value)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+def split(value: Any, sizes: Sequence[int], dim: int) -> Any:
+    """``value.split_with_sizes(sizes, dim)``."""
+    if not among((value,)):
+        return value.split_with_sizes(sizes, dim)
+    rows: Any = value.unbind()
+    bounds = itertools.accumulate(sizes, initial=0)
+    return [_of(rows[start:stop], value) for start, stop in itertools.pairwise(bounds)]
+
+
+def cat(values: Sequence[Any], dim: int) -> Any:
+    """``torch.cat(values, dim)``."""
+    if not among(values) or dim != 0:
+        return torch.cat(list(values), dim)
+    return _of([row for value in values for row in value.unbind(0)], values[0])
+
+
+def _of(rows: Sequence[Tensor], value: Any) -> Tensor:
+    if rows:
+        return torch.nested.as_nested_tensor(list(rows), layout=torch.jagged)
+    offsets = torch.zeros(1, dtype=torch.long, device=value.device)
+    return torch.nested.nested_tensor_from_jagged(value.values()[:0], offsets)
+
+
+def _refused(what: str, value: Tensor) -> RuntimeError:
+    return RuntimeError(
+        f"{what}, but a jagged tensor of shape {list(value.shape)} has one dimension of rows only; make it a padded "
+        "tensor first: value.to_padded_tensor(0)"
+    )

@@ -1,0 +1,98 @@
+"""Every operation that ``tests/calls.py`` finds is traced whole by ``torch.compile``, and gives what it gives eagerly.
+
+A new operation is compiled here without being named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tensorclass import TensorClass, TensorDict
+from tests.calls import CALLS, INTEGER
+from tests.checks import assert_equal, outcome
+
+
+class Inner(TensorClass):
+    value: Tensor
+
+
+class Outer(TensorClass):
+    image: Tensor
+    label: Tensor
+    inner: Inner
+    text: str = "a"
+    spare: Tensor | None = None
+    extra: TensorDict | None = None
+
+
+def record(integer: bool) -> Outer:
+    label = torch.arange(1, 7).reshape(2, 3)
+    label = label if integer else label / 20
+    image = torch.stack([label, label], -1)
+    return Outer(image, label, Inner(label * 2, batch_size=[2, 3]), batch_size=[2, 3])
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def assert_same(result: Any, expected: Any, values: bool) -> None:
+    assert type(result) is type(expected)
+    if isinstance(expected, (tuple, list)):
+        for a, b in zip(result, expected, strict=True):
+            assert_same(a, b, values)
+    elif isinstance(expected, TensorClass | TensorDict):
+        if values:
+            assert_equal(result, expected)
+        else:
+            assert_equal(result * 0, expected * 0)
+    else:
+        assert result == expected
+
+
+#: values that nobody can foresee
+RANDOM = {"torch.empty_like", "new_empty"}
+
+#: what dynamo does not trace on a tensor either, and converters that call other libraries
+UNTRACED = {
+    "__deepcopy__": "copy.deepcopy of a tensor",
+    "detach_": "a view in place of a graph input",
+    "grad": "requires_grad_",
+    "requires_grad_": "requires_grad_",
+    "share_memory_": "share_memory_",
+    "torch.rand_like": "torch.rand_like of what is no tensor",
+    "from_arrow": "pyarrow",
+    "from_namedtuple": "makes a class",
+    "from_pandas": "pandas",
+    "from_struct_array": "a structured array of numpy",
+}
+
+
+@pytest.mark.parametrize("name", UNTRACED)
+def test_what_is_said_not_to_be_traced_is_not(name: str) -> None:
+    call, data = CALLS[name], record(False)
+    if isinstance(outcome(lambda: call(record(False))), ImportError):
+        pytest.skip(UNTRACED[name])
+    error = outcome(lambda: torch.compile(lambda r: call(r), fullgraph=True, backend="eager")(data))
+    assert isinstance(error, Exception)
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in UNTRACED])
+def test_an_operation_is_traced_whole(name: str) -> None:
+    call, integer = CALLS[name], name in INTEGER
+    data = record(integer)
+    expected = outcome(lambda: call(data))
+    if isinstance(expected, Exception):
+        pytest.skip(str(expected))
+    compiled = torch.compile(lambda r: call(r), fullgraph=True, backend="eager")
+    argument = record(integer)
+    assert_same(compiled(argument), expected, name not in RANDOM)
+    assert_equal(argument, data)
