@@ -48,6 +48,7 @@ def from_any(
             f"dataclass, a named tuple, a structured array, a table, or a list of those; got a {type(obj).__name__}"
         )
     if isinstance(obj, list):
-        tensor = as_tensor(obj, asked.device)
-        return column(obj) if tensor is None else tensor
+        rows: list[Any] = obj
+        tensor = as_tensor(rows, asked.device)
+        return column(rows) if tensor is None else tensor
     return obj

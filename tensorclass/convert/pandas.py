@@ -64,8 +64,9 @@ def to_pandas(data: TensorCollection, *, separator: str | None = None) -> Any:
 
 
 def _key(label: Any, separator: str | None) -> Any:
-    if isinstance(label, tuple) and label and all(isinstance(part, str) for part in label):
-        return label  # of columns on several levels
+    parts: tuple[Any, ...] = label if isinstance(label, tuple) else ()
+    if parts and all(isinstance(part, str) for part in parts):
+        return parts  # of columns on several levels
     name = str(label)
     if separator is None or separator not in name:
         return name
@@ -73,8 +74,10 @@ def _key(label: Any, separator: str | None) -> Any:
 
 
 def _column(label: Any, column: Any, dtype: torch.dtype | None) -> Any:
-    kind = column.dtype.kind
-    if isinstance(column.dtype, np.dtype) and kind in "biufc":
+    own: Any = column.dtype
+    kind: str = own.kind
+    plain: object = own
+    if isinstance(plain, np.dtype) and kind in "biufc":
         return _tensor(label, column.to_numpy(), dtype)
     missing = column.isna().to_numpy()
     if kind == "M":
@@ -83,19 +86,21 @@ def _column(label: Any, column: Any, dtype: torch.dtype | None) -> Any:
                 f"from_pandas: the column {label!r} has {int(missing.sum())} missing times; drop or fill them"
             )
         return _tensor(label, column.to_numpy(dtype="datetime64[ns]").astype(np.int64), dtype)
-    if kind in "iuf" and column.dtype.name != "category":  # of the types that can miss values
+    if kind in "iuf" and own.name != "category":  # of the types that can miss values
         if not missing.any():
-            return _tensor(label, column.to_numpy(dtype=column.dtype.numpy_dtype), dtype)
+            return _tensor(label, column.to_numpy(dtype=own.numpy_dtype), dtype)
         if kind in "iu" and (column.dropna().abs() > _EXACT).any():
             raise ValueError(
                 f"from_pandas: the column {label!r} misses values, and has numbers that a float with nan for them "
                 "cannot hold; fill them, with .fillna"
             )
-        floating = column.dtype.numpy_dtype if kind == "f" else np.dtype("float64")
+        floating = own.numpy_dtype if kind == "f" else np.dtype("float64")
         return _tensor(label, column.to_numpy(dtype=floating, na_value=np.nan), dtype)
     if kind == "b" and not missing.any():
         return _tensor(label, column.to_numpy(dtype=bool), dtype)
-    items = [None if gone else item for item, gone in zip(column.tolist(), missing, strict=True)]
+    items: list[Any] = column.tolist()
+    if missing.any():
+        items = [None if gone else item for item, gone in zip(items, missing, strict=True)]
     return objects(items, Size((len(items),)), "")
 
 

@@ -154,10 +154,12 @@ def converted_entries(
     path: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """The entries of an object under string keys, converted."""
-    return {
-        key: converted(value, below(target, key), plan, (*path, key))
-        for key, value in _keyed(found, plan.what, path).items()
-    }
+    values = _keyed(found, plan.what, path)
+    for key, value in values.items():
+        if type(value) is not Tensor:
+            part = TensorDict if target is TensorDict else below(target, key)
+            values[key] = converted(value, part, plan, (*path, key))
+    return values
 
 
 def is_struct_array(value: object) -> bool:

@@ -472,17 +472,20 @@ class Converting(Collection):
         result: dict[str, Any] = {}
         for key, value in self._items_for_export(retain_none):
             entry: Any
-            if isinstance(value, Converting):
-                if not retain_none and value._is_none():
-                    continue
+            if type(value) is torch.Tensor and not convert_tensors:
+                entry = value
+            elif isinstance(value, Converting):
                 rows = tolist_first and value.batch_dims
-                options: Any = {"convert_tensors": convert_tensors, "tolist_first": tolist_first}
                 if not value._is_tree():
                     entry = value.tolist() if rows else value._unwrapped()  # type: ignore[attr-defined]
+                    if not retain_none and value._unwrapped() is None:  # type: ignore[attr-defined]
+                        continue
                 elif rows:
-                    entry = value.tolist(**options)
+                    entry = value.tolist(convert_tensors=convert_tensors, tolist_first=True)
                 else:
-                    entry = value.to_dict(retain_none=retain_none, **options)
+                    entry = value.to_dict(
+                        retain_none=retain_none, convert_tensors=convert_tensors, tolist_first=tolist_first
+                    )
             elif convert_tensors == "numpy":
                 entry = _array(key, value)
             else:
@@ -551,10 +554,6 @@ class Converting(Collection):
         rows: list[Any] = value
         for place, row in zip(places, rows, strict=True):
             self._write_items((*before, place), row, depth - 1)
-
-    def _is_none(self) -> bool:
-        """Whether this is non-tensor data that stands for ``None``."""
-        return not self._is_tree() and self._unwrapped() is None  # type: ignore[attr-defined]
 
     if TYPE_CHECKING:
 

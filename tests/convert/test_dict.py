@@ -281,3 +281,16 @@ def _rounded(tree: Any) -> Any:
     if isinstance(tree, dict):
         return {key: _rounded(value) for key, value in tree.items()}
     return torch.tensor(tree).item() if isinstance(tree, float) else tree
+
+
+@pytest.mark.parametrize("options", [{"batch_size": [3]}, {"auto_batch_size": True}], ids=str)
+def test_it_compiles(options: dict[str, Any]) -> None:
+    def convert(x: torch.Tensor) -> tuple[TensorDict, Sample, dict[str, Any]]:
+        given = {"x": x, "inner": {"x": x + 1}}
+        data = TensorDict.from_dict(given, **options)
+        return data, Sample.from_dict(given, **options), data.to_dict()
+
+    compiled = torch.compile(convert, fullgraph=True, backend="eager")
+    for ours, theirs in zip(compiled(values(3)), convert(values(3)), strict=True):
+        assert type(ours) is type(theirs)
+        assert ours["inner"]["x"].tolist() == theirs["inner"]["x"].tolist() == [1, 2, 3]
