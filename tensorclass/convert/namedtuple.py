@@ -11,7 +11,7 @@ from typing import Any
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike
 
-from .tree import BatchSize, C, from_entries, plan
+from .tree import BatchSize, C, from_entries, plan, target_class
 
 
 def from_namedtuple(
@@ -42,7 +42,7 @@ def to_namedtuple(data: TensorCollection, dest_cls: type[Any] | None = None) -> 
         else:
             values[key] = value._unwrapped() if isinstance(value, Collection) else value  # type: ignore[attr-defined]
     if dest_cls is None:
-        return _class_of(type(data).__name__, tuple(values))(**values)
+        return _class_of(target_class(data).__name__, tuple(values))(**values)
     fields: tuple[str, ...] = dest_cls._fields
     optional: Mapping[str, Any] = getattr(dest_cls, "_field_defaults", {})
     missing = [name for name in fields if name not in values and name not in optional]

@@ -97,6 +97,12 @@ def test_a_record_is_made_of_a_named_tuple_and_becomes_one() -> None:
     assert made.to_namedtuple(fields).x is made.x
 
 
+def test_the_class_is_named_after_the_collection_whatever_it_stands_on() -> None:
+    rows = tc.lazy_stack([TensorDict({"a": 1, "n": {"s": text}}) for text in "xy"])
+    made = rows.to_namedtuple()
+    assert (type(made).__name__, made.a.tolist(), made.n.s) == ("TensorDict", [1, 1], ["x", "y"])
+
+
 def test_none_stays() -> None:
     assert Sample(values(2)).to_namedtuple().inner is None
     assert tc.TensorDict({"a": None}).to_namedtuple() == (None,)
