@@ -52,10 +52,6 @@ class Inverse:
     path: Callable[..., Path] = _same_path
     content: Callable[..., Any] | None = None
 
-    @property
-    def copies(self) -> bool:
-        return self.content is not None
-
 
 # -- inverses of shape operations -------------------------------------------------------------------------------------
 
@@ -150,9 +146,10 @@ NESTED_KEYS = Inverse(_unchanged, _flat_path)
 
 # -- what changed -----------------------------------------------------------------------------------------------------
 
-
 #: what is noted of a tensor that lies in the memory of the source's
 SHARED = -1
+#: what is noted of a nested collection on another store than a dict, whose own `with` looks after it
+ITS_OWN: Any = object()
 
 
 def _version(value: Tensor) -> int | None:
@@ -160,15 +157,27 @@ def _version(value: Tensor) -> int | None:
     return None if torch.compiler.is_compiling() or value.is_inference() else value._version
 
 
-def _noted(node: Collection, copies: bool) -> dict[str, tuple[Any, Any]]:
+def _noted(node: Collection, copies: bool, entered: list[Any]) -> dict[str, tuple[Any, Any]]:
     """The values of every level, each with what tells whether something was written into it."""
     noted: dict[str, tuple[Any, Any]] = {}
     for key, value in node._store.items():
         if isinstance(value, Tensor):
             noted[key] = (value, _version(value) if copies else SHARED)
+        elif not value._is_tree():
+            noted[key] = (value, value._content())
+        elif type(value._store) is not dict and getattr(value, "_context", NOTHING)[1] is not None:
+            entered.append(value.__enter__())
+            noted[key] = (value, ITS_OWN)
         else:
-            noted[key] = (value, _noted(value, copies) if value._is_tree() else value._content())
+            noted[key] = (value, _noted(value, copies, entered))
     return noted
+
+
+def _is_plain(node: Collection) -> bool:
+    """Whether all levels stand on dicts: another store may give copies of what it holds."""
+    if type(node._store) is not dict:
+        return False
+    return all(_is_plain(value) for value in node._store.values() if isinstance(value, Collection))
 
 
 class _Changes:
@@ -192,6 +201,8 @@ class _Changes:
             elif isinstance(value, Tensor):
                 if note is None or (note != SHARED and note != value._version):
                     self.written.append((here, value))
+            elif note is ITS_OWN:
+                pass
             elif value._is_tree():
                 self._compare(value, note, here)
             elif not _identical(value._content(), note):
@@ -217,7 +228,19 @@ class Block:
         self.inverse = inverse
         self.args = args
         self.size = result._batch_size
-        self.noted: Any = _noted(result, inverse.copies) if result._is_tree() else result._content()
+        self.content = inverse.content
+        if self.content is None and not _is_plain(source):
+            self.content = inverse.value
+        self.entered: list[Any] = []
+        copies = self.content is not None
+        self.noted: Any = _noted(result, copies, self.entered) if result._is_tree() else result._content()
+
+    def leave(self, result: Collection, *exception: Any) -> None:
+        """Ends the block: unless an exception came, the changes are written back."""
+        for value in reversed(self.entered):
+            value.__exit__(*exception)
+        if exception[0] is None:
+            self.write_back(result)
 
     def write_back(self, result: Collection) -> None:
         """Writes what changed in the result into the source: all of it, or on an error nothing."""
@@ -241,8 +264,8 @@ class Block:
             path = inverse.path(source, path, *self.args)
             old = source._find(path)
             if isinstance(old, Tensor) and old is not new:
-                assert inverse.content is not None
-                written.append((path, inverse.content(new, old, source, ndim, *self.args)))
+                assert self.content is not None
+                written.append((path, self.content(new, old, source, ndim, *self.args)))
         removed = [inverse.path(source, path, *self.args) for path in changes.removed]
         if removed or replaced:
             _rewrite(source, removed, replaced)
@@ -318,8 +341,7 @@ class Contexts(Collection):
         undo, before = self._context[0][-1]
         self._context = before
         if isinstance(undo, Block):
-            if exc_type is None:
-                undo.write_back(self)
+            undo.leave(self, exc_type, exc, traceback)
         elif undo is not None:
             getattr(self, undo)()
             self._context = before

@@ -6,6 +6,7 @@ import copy
 import gc
 import pickle
 import weakref
+from collections import UserDict
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tensorclass import NonTensorStack, TensorClass, TensorCollection, TensorDict
+from tensorclass import NonTensorStack, TensorClass, TensorCollection, TensorDict, lazy_stack
 from tests import strategies as draw
 from tests.checks import assert_equal, shares_memory
 from tests.operations import SHAPE_OPERATIONS
@@ -621,3 +622,67 @@ def test_a_part_of_a_result_has_a_part_of_the_source() -> None:
         assert isinstance(part, TensorCollection)
         part["new"] = torch.ones(6)
     assert source["n", "new"].shape == (2, 3)
+
+
+# -- other stores ------------------------------------------------------------------------------------------------------
+
+OF_PARTS: dict[str, Operation] = {
+    "view": lambda d: d.view(6),
+    "permute": lambda d: d.permute(1, 0),
+    "unsqueeze": lambda d: d.unsqueeze(0),
+    "unflatten": lambda d: d.unflatten(1, (3, 1)),
+    "flip": lambda d: d.flip(0, 1),
+    "flip of the parts": lambda d: d.flip(0),
+    "view of another dtype": lambda d: d.view(torch.float32),
+    "to": lambda d: d.to(torch.float64),
+    "cpu": lambda d: d.cpu(),
+    "flatten_keys": lambda d: d.flatten_keys(),
+}
+
+
+def lazy(*sizes: int) -> TensorDict:
+    return lazy_stack([TensorDict({"a": torch.zeros(3), "n": {"b": torch.zeros(3, size)}}, [3]) for size in sizes])
+
+
+@pytest.mark.parametrize("operation", OF_PARTS.values(), ids=OF_PARTS.keys())
+def test_changes_of_a_lazy_stack_come_to_its_parts(operation: Operation) -> None:
+    source = lazy(2, 2)
+    with operation(source) as result:
+        numbers = torch.arange(6.0).reshape(result.batch_size)
+        result["new"] = numbers
+        result["a"] = numbers + 1
+    assert sorted(source[0].keys()) == ["a", "n", "new"]
+    assert torch.equal(operation(source)["new"].float(), numbers)
+    assert torch.equal(source["a"], source["new"] + 1)
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (2, 5)], ids=["alike", "ragged"])
+def test_a_lazy_stack_in_a_source_gets_its_changes(sizes: tuple[int, int]) -> None:
+    source = TensorDict({"stack": lazy(*sizes), "x": torch.zeros(2, 3)}, [2, 3])
+    parts = list(source["stack"].unbind(0))
+    before = [part["n", "b"] for part in parts]
+    with source.unsqueeze(2) as result:
+        result["x"] = torch.ones(2, 3, 1)
+        result["stack", "new"] = torch.arange(6.0).reshape(2, 3, 1)
+    assert [part["new"].tolist() for part in parts] == [[0, 1, 2], [3, 4, 5]]
+    assert all(part["n", "b"] is value for part, value in zip(parts, before, strict=True))
+    assert source["x"].eq(1).all()
+
+
+class Copying(UserDict[str, Any]):
+    """A store that gives copies, as one in a file does."""
+
+    def __getitem__(self, key: str) -> Any:
+        return self.data[key].clone()
+
+
+def test_a_source_that_gives_copies_is_written_to() -> None:
+    store = Copying({"a": torch.zeros(2, 3), "b": torch.zeros(2, 3)})
+    source = TensorDict.from_store(store, [2, 3])
+    with source.view(-1) as flat:
+        flat["a"].add_(1)
+        flat["b"] = torch.full((6,), 2.0)
+        flat["new"] = torch.full((6,), 3.0)
+    assert {key: value.tolist() for key, value in store.data.items()} == {
+        "a": [[1.0] * 3] * 2, "b": [[2.0] * 3] * 2, "new": [[3.0] * 3] * 2,
+    }  # fmt: skip

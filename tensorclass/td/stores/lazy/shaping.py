@@ -28,10 +28,11 @@ class LazyShaping(LazyParts):
 
     # A `with` statement on what was done part by part undoes what was done to the parts.
 
-    def _undone_by_part(self, items: list[Any], dim: int, name: Any = MISSING) -> Any:
+    def _undone_by_part(self, items: list[Any], dim: int | None = None, name: Any = MISSING) -> Any:
         result = self._with_parts(items, dim, name)
-        own = {id(part) for part in self._store.items_}
-        result._context = ((), _BY_PART, [part for part in items if id(part) not in own])
+        if result is not self:
+            own = {id(part) for part in self._store.items_}
+            result._context = ((), _BY_PART, [part for part in items if id(part) not in own])
         return result
 
     def __enter__(self) -> Self:
@@ -149,7 +150,7 @@ class LazyShaping(LazyParts):
         if size is not None or batch_size is not None:
             shape = tuple(size if size is not None else batch_size or ())
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
-            return self._with_parts([part.view(shape[0]) for part in self._store.items_])
+            return self._undone_by_part([part.view(shape[0]) for part in self._store.items_])
         asked = shapes.as_sequence(shape)
         if self._is_ragged():
             raise RuntimeError(
@@ -208,8 +209,8 @@ class LazyShaping(LazyParts):
         asked = shapes.as_sequence(args if dims is None else (dims,))
         wrapped, own = shapes.wrap_dims(asked, len(self._batch_size)), self._store.dim
         inner = tuple([d - (d > own) for d in wrapped if d != own])
-        parts = [part.flip(inner) if inner else part.clone() for part in self._store.items_]
-        return self._with_parts(parts[::-1] if own in wrapped else parts, own)
+        parts = [part.flip(inner) for part in self._store.items_]
+        return self._undone_by_part(parts[::-1] if own in wrapped else parts, own)
 
     def repeat(self, *repeats: int | Sequence[int], inplace: bool = False) -> Any:
         """Copies along each batch dimension."""

@@ -83,7 +83,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
 
     def to(self, *args: Any, batch_size: Any = None, **kwargs: Any) -> Any:
         """The values on another device, of another dtype, or both. See :meth:`TensorDict.to`."""
-        result = self._with_parts([part.to(*args, **kwargs) for part in self._store.items_])
+        result = self._undone_by_part([part.to(*args, **kwargs) for part in self._store.items_])
         if batch_size is not None:
             result = result._shallow() if result is self else result
             result._set_batch_size(batch_size)
@@ -205,18 +205,28 @@ def _rebuild(
 
 #: methods whose arguments hold no other collection and no tensor over the batch
 BY_PART = (
-    "clone", "detach", "detach_", "cpu", "cuda", "pin_memory", "pin_memory_", "type", "requires_grad_", "zero_grad",
+    "clone", "detach", "detach_", "pin_memory", "pin_memory_", "type", "requires_grad_", "zero_grad",
     "double", "float", "half", "int", "bool", "bfloat16", "float16", "float32", "float64", "int8", "int16", "int32",
     "int64", "uint8", "uint16", "uint32", "uint64", "complex32", "complex64", "complex128", "_filtered_cast", "_plain",
-    "exclude", "flatten_keys", "unflatten_keys", "rename_keys", "copy", "__copy__", "_each", "create_nested",
+    "exclude", "rename_keys", "copy", "__copy__", "_each", "create_nested",
     "filter_empty_", "filter_non_tensor_data",
 )  # fmt: skip
+
+#: those of them that a `with` statement undoes
+UNDONE_BY_PART = ("cpu", "cuda", "flatten_keys", "unflatten_keys")
 
 
 def _by_part(name: str) -> Callable[..., Any]:
     def method(self: LazyStacked, *args: Any, **kwargs: Any) -> Any:
         items = self._store.items_
         return self._with_parts([getattr(part, name)(*args, **kwargs) for part in items])
+
+    return method
+
+
+def _undone_by_part(name: str) -> Callable[..., Any]:
+    def method(self: LazyStacked, *args: Any, **kwargs: Any) -> Any:
+        return self._undone_by_part([getattr(part, name)(*args, **kwargs) for part in self._store.items_])
 
     return method
 
@@ -249,6 +259,8 @@ def _named(method: Callable[..., Any], name: str) -> Callable[..., Any]:
 for _name in BY_PART:
     if hasattr(TensorCollection, _name):
         setattr(LazyStacked, _name, _named(_by_part(_name), _name))
+for _name in UNDONE_BY_PART:
+    setattr(LazyStacked, _name, _named(_undone_by_part(_name), _name))
 for _name, _member in vars(Pointwise).items():
     _is_operation = callable(_member) and (_name[0] != "_" or _name.endswith("__"))
     if _is_operation and getattr(LazyStacked, _name) is getattr(TensorCollection, _name):  # it has none of its own
