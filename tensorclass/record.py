@@ -427,16 +427,16 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
             elif retain_none:
                 yield name, NonTensorData(None, batch_size=self._batch_size, device=self._device)
 
-    def __repr__(self) -> str:
+    def _items_for_repr(self) -> Any:
         store = self._store
-        shown = [
-            f.name for f in dataclasses.fields(self) if f.repr and (f.name in store or self._specs[f.name].optional)
+        return [
+            (f.name, store.get(f.name))
+            for f in dataclasses.fields(self)
+            if f.repr and (f.name in store or self._specs[f.name].optional)
         ]
-        parts = [f"{name}={_shown(store.get(name))}" for name in shown]
-        parts += [f"batch_size={self._batch_size}", f"device={self._device}"]
-        if self._names is not None:
-            parts.append(f"names={list(self._names)}")
-        parts.append(f"is_shared={TensorCollection.is_shared(self)}")
+
+    def _long(self) -> str:
+        parts = [f"{name}={_shown(value)}" for name, value in self._items_for_repr()] + self._facts()
         return f"{type(self).__name__}(\n    " + ",\n    ".join(part.replace("\n", "\n    ") for part in parts) + ")"
 
 

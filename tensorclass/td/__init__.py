@@ -36,6 +36,8 @@ from .nontensor import (
 )
 from .packing import PackLayout
 from .padding import pad, pad_sequence, unpad_sequence
+from .parsing import parse_tensor_dict_string
+from .printing import get_printoptions, set_printoptions
 from .reading import default_is_leaf, get_defaults_to_none, set_get_defaults_to_none
 from .shapes import convert_ellipsis_to_idx, infer_size_impl
 from .shaping import expand_as_right, expand_right
@@ -71,6 +73,7 @@ __all__ = [
     "expand_right",
     "fromkeys",
     "get_defaults_to_none",
+    "get_printoptions",
     "group_by",
     "infer_size_impl",
     "is_bool",
@@ -89,11 +92,13 @@ __all__ = [
     "merge_tensordicts",
     "pad",
     "pad_sequence",
+    "parse_tensor_dict_string",
     "remove_duplicates",
     "set_capture_non_tensor_stack",
     "set_get_defaults_to_none",
     "set_lazy_legacy",
     "set_list_to_stack",
+    "set_printoptions",
     "stack",
     "unpad_sequence",
     "unravel_key",

@@ -5,10 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import tensordict
 import torch
 from hypothesis import given
 
-from tensorclass import NonTensorData, NonTensorStack, TensorClass, TensorDict
+import tensorclass
+from tensorclass import (
+    NonTensorData,
+    NonTensorStack,
+    TensorClass,
+    TensorDict,
+    get_printoptions,
+    set_printoptions,
+)
 from tests import strategies as draw
 from tests.samples import nested
 
@@ -124,3 +133,101 @@ def test_every_key_and_every_shape_is_shown(tree: Any) -> None:
             assert f"shape={value.shape}" in shown
             assert f"dtype={value.dtype}" in shown
     assert shown.count("fields=") == 1 + tree.count(draw.Tree)
+
+
+# -- options -----------------------------------------------------------------------------------------------------------
+
+
+class Printed(TensorClass):
+    value: torch.Tensor
+    text: str = "x"
+    other: torch.Tensor | None = None
+
+
+def printed(library: Any) -> Any:
+    """A collection of everything whose form has a peer."""
+    return library.TensorDict(
+        {
+            "a": torch.arange(6.0).reshape(3, 2),
+            "m": library.TensorDict({"x": torch.zeros(3, 2, dtype=torch.int64)}, [3, 2]),
+            "e": library.TensorDict({}, [3]),
+        },
+        [3],
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compact": True},
+        {"compact": True, "show_dtype": False},
+        {"compact": True, "show_batch_size": False},
+        {"compact": True, "sort_keys": "insertion"},
+        {"compact": False},
+        {"compact": False, "verbose": False},
+        {"show_grad": True, "show_is_contiguous": True, "show_is_view": True, "show_storage_size": True},
+        {"show_shape": False},
+        {"show_is_shared": False, "show_field_is_shared": False},
+        {"show_field_device": False},
+        {"compact": False, "show_device": False, "show_dtype": False, "show_batch_size": False},
+        {"plain": True},
+    ],
+    ids=str,
+)
+def test_the_options_show_what_they_show_in_the_peer(options: dict[str, Any]) -> None:
+    with tensordict.set_printoptions(**options):
+        expected = repr(printed(tensordict)).replace("{\n            }", "{}")
+    with set_printoptions(**options):
+        assert repr(printed(tensorclass)) == expected
+
+
+def test_the_compact_form_of_a_record_and_of_objects() -> None:
+    data = TensorDict(
+        {
+            "r": Printed(torch.zeros(3), batch_size=[3]),
+            "s": ["p", "q", "r"],
+            "t": "text",
+            "far": torch.zeros(3, device="meta"),
+        },
+        [3],
+    )
+    with set_printoptions(compact=True):
+        assert repr(data).split("\n") == [
+            "TensorDict(batch_size=[3], fields={",
+            "    far: f32[]@meta,",
+            "    r: Printed{value: f32[], text: str, other: None},",
+            "    s: NonTensorStack,",
+            "    t: str})",
+        ]
+        assert repr(data["r"]) == "Printed(batch_size=[3], fields={value: f32[], text: str, other: None})"
+
+
+def test_options_end_with_the_block_and_nest() -> None:
+    before = get_printoptions()
+    with set_printoptions(compact=True), set_printoptions(show_shape=False):
+        assert not get_printoptions()["show_shape"]
+        assert not get_printoptions()["compact"]
+    assert get_printoptions() == before
+
+
+def test_options_can_be_set_for_good_and_for_a_function() -> None:
+    before = get_printoptions()
+
+    @set_printoptions(compact=True)
+    def compact() -> str:
+        return repr(TensorDict({}))
+
+    assert compact() == "TensorDict(batch_size=[], fields={})"
+    set_printoptions(compact=True).set()
+    try:
+        assert repr(TensorDict({})) == compact()
+    finally:
+        set_printoptions(**before).set()
+    assert get_printoptions() == before
+
+
+def test_an_option_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(TypeError, match="there are no options"):
+        set_printoptions(colour=True)
+    with pytest.raises(ValueError, match="alphabetical"):
+        set_printoptions(sort_keys="random")

@@ -1,0 +1,126 @@
+"""A printed TensorDict read back, without its values."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+import torch
+from torch import Size
+
+from .printing import dtype_name
+from .tensordict import TensorDict
+
+_DTYPES: dict[str, torch.dtype] = {
+    name: dtype
+    for dtype in vars(torch).values()
+    if isinstance(dtype, torch.dtype)
+    for name in (dtype_name(dtype), str(dtype))
+}
+
+
+def parse_tensor_dict_string(s: str) -> TensorDict:
+    """A TensorDict of zeros with the keys, shapes, dtypes, devices and batch sizes of a printed one.
+
+    To rebuild from a log what a program had.
+
+    Args:
+        s: what ``print`` shows of a TensorDict of tensors and TensorDicts, in the long or in the compact form.
+
+    Raises:
+        ValueError: there is something else in it: a record, text, or a form without shapes.
+
+    >>> data = TensorDict({"a": torch.ones(3, 4), "n": {"flag": torch.ones(3, dtype=torch.bool)}}, [3])
+    >>> rebuilt = parse_tensor_dict_string(repr(data))
+    >>> rebuilt["a"].shape, rebuilt["n", "flag"].dtype, rebuilt.batch_size
+    (torch.Size([3, 4]), torch.bool, torch.Size([3]))
+    """
+    reader = _Reader(s.strip())
+    result = reader.collection()
+    if reader.at != len(reader.text):
+        raise reader.error("the end")
+    return result
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+
+    def error(self, expected: str) -> ValueError:
+        return ValueError(
+            f"parse_tensor_dict_string: expected {expected} at position {self.at}, got "
+            f"{self.text[self.at : self.at + 40]!r}; only TensorDicts of tensors and TensorDicts can be read"
+        )
+
+    def take(self, pattern: str, expected: str = "") -> re.Match[str] | None:
+        """What matches here, which is then behind us; an error where something is ``expected`` and does not match."""
+        found = re.compile(rf"\s*{pattern}\s*").match(self.text, self.at)
+        if found is not None:
+            self.at = found.end()
+        elif expected:
+            raise self.error(expected)
+        return found
+
+    def sizes(self) -> Size:
+        found = self.take(r"(?:torch\.Size\()?\[([\d,\s]*)\]\)?", "sizes in brackets")
+        assert found is not None
+        return Size([int(size) for size in found[1].split(",") if size.strip()])
+
+    def facts(self, known: dict[str, Any]) -> dict[str, Any]:
+        """``name=value, ...`` up to the closing parenthesis."""
+        while not self.take(r"\)"):
+            found = self.take(r"(\w+)=", "name=value")
+            assert found is not None
+            name = found[1]
+            if name == "fields":
+                known[name] = self.fields(known.get("batch_size"))
+            elif name in ("shape", "batch_size"):
+                known[name] = self.sizes()
+            elif name == "names":
+                names = self.take(r"(\[[^\]]*\])", "names in brackets")
+                known[name] = ast.literal_eval(names[1]) if names else None
+            else:
+                value = self.take(r"([^,()\s]+)", "a value")
+                known[name] = value[1] if value else None
+            self.take(",")
+        return known
+
+    def collection(self) -> TensorDict:
+        self.take(r"TensorDict\(", "TensorDict(")
+        known = self.facts({})
+        device = known.get("device")
+        device = None if device in (None, "None") else device
+        return TensorDict(known.get("fields", {}), known.get("batch_size"), device, known.get("names"))
+
+    def fields(self, batch_size: Size | None) -> dict[str, Any]:
+        """The entries in braces; the batch size comes before them in the compact form, whose shapes begin behind it."""
+        self.take(r"\{", "{")
+        entries: dict[str, Any] = {}
+        while not self.take(r"\}"):
+            found = self.take(r"([^:{}]+):", "a key")
+            assert found is not None
+            entries[found[1].strip()] = self.value(batch_size)
+            self.take(",")
+        return entries
+
+    def value(self, batch_size: Size | None) -> Any:
+        if re.compile(r"\s*TensorDict\(").match(self.text, self.at):
+            return self.collection()
+        if self.take(r"\w+\((?=shape=)"):
+            known = self.facts({})
+            return self.zeros(known["shape"], known.get("dtype", "torch.float32"), known.get("device"))
+        if batch_size is not None:
+            if found := self.take(r"(\w+)(?=\[)"):
+                rest = self.sizes()
+                device = self.take(r"@([\w:]+)")
+                return self.zeros(batch_size + rest, found[1], device and device[1])
+            more = self.sizes() if self.text.startswith("[", self.at) else Size()
+            if self.text.startswith("{", self.at):
+                return TensorDict(self.fields(batch_size + more), batch_size + more)
+        raise self.error("a tensor or a TensorDict")
+
+    def zeros(self, shape: Size, dtype: str, device: str | None) -> torch.Tensor:
+        if dtype not in _DTYPES:
+            raise self.error(f"a dtype of torch instead of {dtype!r}")
+        return torch.zeros(shape, dtype=_DTYPES[dtype], device=device)

@@ -1,0 +1,242 @@
+"""Every name of the peer is here and takes the same arguments; what differs on purpose stands in a table."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tensorclass
+import tensorclass.utils
+from tensorclass import TensorClass, TensorDict
+from tensorclass.td.nontensor import NonTensorData, NonTensorStack
+
+pytestmark = pytest.mark.parity
+
+API = Path(__file__).resolve().parents[3] / "shared" / "api" / "tensordict-0.15.3.txt"
+
+FILES = "files on disk come with a later subject"
+REMOTE = "distributed collections come with a later subject"
+MODULES = "modules come with a later subject"
+WORKERS = "map over worker processes comes with a later subject"
+
+#: names that belong to later subjects
+LATER = {
+    FILES: (
+        "consolidate dumps from_consolidated from_csv from_h5 from_json from_parquet from_zarr is_consolidated"
+        " is_memmap load load_ load_memmap load_memmap_ make_memmap make_memmap_from_storage make_memmap_from_tensor"
+        " memmap memmap_ memmap_like memmap_refresh_ save saved_path to_csv to_h5 to_json to_mds to_parquet to_store"
+        " to_zarr"
+        " append_memmap from_safetensors to_safetensors is_memmap_archive pack_memmap unpack_memmap"
+        " refresh_archive_checksums"
+    ),
+    REMOTE: (
+        "all_gather all_reduce arecv asend broadcast from_remote_init gather_and_stack init_remote irecv isend recv"
+        " reduce scatter send"
+    ),
+    MODULES: "from_module from_modules to_module",
+    WORKERS: "map map_iter",
+}
+
+MORE = "takes what the peer takes, and more"
+NAMED = "the arguments stand in the signature, where the peer has *args, **kwargs"
+KEYWORD = "its last argument is by keyword, as in all other operations of two operands"
+
+ONE = "one method for all collections, with the arguments that it has for a TensorDict"
+OBJECT = "it is one object, or a column of objects: there are no keys, fields or parts to say more about"
+
+#: names whose arguments differ on purpose, of all owners or of one, with the reason
+DIFFERENT: dict[str, str] = {
+    "all": MORE,
+    "any": MORE,
+    "clone": NAMED,
+    "clamp_min": KEYWORD,
+    "empty": "names stay where the batch size does, as in the peer's TensorDict",
+    "expand": NAMED,
+    "flip": MORE,
+    "get": NAMED,
+    "get_at": NAMED,
+    "permute": NAMED,
+    "reshape": NAMED,
+    "squeeze": NAMED,
+    "to_struct_array": MORE,
+    "unbind": MORE,
+    "unsqueeze": NAMED,
+    "TensorClass.from_dict": MORE,
+    "TensorClass.from_dict_instance": MORE,
+    "TensorClass.set": ONE,
+    "TensorClass.to_dict": MORE,
+    "TensorClass.update_": "it writes in place: there is no inplace to choose",
+    "TensorClass.where": NAMED,
+    "NonTensorData.from_dict": MORE,
+    "NonTensorData.from_dict_instance": MORE,
+    "NonTensorData.set": ONE,
+    "NonTensorData.set_at_": ONE,
+    "NonTensorData.to_dict": MORE,
+    "NonTensorData.tolist": MORE,
+    "NonTensorData.update_at_": MORE,
+    "tensorclass.get_defaults_to_none": "the peer ignores its argument",
+    "tensorclass.from_dict": "its argument is called as in TensorDict.from_dict",
+    "tensorclass.lazy_stack": NAMED,
+    "tensorclass.maybe_dense_stack": NAMED,
+    "tensorclass.tensorclass": "the options are those of the class, one list for both ways to declare one",
+}
+
+#: names that are not here, with the reason
+ABSENT = {
+    "NonTensorData.extend": OBJECT,
+    "NonTensorData.fields": OBJECT,
+    "NonTensorData.from_tensordict": OBJECT,
+    **dict.fromkeys(
+        (f"tensorclass.utils.{name}" for name in ("implement_for", "logger", "print_directory_tree", "timeit")),
+        "a tool for the development of tensordict: it says nothing of collections",
+    ),
+}
+
+#: what stands in the list for a default that is no value
+SENTINEL = re.compile(r"<.*>")
+
+Parameter = tuple[str, str | None]
+
+
+def _listed() -> dict[str, dict[str, str]]:
+    """The sections of the list: names, with what stands behind them."""
+    sections: dict[str, dict[str, str]] = {}
+    for line in API.read_text().splitlines():
+        if line.startswith("## "):
+            section = sections[line[3:].split("  (")[0].strip()] = {}
+        elif entry := re.match(r"  (?:class )?([a-zA-Z_]\w*)(.*)$", line):
+            section[entry[1]] = entry[2]
+    return sections
+
+
+def _split(text: str) -> list[str]:
+    """What stands between the commas of the outermost parentheses that ``text`` begins with."""
+    parts, depth = [""], 0
+    for position, char in enumerate(text):
+        if char in "([{<":
+            depth += 1
+        elif char in ")]}" or (char == ">" and text[position - 1] != "-"):
+            depth -= 1
+        if depth == 0:
+            break
+        if char == "," and depth == 1:
+            parts.append("")
+        elif position:
+            parts[-1] += char
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _wanted(text: str) -> list[Parameter]:
+    """The parameters of an entry of the list: names (with stars) and defaults."""
+    found: list[Parameter] = []
+    for part in _split(text.strip()):
+        name = re.match(r"\*{0,2}\w*", part)
+        assert name is not None
+        separator = " =" if re.match(r"\*{0,2}\w+: ", part) else "="
+        _, given, default = part.rpartition(separator)
+        found.append((name[0], default.strip() if given else None))
+    return [parameter for parameter in found if parameter[0] not in ("self", "cls")]
+
+
+def _here(function: Callable[..., Any]) -> list[Parameter]:
+    """The parameters of one of ours, in the same form."""
+    found: list[Parameter] = []
+    starred = False
+    for parameter in inspect.signature(function).parameters.values():
+        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        if parameter.kind is parameter.KEYWORD_ONLY and not starred:
+            found.append(("*", None))
+        starred = starred or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
+        default = None if parameter.default is parameter.empty else str(parameter.default).replace("'", "")
+        found.append((stars + parameter.name, default))
+    return [parameter for parameter in found if parameter[0] not in ("self", "cls")]
+
+
+def _sections(parameters: list[Parameter]) -> tuple[list[Parameter], list[Parameter]]:
+    """Those by position in their order, and those by keyword, whose order says nothing."""
+    star = next((i for i, (name, _) in enumerate(parameters) if name.startswith("*") and name[:2] != "**"), None)
+    if star is None:
+        return parameters, []
+    return parameters[: star + 1], sorted(parameters[star + 1 :])
+
+
+def _same(wanted: list[Parameter], here: list[Parameter]) -> bool:
+    for theirs, ours in zip(_sections(wanted), _sections(here), strict=True):
+        if [name for name, _ in theirs] != [name for name, _ in ours]:
+            return False
+        for (_, default), (_, own) in zip(theirs, ours, strict=True):
+            if default != own and not (default is not None and own is not None and SENTINEL.match(default)):
+                return False
+    return True
+
+
+OWNERS: list[tuple[str, Any]] = [
+    ("TensorDictBase", TensorDict),
+    ("TensorDictBase", TensorClass),
+    ("TensorDict", TensorDict),
+    ("TensorClass", TensorClass),
+    ("NonTensorData", NonTensorData),
+    ("NonTensorStack", NonTensorStack),
+    ("functions of the package", tensorclass),
+    ("utils (functions users call)", tensorclass.utils),
+]
+
+
+def _entries() -> list[Any]:
+    if not API.is_file():
+        return []
+    sections = _listed()
+    return [
+        pytest.param(owner, name, text, id=f"{getattr(owner, '__name__', owner)}.{name}")
+        for section, owner in OWNERS
+        for name, text in sections[section].items()
+        if name not in ("constructor", "special")
+    ]
+
+
+later = {name for names in LATER.values() for name in names.split()}
+
+
+@pytest.mark.skipif(not API.is_file(), reason="the list of the peer's names is not there")
+@pytest.mark.parametrize("owner, name, text", _entries())
+def test_a_name_of_the_peer_is_here_and_takes_the_same_arguments(owner: Any, name: str, text: str) -> None:
+    if name in later:
+        pytest.skip(next(subject for subject, names in LATER.items() if name in names.split()))
+    key = f"{owner.__name__}.{name}"
+    if key in ABSENT:
+        assert not hasattr(owner, name)
+        return
+    assert hasattr(owner, name), f"{name} is missing"
+    member = getattr(owner, name)
+    if not text.lstrip().startswith("(") or "(property" in text or "(attribute)" in text:
+        return
+    if not callable(member):
+        return
+    wanted, here = _wanted(text), _here(member)
+    if name in DIFFERENT or key in DIFFERENT or [p for p, _ in wanted] == ["*args", "**kwargs"]:
+        return
+    assert _same(wanted, here), f"{name}\npeer: {wanted}\nhere: {here}"
+
+
+@pytest.mark.skipif(not API.is_file(), reason="the list of the peer's names is not there")
+@pytest.mark.parametrize("key", sorted(DIFFERENT))
+def test_a_difference_is_one(key: str) -> None:
+    kind, _, name = key.rpartition(".")
+    sections = _listed()
+    differ = [
+        not _same(_wanted(sections[section][name]), _here(getattr(owner, name)))
+        for section, owner in OWNERS
+        if name in sections[section] and kind in ("", owner.__name__) and callable(getattr(owner, name))
+    ]
+    assert any(differ), f"take {key} out of DIFFERENT"
+
+
+@pytest.mark.parametrize("name", sorted(later))
+def test_a_name_of_a_later_subject_is_not_here(name: str) -> None:
+    found = [owner for owner in (TensorDict, tensorclass) if hasattr(owner, name)]
+    assert found == [], f"take {name} out of LATER"
