@@ -18,6 +18,7 @@ from .record import METADATA, OPTIONS, RecordMeta, TensorClass
 from .td import pytree, shapes
 from .td.base import TensorCollection
 from .td.collection import as_device
+from .td.nontensor import NonTensorData
 from .td.values import batch_mismatch
 
 #: the names that fields can have only where they may hide members (shadow=True)
@@ -330,11 +331,13 @@ def _property(spec: FieldSpec, frozen: bool) -> property:
 
     def get_object(self: TensorClass) -> Any:
         value = self._store.get(name)
+        if type(value) is NonTensorData:  # what nearly all are
+            return value._objects[0]
         if value is None:
             if required:
                 raise AttributeError(removed)
             return None
-        return value if isinstance(value, Tensor) else value._as_read()
+        return value if isinstance(value, Tensor) else self._out(value, name)
 
     def set_tensor(self: TensorClass, value: Any) -> None:
         if (

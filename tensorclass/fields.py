@@ -20,6 +20,7 @@ from .td import values
 from .td.base import TensorCollection
 from .td.modes import LIST_TO_STACK
 from .td.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
+from .td.objects import flattened
 from .td.tensordict import TensorDict
 from .td.values import BatchMismatch
 
@@ -198,6 +199,14 @@ class FieldSpec:
             fits = not is_new or not self.types or isinstance(rows, self.types)
         if not fits:
             raise self.mismatch(rows._unwrapped() if isinstance(rows, NonTensorDataBase) else rows)
+
+    def check_items(self, value: Any, depth: int) -> None:
+        """Raises an error where (lists of) objects for rows, ``depth`` lists deep, are not what the field takes."""
+        for item in flattened(value, depth)[0]:
+            held = item._objects if isinstance(item, NonTensorDataBase) else (item,)
+            for one in held:
+                if not self._is_item(one):
+                    raise self.mismatch(one)
 
     def _fit_tensor(self, record: TensorClass, value: Any, non_blocking: bool) -> Value:
         if not isinstance(value, Tensor):

@@ -15,6 +15,7 @@ from .td import shapes
 from .td.base import TensorCollection
 from .td.collection import Collection, as_device
 from .td.keys import unravel_key_to_tuple
+from .td.linked import LinkedList
 from .td.nontensor import NonTensorData, NonTensorDataBase
 from .td.printing import described
 from .td.tensordict import TensorDict
@@ -182,6 +183,12 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
 
     def _fit(self, key: str, value: Any, non_blocking: bool = False) -> Value:
         return self._spec(key).fit(self, value, non_blocking)
+
+    def _out(self, value: Any, key: NestedKey) -> Any:
+        read = super()._out(value, key)
+        if type(read) is LinkedList and type(key) is str:
+            read.check = self._spec(key).check_items
+        return read
 
     def _spec(self, key: str) -> FieldSpec:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, SupportsIndex
 
 
@@ -25,12 +25,14 @@ class LinkedList(list[Any]):
         place: the index of this list in ``td``.
     """
 
-    __slots__ = ("_depth", "_place", "_td")
+    _check: Callable[[Any, int], None] | None
+
+    __slots__ = ("_check", "_depth", "_place", "_td")
 
     def __init__(
         self, items: Iterable[Any] = (), *, td: Any = None, depth: int = 1, place: tuple[int, ...] = ()
     ) -> None:
-        self._td, self._depth, self._place = td, depth, place
+        self._td, self._depth, self._place, self._check = td, depth, place, None
         super().__init__(items if td is None or depth == 1 else self._linked(items))
 
     def _linked(self, items: Iterable[Any]) -> list[LinkedList]:
@@ -38,6 +40,17 @@ class LinkedList(list[Any]):
             LinkedList(item, td=self._td, depth=self._depth - 1, place=(*self._place, i))
             for i, item in enumerate(items)
         ]
+
+    @property
+    def check(self) -> Callable[[Any, int], None] | None:
+        """Raises where items, in lists of so many levels, cannot be written; a record sets it for its fields."""
+        return self._check
+
+    @check.setter
+    def check(self, check: Callable[[Any, int], None]) -> None:
+        self._check = check
+        for item in self if self._depth > 1 else ():
+            item.check = check
 
     def tolist(self) -> list[Any]:
         """A plain list (of plain lists) that is linked to nothing."""
@@ -47,10 +60,14 @@ class LinkedList(list[Any]):
         if self._td is not None:
             single = not isinstance(index, slice)
             value = value if single else list(value)
+            if self._check is not None:
+                self._check(value, self._depth - single)
             self._td._write_items((*self._place, index), value, self._depth - single)
             if self._depth > 1:
                 index, value = slice(None), self._linked(self._td[self._place].tolist())
         super().__setitem__(index, value)
+        if self._td is not None and self._check is not None:
+            self.check = self._check
 
     # -- what unlinks it ----------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from .mapping import Applying
 from .modes import CAPTURE
 from .objects import copied, flattened, joined, listed, on_cpu, row_by_row, same_object
 from .pointwise import Pointwise
+from .reading import MISSING
 from .shapes import Names
 
 if TYPE_CHECKING:
@@ -108,6 +109,38 @@ class NonTensorDataBase(TensorCollection):
 
     def __contains__(self, key: object) -> bool:
         return False
+
+    def _selected(self, tree: Any, strict: bool) -> Store:
+        return self._shallow()._store
+
+    def _excluded(self, tree: Any) -> Store:
+        return self._shallow()._store
+
+    def _find(self, path: tuple[str, ...]) -> Any:
+        return MISSING if path else self
+
+    def _key_error(self, key: NestedKey) -> KeyError:
+        return KeyError(f"key {key!r} not found: a {type(self).__name__} has no keys; its object is in `data`")
+
+    def get(self, key: NestedKey, default: Any = None, **forms: Any) -> Any:
+        """The object for the key ``"data"``, where there is one for the whole batch; there are no other keys."""
+        return self._objects[0] if key == "data" and isinstance(self, NonTensorData) else default
+
+    def _set(self, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
+        self._set_nested((key,), value, inplace)
+
+    def _set_(self, key: str, value: Any, non_blocking: bool = False) -> None:
+        raise self._key_error(key)
+
+    def _set_nested(self, path: tuple[str, ...], item: Any, inplace: bool = False, non_blocking: bool = False) -> None:
+        if path != ("data",):
+            raise self._key_error(path)
+        self.update(item if isinstance(item, NonTensorDataBase) else NonTensorData(item), inplace=inplace)
+
+    def to_lazystack(self, dim: int = 0) -> Self:
+        """The same data: its objects are held row by row as they are."""
+        shapes.wrap_dim(dim, len(self._batch_size))
+        return self
 
     # -- what it holds ------------------------------------------------------------------------------------------------
 

@@ -125,14 +125,14 @@ class Reading(Collection):
                 if isinstance(holder, Reading) and holder._holds_none(path[-1]):
                     return None
                 raise self._key_error(key) from None
-        return value if type(value) is Tensor else self._out(value)
+        return value if type(value) is Tensor else self._out(value, key)
 
     def _holds_none(self, key: str) -> bool:
         """Whether a key that is not there stands for ``None``: an optional field of a record."""
         return False
 
-    def _out(self, value: Any) -> Any:
-        """What the outside sees of a value."""
+    def _out(self, value: Any, key: NestedKey) -> Any:
+        """What the outside sees of the value of a key."""
         return value._as_read() if isinstance(value, Reading) else value
 
     def _find(self, path: tuple[str, ...]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from tensorclass import LinkedList, NonTensorData, NonTensorStack, TensorDict
+from tensorclass import LinkedList, NonTensorData, NonTensorStack, TensorClass, TensorDict
 
 
 def column() -> TensorDict:
@@ -135,3 +135,24 @@ def test_the_list_of_a_collection_writes_rows() -> None:
     rows[0] = {"a": torch.tensor(1.0), "text": "new"}
     assert data["a"].tolist() == [1, 0]
     assert data["text"] == ["new", "y"]
+
+
+class Note(TensorClass):
+    text: str
+
+
+@pytest.mark.parametrize("read", [lambda note: note.text, lambda note: note["text"]], ids=["field", "key"])
+def test_the_list_of_a_field_takes_what_the_field_takes(read: Callable[[Any], Any]) -> None:
+    note = Note(text=["a", "b"], batch_size=[2])  # type: ignore[arg-type]
+    texts = read(note)
+    for index, value in ((0, 1), (slice(None), ["x", 2])):
+        with pytest.raises(TypeError, match=r"Note\.text: expected str, got int"):
+            texts[index] = value
+    texts[1:] = ["new"]
+    assert texts == note.text == ["a", "new"]
+    table = Note(text=[["a", "b"], ["c", "d"]], batch_size=[2, 2])  # type: ignore[arg-type]
+    rows = read(table)
+    rows[0] = ["x", "y"]
+    with pytest.raises(TypeError, match=r"Note\.text"):
+        rows[0][1] = 1
+    assert table.text == [["x", "y"], ["c", "d"]]

@@ -13,7 +13,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorclass import NonTensorData, NonTensorStack, TensorCollection, TensorDict, cat, is_non_tensor, stack
+from tensorclass import (
+    MetaData,
+    NonTensorData,
+    NonTensorStack,
+    TensorCollection,
+    TensorDict,
+    cat,
+    is_non_tensor,
+    lazy_stack,
+    stack,
+)
 from tests import strategies as draw
 from tests.checks import assert_taken, objects, outcome, positions
 
@@ -602,3 +612,214 @@ def test_indices_on_an_accelerator_reach_the_objects_in_main_memory() -> None:
     assert torch.where(mask, data, data.flip(0))["text"] == ["a", "b", "c"]  # type: ignore[call-overload]
     data[index] = {"text": "new"}
     assert data["text"] == ["new", "b", "new"]
+
+
+# -- results hold their own --------------------------------------------------------------------------------------------
+
+RESULTS: dict[str, Callable[[Any], Any]] = {
+    "+": lambda data: data + 1,
+    "abs": lambda data: data.abs(),
+    "==": lambda data: (data == data, data)[1].clone(False),
+    "where": lambda data: torch.where(torch.tensor([True, False]), data, 0),  # type: ignore[call-overload]
+    "clamp": lambda data: data.clamp(0, 1),
+    "apply": lambda data: data.apply(lambda x: x + 1),
+    "to": lambda data: data.to(torch.float64),
+    "float": lambda data: data.double(),
+    "detach": lambda data: data.detach(),
+    "zeros_like": torch.zeros_like,
+    "sum": lambda data: data.sum(0, keepdim=True),
+    "cumsum": lambda data: data.cumsum(0),
+    "index": lambda data: data[:],
+    "clone": lambda data: data.clone(),
+    "shallow clone": lambda data: data.clone(False),
+    "to_tensordict": lambda data: data.to_tensordict(),
+    "reshape": lambda data: data.reshape(2, 1),
+    "stack": lambda data: stack([data, data]),
+    "cat": lambda data: cat([data, data]),
+    "gather": lambda data: data.gather(0, torch.tensor([0, 1])),
+}
+
+
+@pytest.mark.parametrize("text", ["old", ["a", "b"]], ids=repr)
+@pytest.mark.parametrize("operation", RESULTS.values(), ids=RESULTS)
+def test_a_result_does_not_change_when_its_source_is_written(operation: Callable[[Any], Any], text: Any) -> None:
+    data = TensorDict({"a": torch.ones(2), "text": text}, [2])
+    result = operation(data)
+    before = result["text"]
+    data.get("text").data = "new"
+    data.set_("text", "newer")
+    data[0] = {"text": "newest"}
+    assert result["text"] == before
+
+
+def test_what_works_in_place_keeps_the_holder() -> None:
+    data = TensorDict({"a": torch.ones(2), "text": "old"}, [2])
+    holder = data.get("text")
+    data += 1
+    for result in (data.zero_(), data.add_(1), data.apply_(lambda x: x)):
+        assert result.get("text") is holder
+
+
+# -- metadata ----------------------------------------------------------------------------------------------------------
+
+
+def test_metadata_is_one_object_for_the_batch() -> None:
+    config = {"lr": 1}
+    data = TensorDict({"config": MetaData(config), "a": torch.zeros(2)}, [2])
+    assert data["config"] is config
+    for result in (data[0], data[:1], data.unsqueeze(0), data.expand(3, 2), data + 1, data.reshape(2, 1), data.sum(0)):
+        assert type(result.get("config")) is MetaData
+        assert result.get("config").batch_size == result.batch_size
+        assert result["config"] is config
+    assert repr(MetaData("a")) == "MetaData(data='a', batch_size=torch.Size([]), device=None)"
+    assert is_non_tensor(MetaData("a"))
+    assert MetaData(MetaData("a", batch_size=[2])).data == NonTensorData(MetaData("a")).data == "a"
+
+
+@pytest.mark.parametrize("combine", [stack, cat])
+def test_metadata_is_combined_by_identity(combine: Any) -> None:
+    one, same, equal = (MetaData({"lr": 1}, batch_size=[2]) for _ in range(3))
+    same.data = one.data
+    assert type(combine([one, same])) is MetaData
+    assert combine([one, same]).data is one.data
+    assert type(combine([one, equal])) is NonTensorStack
+    assert combine([one, equal]).tolist() == combine([equal, one]).tolist() == combine([one, same]).tolist()
+    assert type(combine([one, NonTensorData(one.data, batch_size=[2])])) is NonTensorStack
+
+
+def test_a_clone_of_metadata_is_about_something_else() -> None:
+    one = MetaData({"lr": 1})
+    assert type(stack([one, one.clone()])) is NonTensorStack
+    assert type(stack([one, one.clone(False)])) is MetaData
+
+
+def test_metadata_stays_metadata_when_it_is_written_in_place() -> None:
+    data = TensorDict({"config": MetaData("a")}, [2])
+    data.set_("config", "b")
+    data.update_({"config": NonTensorData("c")})
+    assert type(data.get("config")) is MetaData
+    assert data["config"] == "c"
+    data[0] = {"config": "d"}
+    assert data["config"] == ["d", "c"]
+
+
+def test_metadata_of_a_class_takes_only_its_instances() -> None:
+    assert MetaData[int] is MetaData[int]
+    assert issubclass(MetaData[int], MetaData)
+    assert MetaData[int].__name__ == "MetaData[int]"
+    one = MetaData[int](1, batch_size=[2])
+    assert MetaData[int, str]("a").data == "a"
+    with pytest.raises(TypeError, match=r"MetaData\[int\]: expected an instance of int, got str 'a'"):
+        MetaData[int]("a")
+    with pytest.raises(TypeError, match="expected an instance of int"):
+        one.data = "a"
+    with pytest.raises(TypeError, match="expected an instance of int"):
+        TensorDict({"it": one}, [2]).set_("it", "a")
+    with pytest.raises(TypeError):
+        MetaData["x"]
+    assert one.data == 1
+    for copied in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one), one.clone(), one[0], stack([one, one])):
+        assert type(copied) is MetaData[int]
+        assert copied.data == 1
+
+
+# -- holders by themselves ---------------------------------------------------------------------------------------------
+
+
+def test_a_program_can_keep_more_with_an_object() -> None:
+    data = NonTensorData("a", {"from": "here"}, batch_size=[2])
+    for result in (data, data[0], data + 1, data.clone(), data.reshape(2, 1), pickle.loads(pickle.dumps(data))):
+        assert result._metadata == {"from": "here"}
+    assert NonTensorData("a")._metadata is None
+    with pytest.raises(ValueError, match="can only be True"):
+        NonTensorData("a", None, False)
+
+
+def test_a_stack_is_made_along_any_dimension() -> None:
+    items = [NonTensorData("a", batch_size=[2]), NonTensorStack("b", "c")]
+    assert NonTensorStack(*items).tolist() == [["a", "a"], ["b", "c"]]
+    assert NonTensorStack(*items, stack_dim=1).tolist() == [["a", "b"], ["a", "c"]]
+    assert NonTensorStack(*items, stack_dim=-1, stack_dim_name="x").names == [None, "x"]
+    assert NonTensorStack("a", "b", names=["x"], batch_size=[2]).names == ["x"]
+    assert NonTensorStack.from_list([NonTensorData("a"), "b"]).tolist() == ["a", "b"]
+    with pytest.raises(RuntimeError, match=r"expected the batch size \[3\], the items have \[2\]"):
+        NonTensorStack("a", "b", batch_size=[3])
+    with pytest.raises(RuntimeError, match=r"item 0 has \[2\], item 1 has \[\]"):
+        NonTensorStack(items[0], "b")
+
+
+def test_lists_of_different_lengths_are_objects() -> None:
+    assert NonTensorStack.from_list([["a"], ["b", "c"]]).batch_size == (2,)
+    assert NonTensorStack.from_list([["a"], "b"]).tolist() == [["a"], "b"]
+
+
+def test_a_stack_grows_in_place() -> None:
+    column = NonTensorStack("a", "b")
+    column.append("c")
+    column.insert(0, NonTensorData("x"))
+    column.insert(-1, None)
+    column.extend(["y", "z"])
+    assert column.tolist() == ["x", "a", "b", None, "c", "y", "z"]
+    assert column.batch_size == (7,)
+    table = NonTensorStack.from_list([["a", "b"]])
+    table.append("c")
+    table.append(NonTensorStack("d", "e"))
+    assert table.tolist() == [["a", "b"], ["c", "c"], ["d", "e"]]
+    with pytest.raises(RuntimeError, match=r"expected the batch size \[2\] of a row, got \[\]"):
+        table.append(NonTensorData("f"))
+    column.lock_()
+    with pytest.raises(RuntimeError, match="locked"):
+        column.append("q")
+
+
+def test_the_batch_size_of_a_stack_is_what_it_holds() -> None:
+    column = NonTensorStack("a", "b")
+    column.batch_size = [2]
+    for size in ([], [3], [2, 1]):
+        with pytest.raises(RuntimeError, match="does not fit this stack"):
+            column.batch_size = size
+
+
+def test_the_object_answers_for_the_key_data() -> None:
+    one, several = NonTensorData("a", batch_size=[2]), NonTensorStack("a", "b")
+    assert one.get("data") == "a"
+    assert one.get("other", 1) == 1
+    assert several.get("data") is None
+    for holder in (one, several):
+        holder.set("data", "z")
+        assert holder.tolist() == ["z", "z"]
+        for write in (lambda h: h.set("x", 1), lambda h: h.set_("data", 1), lambda h: h.set(("data", "x"), 1)):
+            with pytest.raises(KeyError, match="has no keys"):
+                write(holder)
+        assert type(holder.select("x", strict=False)) is type(holder.exclude("x")) is type(holder)
+    one.set("data", None)
+    assert one.data is None
+
+
+def test_an_update_takes_no_keys() -> None:
+    data = NonTensorData("a")
+    assert data.update(None) is data
+    assert data.data == "a"
+    value = {"b": [1]}
+    assert data.update(NonTensorData(value), clone=True).data == value
+    assert data.data is not value
+    for options in ({"keys_to_update": ["a"]}, {"a": 1}, {"update_batch_size": True}):
+        with pytest.raises(ValueError, match="update"):
+            data.update("b", **options)
+
+
+def test_a_row_does_not_carry_the_column_along() -> None:
+    column = NonTensorStack(*[f"a long text {i}" for i in range(10_000)])
+    assert len(pickle.dumps(column[:2])) < 1000
+    assert pickle.loads(pickle.dumps(column[:2])).tolist() == column[:2].tolist()
+    target = NonTensorStack("a", "b")
+    for i in range(100):
+        target[0] = column[i]
+    assert len(target._objects) < 50
+    assert len(cat([column[i : i + 1] for i in range(3)])._objects) < 50
+
+
+def test_lazy_stacks_of_objects_hold_them_row_by_row() -> None:
+    assert lazy_stack([NonTensorData("a"), NonTensorData("b")]).tolist() == ["a", "b"]
+    column = NonTensorStack("a", "b")
+    assert column.to_lazystack() is column

@@ -34,6 +34,8 @@ def lazily(items: list[Any], dim: int, like: Parts | None = None, name: str | No
         like: how the parts are read and written.
         name: of the new dimension.
     """
+    if not items[0]._is_tree():  # objects are held row by row as they are
+        return items[0]._stack(items, dim)
     new: Any = object.__new__(on_store(LazyStacked, type(items[0])))
     store = Parts(items, dim, lazily) if like is None else like.like(items, dim)
     store.name = name

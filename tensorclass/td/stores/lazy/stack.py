@@ -319,6 +319,8 @@ def lazy_stack(
     if out is not None:
         return _into(lazily(items, dim), out)  # type: ignore[no-any-return]
     result = lazily(items, dim, name=stack_dim_name)
+    if not result._is_tree():  # objects, of which there is nothing to read in one form or another
+        return result  # type: ignore[no-any-return]
     result._store.forms = forms_given(forms)
     return result  # type: ignore[no-any-return]
 
