@@ -71,13 +71,15 @@ NAMES: list[str] = []
 def _undispatched(error: Exception) -> bool:
     """Whether torch has no such kernel for these tensors, so that nothing was done yet.
 
-    For nested ones, inside vmap, and where a subclass of tensors in the list answers for the collections in it too.
+    For nested ones, inside vmap, for subclasses of tensors that do not know it, and where one of them in the list
+    answers for the collections in it too.
     """
     text = str(error)
     return (
         isinstance(error, NotImplementedError)
         or "Batching rule not implemented" in text
         or "expected Tensor as element" in text
+        or "__torch_dispatch__ handlers returned NotImplemented" in text
     )
 
 
