@@ -496,6 +496,66 @@ def test_a_block_writes_back_into_an_argument(operation: Callable[[Any], Any]) -
     assert_same(data, expected)
 
 
+# -- vmap and trees ---------------------------------------------------------------------------------------------------
+
+
+def rows(*batch_size: int) -> TensorDict:
+    values = lambda *rest: torch.rand((*batch_size, *rest))
+    data = TensorDict({"a": values(5), "b": {"c": values()}, "text": "t", "empty": {}}, batch_size)
+    return data.refine_names(*[f"dim{i}" for i in range(len(batch_size))])
+
+
+VMAPS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
+    f"in_dims={i}, out_dims={o}": (lambda r, i=i, o=o: torch.vmap(lambda x: x * 2, in_dims=i, out_dims=o)(r), (3, 4))
+    for i in (0, 1)
+    for o in (0, 1)
+}
+VMAPS |= {
+    "one row": (torch.vmap(lambda x: x.sum()), (3,)),
+    "equal sizes": (torch.vmap(lambda x: x + 1, in_dims=1, out_dims=1), (3, 3)),
+    "of a vmap": (torch.vmap(torch.vmap(lambda x: x + 1, 1, 1), 1, 2), (2, 3, 4)),
+    "reshape inside": (torch.vmap(lambda x: x.reshape(2, 2)[0]), (3, 4)),
+    "made inside": (lambda r: torch.vmap(lambda x: TensorDict({"x": x, "y": {"z": x * 2}}, [5]))(r["a"]), (3,)),
+    "an argument for all": (lambda r: torch.vmap(lambda x, y: x["a"] + y["a"], in_dims=(0, None))(r, r[0]), (3, 4)),
+    "in a dict": (
+        lambda r: torch.vmap(lambda t: t["x"], in_dims=({"x": 1, "y": 0},))({"x": r, "y": r["b", "c"].T}),
+        (3, 5),
+    ),
+    "in chunks": (torch.vmap(lambda x: x + 1, chunk_size=2), (5, 4)),
+    "of a grad": (torch.vmap(torch.func.grad(lambda x: (x["a"] ** 2).sum())), (3, 4)),
+    "of the leaves": (torch.vmap(lambda x: torch.utils._pytree.tree_map(lambda leaf: leaf * 2, x)), (3, 4)),
+}
+TRANSFORMS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
+    "grad": (torch.func.grad(lambda x: (x["a"] ** 2).sum()), (3, 4)),
+    "grad_and_value": (torch.func.grad_and_value(lambda x: (x["a"] ** 2).sum()), (3,)),
+    "vjp": (lambda r: torch.func.vjp(lambda x: x["a"] * x["b", "c"][..., None], r)[0], (3,)),
+    "jacrev": (lambda r: torch.func.jacrev(lambda x: x["a"] * x["b", "c"][..., None])(r)["a"], (3,)),
+    "tree_map": (lambda r: torch.utils._pytree.tree_map(lambda x: x * 2, r), (3, 4)),
+    "tree_map to fewer rows": (lambda r: torch.utils._pytree.tree_map(lambda x: x[:2], r), (3, 4)),
+    "tree_leaves": (lambda r: torch.utils._pytree.tree_leaves(r), (3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", [*VMAPS, *TRANSFORMS])
+def test_a_transform(name: str) -> None:
+    function, batch_size = {**VMAPS, **TRANSFORMS}[name]
+    data = rows(*batch_size)
+    expected = function(data)
+    assert_same(torch.compile(lambda r: function(r), fullgraph=True, backend="eager")(data), expected)
+
+
+def test_a_vmap_keeps_sizes_dynamic() -> None:
+    check(lambda r: torch.vmap(lambda x: x * 2, in_dims=1)(r), lambda n: rows(n, 4))
+
+
+def test_torch_functions_with_options() -> None:
+    def function(r: Any) -> Any:
+        loss = torch.nn.functional.mse_loss(r, r * 2), torch.nn.functional.l1_loss(r, r + 1, reduction="none")
+        return *loss, torch.div(r, 2, rounding_mode="floor"), torch.round(r, decimals=1), torch.std(r, 0, False)
+
+    check(function, outer)
+
+
 # -- modules and gradients --------------------------------------------------------------------------------------------
 
 
