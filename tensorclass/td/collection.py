@@ -285,9 +285,9 @@ class Collection:
         if names and rename_map:
             raise ValueError("rename: give all names by position, or some as old='new', not both")
         if names or not rename_map:
-            given: Any = names[0] if names else None
-            single = len(names) == 1 and (given is None or isinstance(given, (list, tuple)))
-            return shapes.as_names(given if single else names, self.ndim)
+            single = len(names) == 1 and (names[0] is None or isinstance(names[0], (list, tuple)))
+            given: Any = names[0] if single else names
+            return shapes.as_names(given, self.ndim)
         missing = [old for old in rename_map if old not in self.names]
         if missing:
             raise ValueError(f"rename: there are no dimensions named {missing}; the names are {self.names}")

@@ -175,9 +175,8 @@ def _noted(node: Collection, copies: bool, entered: list[Any]) -> dict[str, tupl
 
 def _is_plain(node: Collection) -> bool:
     """Whether all levels stand on dicts: another store may give copies of what it holds."""
-    if type(node._store) is not dict:
-        return False
-    return all(_is_plain(value) for value in node._store.values() if isinstance(value, Collection))
+    store: Any = node._store
+    return type(store) is dict and all(_is_plain(value) for value in node._nodes())
 
 
 class _Changes:

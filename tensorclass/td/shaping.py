@@ -62,7 +62,16 @@ class Shaping(Collection):
     ) -> Self:
         """:meth:`reshape` that never copies: an error where a value's memory does not allow it.
 
-        With a dtype, the values' memory read as that dtype.
+        With a dtype, the values' memory read as that dtype. After ``with``, what changes inside is written back; so it
+        is for the other operations here that have an inverse, for ``to``, ``flatten_keys`` and ``unflatten_keys``.
+
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": torch.zeros(2, 3)}, [2, 3])
+        >>> with data.view(-1) as flat:
+        ...     flat["b"] = torch.arange(6)
+        >>> data["b"]
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
         """
         if size is not None or batch_size is not None:
             shape = tuple(size if size is not None else batch_size or ())
