@@ -155,7 +155,10 @@ def pad_sequence(
         if unknown := [key for key in fill if key not in names]:
             raise KeyError(f"padding_value: {unknown} are no keys of tensors; those are {names}")
     pads = _Pads(pad_dim, padding_side == "left", 0.0 if isinstance(padding_value, Mapping) else padding_value, fill)
-    result, masks = pads.join(items, ())
+    if isinstance(first, Collection) and not first._is_tree():  # objects by themselves
+        result, masks = pads.stack(items, ("data",)), None
+    else:
+        result, masks = pads.join(items, ())
     if return_mask is not False:
         path = ("masks",) if return_mask is True else unravel_key_to_tuple(return_mask)
         result._set_nested(path, masks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from collections.abc import Callable
@@ -58,6 +59,18 @@ def text_after_its_row_is_written(library: Any) -> Any:
     data = texts(library, "a", "b")
     data[0].update_({"text": "new"})
     return data["text"]
+
+
+def text_after_another_process_wrote_it(library: Any) -> Any:
+    data = collection(library, {"text": "a", "x": torch.zeros(2)}, [2]).share_memory_()
+    child = os.fork()
+    if not child:
+        try:
+            data.update_({"text": "new", "x": torch.ones(2)})
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    return data["text"], data["x"].tolist()
 
 
 def clone_shares_its_object(library: Any, several: bool) -> bool:
@@ -190,6 +203,9 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     ],
     "Rows of objects are no views.": [
         (text_after_its_row_is_written, ["a", "b"], ["new", "b"]),
+    ],
+    "Each process has its own objects.": [
+        (text_after_another_process_wrote_it, ("a", [1, 1]), ("new", [1, 1])),
     ],
     "One object can become several in place.": [
         (

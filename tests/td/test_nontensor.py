@@ -22,6 +22,8 @@ from tensorclass import (
     cat,
     is_non_tensor,
     lazy_stack,
+    pad,
+    pad_sequence,
     stack,
 )
 from tests import strategies as draw
@@ -823,3 +825,11 @@ def test_lazy_stacks_of_objects_hold_them_row_by_row() -> None:
     assert lazy_stack([NonTensorData("a"), NonTensorData("b")]).tolist() == ["a", "b"]
     column = NonTensorStack("a", "b")
     assert column.to_lazystack() is column
+
+
+def test_padding_is_none() -> None:
+    column = NonTensorStack("a", "b")
+    assert pad_sequence([column, column[:1]]).tolist() == [["a", "b"], ["a", None]]
+    data = TensorDict({"text": column, "a": torch.ones(2)}, [2])
+    assert pad_sequence([data, data[:1]])["text"] == [["a", "b"], ["a", None]]
+    assert pad(data, [1, 0])["text"] == [None, "a", "b"]
