@@ -26,7 +26,7 @@ from torch.utils.data import (
     random_split,
 )
 
-from tensorclass import NonTensorStack, TensorClass, TensorDict, collate, stack
+from tensorclass import LazyStackedTensorDict, NonTensorStack, TensorClass, TensorDict, collate, stack
 from tests.checks import assert_consistent, assert_equal
 from tests.samples import Unchanged, mixed, nested
 
@@ -208,10 +208,21 @@ def test_workers_give_the_same_batches(dataset: Any, context: str) -> None:
         assert batch.is_shared()
 
 
+def test_samples_that_differ_in_shape_become_a_lazy_stack() -> None:
+    rows = [TensorDict({"a": torch.ones(i + 1), "b": torch.ones(2)}) for i in range(2)]
+    for batch in (next(iter(loader(rows, batch_size=2))), collate(rows)):
+        assert isinstance(batch, LazyStackedTensorDict)
+        assert torch.equal(batch["b"], torch.ones(2, 2))
+        assert batch.get("a", as_list=True)[1].shape == (2,)
+
+
 def test_an_error_in_a_worker_names_what_is_wrong() -> None:
-    samples = [record(1)[0], record(1)[0].replace(x=torch.zeros(3))]
-    with pytest.raises(RuntimeError, match=r"stack: x: "):
-        next(iter(loader(samples, batch_size=2, num_workers=1)))
+    class Other(TensorClass):
+        x: Tensor
+
+    samples: list[Any] = [record(1)[0], Other(torch.zeros(2))]
+    with pytest.raises(TypeError, match=r"must be records of the class Sample; item 1 is a Other"):
+        next(iter(loader(samples, batch_size=2, num_workers=1, multiprocessing_context="fork")))
 
 
 def test_pinning_memory_pins_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,6 +318,20 @@ def test_values_of_several_lengths_are_kept_as_nested_tensors() -> None:
     both = collate(rows, nested_keys=["a"], pad_keys={("n", "c"): 0})
     assert both["a"].is_nested
     assert both["n", "c"].shape == (3, 3)
+
+
+def test_only_the_level_of_values_that_are_not_padded_is_a_lazy_stack() -> None:
+    result = collate(ragged(), pad_keys={"a": 0})
+    assert type(result) is TensorDict
+    assert result["a"].shape == (3, 3, 2)
+    assert isinstance(result["n"], LazyStackedTensorDict)
+    beside = collate(
+        [TensorDict({"a": torch.ones(i + 1), "b": torch.ones(i + 1)}) for i in range(2)], pad_keys={"a": 0}
+    )
+    assert isinstance(beside, LazyStackedTensorDict)
+    assert torch.equal(beside["a"], torch.tensor([[1.0, 0.0], [1.0, 1.0]]))
+    with pytest.raises(ValueError, match="other values beside it differ in shape"):
+        collate([TensorDict({"a": torch.ones(i + 1), "b": torch.ones(i + 1)}) for i in range(2)], nested_keys=["a"])
 
 
 def test_the_samples_stay_as_they_were() -> None:

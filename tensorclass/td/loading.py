@@ -79,8 +79,8 @@ def _each_entry(samples: Sequence[Any], *, collate_fn_map: Any) -> Any:
 
 
 def _batch(samples: Any, *, collate_fn_map: Any = None) -> Any:
-    """The entry of torch's table: a batch that is one already, or samples to stack."""
-    return samples if isinstance(samples, TensorCollection) else stack(samples)
+    """The entry of torch's table: a batch that is one already, or samples to stack, lazily where they differ."""
+    return samples if isinstance(samples, TensorCollection) else samples[0].maybe_dense_stack(samples)
 
 
 _torch.default_collate_fn_map[TensorCollection] = _batch
@@ -101,7 +101,7 @@ def _collated(
         for path, column in columns.items():
             column.append(_popped(row, path, position))
         rows.append(row)
-    batch = stack(rows)
+    batch = _stacked(rows)
     masks: dict[NestedKey, Tensor] = {}
     for path, column in columns.items():
         name = ".".join(path)
@@ -117,16 +117,44 @@ def _collated(
                 f"{shapes} ({error})"
             ) from None
         holder, model = _holder(batch, path), _holder(samples[0], path)
-        holder._store[path[-1]] = values
-        for key in list(model._store):  # in the order that the samples have
-            if key in holder._store:
-                holder._store[key] = holder._store.pop(key)
+        if type(holder._store) is not dict:  # its other values differ in shape: it is a lazy stack
+            if path in jagged:
+                raise ValueError(
+                    f"collate: {name}: other values beside it differ in shape, so that they stack lazily and a nested "
+                    "tensor cannot stand among them; name them in pad_keys or nested_keys too"
+                )
+            holder.set(path[-1], values)
+        else:
+            holder._store[path[-1]] = values
+            for key in list(model._store):  # in the order that the samples have
+                if key in holder._store:
+                    holder._store[key] = holder._store.pop(key)
         if path in padding:
             lengths = torch.tensor([len(value) for value in column], device=values.device)
             masks[path] = torch.arange(values.shape[1], device=values.device) < lengths.unsqueeze(1)
     if mask is not None:
         batch.set(mask, TensorDict(masks, batch.batch_size))
     return batch
+
+
+def _stacked(rows: list[Any]) -> Any:
+    """The rows stacked; a level whose values differ in shape becomes a lazy stack, those above it do not."""
+    first = rows[0]
+    try:
+        return stack(rows)
+    except RuntimeError:
+        columns = {key: [row._store.get(key) for row in rows] for key in first._store}
+        tensors = [column for column in columns.values() if isinstance(column[0], Tensor)]
+        alike = all(row._store.keys() == columns.keys() for row in rows) and all(
+            isinstance(value, Tensor) and value.shape == column[0].shape for column in tensors for value in column
+        )
+        if not alike or not first._is_tree():
+            return first.lazy_stack(rows)
+        store = {
+            key: torch.stack(column) if isinstance(column[0], Tensor) else _stacked(column)
+            for key, column in columns.items()
+        }
+        return first._like(store, torch.Size((len(rows), *first._batch_size)))
 
 
 def _popped(row: Any, path: Path, position: int) -> Tensor:
