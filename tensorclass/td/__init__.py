@@ -44,6 +44,7 @@ from .shaping import expand_as_right, expand_right
 from .stores import SubTensorDict
 from .stores.lazy import LazyStackedTensorDict, dense_stack_tds, lazy_stack, maybe_dense_stack
 from .tensordict import TensorDict, fromkeys, make_tensordict
+from .unbatched import UnbatchedTensor
 
 for _cls in (TensorDict, NonTensorData, MetaData, NonTensorStack):
     pytree.register(_cls)
@@ -61,6 +62,7 @@ __all__ = [
     "SubTensorDict",
     "TensorCollection",
     "TensorDict",
+    "UnbatchedTensor",
     "assert_allclose_td",
     "assert_close",
     "capture_non_tensor_stack",

@@ -364,10 +364,8 @@ class Access(Reading):
             self._set(key, _cloned(value) if clone else value, inplace, non_blocking)
 
     def _merges(self, source: object) -> bool:
-        """Whether ``update`` merges a nested source into this value; non-tensor data is replaced whole."""
-        from .nontensor import NonTensorDataBase
-
-        return not isinstance(source, NonTensorDataBase)
+        """Whether ``update`` merges a nested source into this value; what is no tree is replaced whole."""
+        return not isinstance(source, Collection) or source._is_tree()
 
     def update_(
         self,

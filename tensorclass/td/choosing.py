@@ -285,7 +285,7 @@ class Choosing(Access):
         """
         store: Store = {}
         for key, value in self._store.items():
-            if not isinstance(value, Choosing):
+            if not isinstance(value, Choosing) or value._held() is not None:
                 store[key] = value
             elif value._is_tree():
                 store[key] = value.filter_non_tensor_data()
@@ -301,7 +301,7 @@ class Choosing(Access):
         return tuple(
             (key, value)
             for key, value in self._walk(include_nested)
-            if isinstance(value, Choosing) and not value._is_tree()
+            if isinstance(value, Choosing) and not value._is_tree() and value._held() is None
         )
 
     def _drop_emptied(self, path: tuple[str, ...]) -> None:

@@ -313,6 +313,14 @@ class Collection:
         """Whether the values are in this collection itself, and not in those that it consists of."""
         return True
 
+    def _held(self) -> Tensor | None:
+        """The tensor of an unbatched one, which is a leaf where it stands; ``None`` for all others."""
+        return None
+
+    def _own_operands(self, operand: Any) -> Iterator[Any]:
+        """The operands of the tensors of a leaf that is no tensor, when it meets another value."""
+        return iter(())
+
     def _content(self) -> tuple[Any, ...]:
         """What a leaf that is no tensor holds: it has changed when one of these is another object."""
         return tuple(self._store.values())
@@ -331,7 +339,7 @@ class Collection:
         for key, value in self._store.items():
             if isinstance(value, Tensor):
                 leaves.append(((key,), value))
-            elif value._is_tree():
+            else:
                 leaves.extend(((key, *path), leaf) for path, leaf in value._named_leaves())
         return leaves
 

@@ -71,6 +71,8 @@ def assert_close(
         elif not isinstance(value, Tensor) and not isinstance(other, Tensor):
             if value._is_tree() and other._is_tree():
                 assert_close(value, other, rtol, atol, equal_nan, intersection, msg, here)
+            elif (held := value._held()) is not None and (own := other._held()) is not None:
+                _assert_close(held, own, rtol, atol, equal_nan, msg, here)
         else:
             raise AssertionError(
                 f"key {here} does not match: one is a {type(value).__name__}, the other a {type(other).__name__}"

@@ -476,7 +476,9 @@ class Converting(Collection):
                 entry = value
             elif isinstance(value, Converting):
                 rows = tolist_first and value.batch_dims
-                if not value._is_tree():
+                if value._held() is not None:
+                    entry = value.to_dict(convert_tensors=convert_tensors)
+                elif not value._is_tree():
                     entry = value.tolist() if rows else value._unwrapped()  # type: ignore[attr-defined]
                     if not retain_none and value._unwrapped() is None:  # type: ignore[attr-defined]
                         continue

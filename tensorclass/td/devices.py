@@ -280,7 +280,7 @@ class Devices(Collection):
         store: Store = {}
         for key, value in self._store.items():
             if isinstance(value, Devices):
-                store[key] = value._filtered_cast(dtype, cast_filter, (*path, key)) if value._is_tree() else value
+                store[key] = value._filtered_cast(dtype, cast_filter, (*path, key))
             else:
                 store[key] = value.to(dtype) if cast_filter(join_key(path, key), value) else value
         return self._same(store)
@@ -369,7 +369,7 @@ class Devices(Collection):
         store: Store = {}
         found = False
         for key, value in self._store.items():
-            if isinstance(value, Devices) and not value._is_tree():
+            if isinstance(value, Devices) and not value._is_tree() and value._held() is None:
                 store[key] = value
             elif (gradient := value.grad) is not None:
                 store[key] = gradient

@@ -282,7 +282,7 @@ class Indexing(Collection):
             prepared = prepare(index, self._batch_size, keep_masks=True, writing=True)
         else:
             prepared = prepare(index, self._batch_size, writing=True)
-            self._check_value(value.shape, shapes.indexed(self._batch_size, prepared))
+            self._check_value(value.shape, shapes.indexed(self._batch_size, prepared), len(self._batch_size))
         self._fill(prepared[0] if len(prepared) == 1 else prepared, value)
 
     def _fill(self, item: Any, value: Any) -> None:
@@ -294,13 +294,18 @@ class Indexing(Collection):
             else:
                 leaf[item] = value
 
-    def _check_value(self, shape: Size, target: Size) -> None:
-        ndim = len(self._batch_size)
-        for path, leaf in self._named_leaves():
+    def _check_value(self, shape: Size, target: Size, ndim: int, path: tuple[str, ...] = ()) -> None:
+        """Raises an error where a tensor of a shape cannot be written into items; ``ndim`` of their dimensions vary."""
+        leaf: Any
+        for key, leaf in self._store.items():
+            if not isinstance(leaf, Tensor):
+                if leaf._is_tree():
+                    leaf._check_value(shape, target, ndim, (*path, key))
+                continue
             expected = target + leaf.shape[ndim:]
             if not _broadcasts(shape, expected):
                 raise RuntimeError(
-                    f"{'.'.join(path)}: a tensor of shape {list(shape)} cannot be written into items "
+                    f"{'.'.join((*path, key))}: a tensor of shape {list(shape)} cannot be written into items "
                     f"of shape {list(expected)}; nothing was written"
                 )
 
@@ -370,22 +375,22 @@ class Indexing(Collection):
                 ):  # the cheap way to know what the next line asks
                     continue
                 if value.shape[ndim:] != row.shape[row_ndim:]:
-                    _check_broadcast((*path, key), value.shape[ndim:], row.shape[row_ndim:], row_ndim)
+                    check_broadcast((*path, key), value.shape[ndim:], row.shape[row_ndim:], row_ndim)
             elif value is None:
                 self._check_unlocked()
                 self._check_new_key(key)
                 more = self._batch_size[ndim:]
                 if row.shape[row_ndim : row_ndim + len(more)] != more:
-                    _check_broadcast((*path, key), more, row.shape[row_ndim:], row_ndim)
+                    check_broadcast((*path, key), more, row.shape[row_ndim:], row_ndim)
             elif _is_tree(row) is not _is_tree(value):
                 raise RuntimeError(
                     f"{'.'.join((*path, key))}: cannot write a {type(row).__name__} into a {type(value).__name__}; "
                     "nothing was written"
                 )
-            elif _is_tree(value):
-                value._check_rows(row, ndim, row_ndim, (*path, key))  # type: ignore[union-attr, arg-type]
+            elif isinstance(value, Indexing):
+                value._check_rows(row, ndim, row_ndim, (*path, key))  # type: ignore[arg-type]
             else:
-                _check_broadcast((*path, key), value.shape[ndim:], row.shape[row_ndim:], row_ndim)
+                check_broadcast((*path, key), value.shape[ndim:], row.shape[row_ndim:], row_ndim)
 
     def _check_new_key(self, key: str) -> None:
         """Whether a key that is not there can be; a record knows."""
@@ -441,7 +446,8 @@ def _broadcasts(got: Size, expected: Size) -> bool:
         return False
 
 
-def _check_broadcast(path: tuple[str, ...], expected: Size, got: Size, row_ndim: int) -> None:
+def check_broadcast(path: tuple[str, ...], expected: Size, got: Size, row_ndim: int) -> None:
+    """Raises an error where rows of one shape behind the batch dimensions cannot be written into another."""
     # with fewer dimensions behind, torch would align the dimensions of the rows with others
     if (row_ndim and len(got) < len(expected)) or not _broadcasts(got, expected):
         raise RuntimeError(

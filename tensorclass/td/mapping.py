@@ -129,10 +129,10 @@ class Applying(Collection):
         for key, value in self._store.items():
             if isinstance(value, Applying):
                 try:
-                    part = value._plain_apply(fn) if value._is_tree() else value._shallow()
+                    part = value._plain_apply(fn) if value._is_tree() else value._applied(fn)
                 except BatchMismatch as error:
                     raise error.below(key) from None
-                if part._store or not value._store:
+                if part is not None and (part._store or not value._store):
                     store[key] = part
             else:
                 result = fn(value)
@@ -152,10 +152,10 @@ class Applying(Collection):
             if isinstance(value, Applying):
                 below = None if path is None else (*path, key)
                 try:
-                    part = value._plain_named_apply(fn, below) if value._is_tree() else value._shallow()
+                    part = value._plain_named_apply(fn, below) if value._is_tree() else value._applied(fn, name)
                 except BatchMismatch as error:
                     raise error.below(key) if path is None else error from None
-                if part._store or not value._store:
+                if part is not None and (part._store or not value._store):
                     store[key] = part
             else:
                 result = fn(name, value)
@@ -164,6 +164,15 @@ class Applying(Collection):
                 elif result is not None:
                     store[key] = _fit(name, result, size)
         return self._same(store)
+
+    def _applied(self, fn: Callable[..., Any], *args: Any) -> Self | None:
+        """A leaf that is no tensor, with the result of ``fn(*args)``, between which its tensor comes if it has one."""
+        held = self._held()
+        if held is None:
+            return self._shallow()
+        name, operands = args[:1], [arg._held() if isinstance(arg, Collection) else arg for arg in args[1:]]
+        result = fn(*name, held, *operands)
+        return None if result is None else self._with_leaves(iter([_fit(name, result, Size(()))]))
 
     def _apply(
         self,
@@ -187,6 +196,11 @@ class Applying(Collection):
             operands = [_other(other, key, default) for other in others]
             call = not isinstance(value, Collection) or call_on_nested or (is_leaf is not None and is_leaf(type(value)))
             if isinstance(value, Applying) and not value._is_tree() and (is_leaf is None or not is_leaf(type(value))):
+                if value._held() is not None:
+                    part = value._applied(fn, join_key(path, key), *operands)
+                    if part is not None:
+                        store[key] = part if batch_size is None else part._resized(size)
+                    continue
                 # non-tensor data: kept as it is, in the batch size of the result
                 store[key] = value if inplace else value._shallow() if batch_size is None else value._resized(size)
                 continue

@@ -14,7 +14,7 @@ from . import shapes
 from .base import TensorCollection
 from .collection import Collection
 from .combining import _chosen, _common_names
-from .indexing import prepare
+from .indexing import check_broadcast, prepare
 from .linked import LinkedList
 from .mapping import Applying
 from .modes import CAPTURE
@@ -66,6 +66,9 @@ class NonTensorDataBase(TensorCollection):
 
     def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
         return self._shallow()
+
+    def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
+        return []
 
     def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
         pass
@@ -349,6 +352,13 @@ class NonTensorDataBase(TensorCollection):
         """Writes the objects of other non-tensor data here, also where it is locked."""
         return self._copy(src, non_blocking)  # type: ignore[no-any-return]
 
+    def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
+        if not isinstance(rows, NonTensorDataBase):
+            raise RuntimeError(
+                f"{'.'.join(path)}: cannot write a {type(rows).__name__} into non-tensor data; nothing was written"
+            )
+        check_broadcast(path, self.shape[ndim:], rows.shape[row_ndim:], row_ndim)
+
     def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Collection:
         if not isinstance(rows, NonTensorDataBase):
             raise TypeError(f"cannot write a {type(rows).__name__} into non-tensor data")
@@ -486,7 +496,18 @@ def _itself(self: NonTensorDataBase, *args: Any, **kwargs: Any) -> NonTensorData
 # Operations on numbers leave the objects as they are: all of the point-wise family, and these of the other families. A
 # result is another holder, so that it does not change when the source is written; in place there is nothing to do.
 _IN_PLACE = frozenset(("__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"))
-_NUMERIC = ("_plain", "apply", "apply_", "named_apply", "cumsum", "cumprod", "softmax", "type", "_each")
+_NUMERIC = (
+    "_plain",
+    "apply",
+    "apply_",
+    "named_apply",
+    "cumsum",
+    "cumprod",
+    "softmax",
+    "type",
+    "_each",
+    "_filtered_cast",
+)
 for _name, _member in vars(Pointwise).items():
     if callable(_member) and _name not in vars(NonTensorDataBase) and (_name[0] != "_" or _name.endswith("__")):
         setattr(NonTensorDataBase, _name, _renewed)

@@ -117,12 +117,13 @@ def foreach_over_trees(kernel: Callable[..., Any], first: list[Any], *rest: Any,
 
 def _aligned(tree: Any, operand: Any) -> Iterator[Any]:
     """The operand's tensors, one for each leaf of ``tree`` in the order of its leaves."""
+    if not tree._is_tree():
+        yield from tree._own_operands(operand)
+        return
     if not isinstance(operand, Collection):
         for leaf in tree._leaves():
             # without dimensions it takes part in type promotion as a number does, and must go on so
             yield _right(operand, leaf.ndim) if isinstance(operand, Tensor) and operand.ndim else operand
-        return
-    if not tree._is_tree():
         return
     parts = tree._aligned_parts(operand)
     if parts is not None:

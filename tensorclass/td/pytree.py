@@ -220,12 +220,25 @@ def _gained(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> set[
 
 
 def _tensors(node: Collection) -> list[Tensor]:
-    """The leaves of a tree, as far as they are tensors still, and the codes of objects for each row."""
-    return [leaf for leaf in itertools.chain(node._leaves(), _codes(node)) if isinstance(leaf, Tensor)]
+    """The leaves of a tree, as far as they are tensors still, and the codes of objects for each row.
+
+    Not those without batch dimensions: they tell nothing of the batch size.
+    """
+    unbatched = set(_unbatched(node))
+    leaves = itertools.chain(node._leaves(), _codes(node))
+    return [leaf for leaf in leaves if isinstance(leaf, Tensor) and id(leaf) not in unbatched]
 
 
 def _has_tensors(node: Collection) -> bool:
-    return any(isinstance(leaf, Tensor) for leaf in itertools.chain(node._leaves(), _codes(node)))
+    return bool(_tensors(node))
+
+
+def _unbatched(node: Collection) -> Iterator[int]:
+    if node._is_tree():
+        for below in node._nodes():
+            yield from _unbatched(below)
+    elif (held := node._held()) is not None:
+        yield id(held)
 
 
 def _codes(node: Collection) -> Iterator[Any]:

@@ -88,7 +88,9 @@ def _first(item: tuple[str, Any]) -> str:
 
 
 def _is_leaf(value: Value, is_leaf: IsLeaf | None) -> bool:
-    return not isinstance(value, Collection) if is_leaf is None else is_leaf(type(value))
+    if is_leaf is not None:
+        return is_leaf(type(value))
+    return not isinstance(value, Collection) or value._held() is not None
 
 
 def default_is_leaf(cls: type) -> bool:
@@ -264,7 +266,7 @@ class Reading(Collection):
             if type(value) is Tensor:
                 keys.append((*path, key) if path else key)
             else:
-                if not leaves_only or not isinstance(value, Collection):
+                if not leaves_only or _is_leaf(value, None):
                     keys.append((*path, key) if path else key)
                 if isinstance(value, Reading) and value._is_tree():
                     value._keys_into(keys, leaves_only, (*path, key))
@@ -275,7 +277,7 @@ class Reading(Collection):
             if type(value) is Tensor:
                 entries.append(((*path, key) if path else key, value))
             else:
-                if not leaves_only or not isinstance(value, Collection):
+                if not leaves_only or _is_leaf(value, None):
                     entries.append(((*path, key) if path else key, value))
                 if isinstance(value, Reading) and value._is_tree():
                     value._items_into(entries, leaves_only, (*path, key))

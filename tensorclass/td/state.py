@@ -46,7 +46,9 @@ class State(Collection):
             if isinstance(value, Tensor):
                 result[prefix + key] = value if keep_vars else value.detach()
             elif not value._is_tree():
-                continue
+                held = value._held()
+                if held is not None:
+                    result[prefix + key] = held if keep_vars else held.detach()
             elif flatten:
                 value.state_dict(result, f"{prefix}{key}.", keep_vars, True)
             else:

@@ -151,7 +151,7 @@ def _with_option(function: Callable[..., Any], option: str) -> Callable[..., Any
         args += tuple(kwargs.values())
         if not isinstance(input, Collection):
             return NotImplemented
-        if not input._is_tree():
+        if not input._is_tree() and input._held() is None:
             return input
         result: Any = input._pairwise(single, *args) if args else input._each(single)  # type: ignore[attr-defined]
         return result if out is None else _written(result, out)

@@ -102,6 +102,11 @@ def source_after(data: Any, write: Callable[[Any], Any]) -> Any:
     return data.get_parent_tensordict()["a"].tolist()
 
 
+def unbatched(library: Any) -> Any:
+    """Four rows, and three zeros for all of them."""
+    return collection(library, {"a": torch.zeros(4), "u": library.UnbatchedTensor(torch.zeros(3))}, [4])
+
+
 def nested(library: Any, **options: Any) -> Any:
     return collection(library, {"n": {"a": torch.zeros(2)}}, [2], **options)
 
@@ -401,6 +406,21 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: collection(m, {"leaf": "text"}).set(("leaf", "x"), 1)["leaf"], error(KeyError), "text"),
         (lambda m: collection(m, {"leaf": torch.zeros(1)}).get(("leaf", "x")), None, error(ValueError)),
         (lambda m: list(collection(m, {}).set_(("x", "y"), 1).keys()), error(KeyError), ["x"]),
+    ],
+    "An unbatched tensor is a holder.": [
+        (lambda m: list(unbatched(m).get("u").shape), [4], [3]),
+        (lambda m: isinstance(unbatched(m).get("u"), torch.Tensor), False, True),
+        (lambda m: type(unbatched(m)["u"]) is torch.Tensor, True, False),
+    ],
+    "Different tensors are all kept.": [
+        (lambda m: list(torch.stack([unbatched(m), unbatched(m) + 1])["u"].shape), [2, 4, 3], [3]),
+        (lambda m: list(torch.cat([unbatched(m), unbatched(m) + 1])["u"].shape), [8, 3], [3]),
+    ],
+    "One row does not change the tensor of all.": [
+        (lambda m: assign(unbatched(m), 0, 1)["u"].tolist(), [0.0, 0.0, 0.0], [1.0, 0.0, 0.0]),
+    ],
+    "New values are new.": [
+        (lambda m: (unbatched(m) + 1).new_zeros(2)["u"].tolist(), [0.0] * 3, [1.0] * 3),
     ],
     "Rows take every way of writing.": [
         (lambda m: rows(m, slice(2)).set("a", torch.ones(2))["a"].tolist(), [1.0, 1.0], error(RuntimeError)),

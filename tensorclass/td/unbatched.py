@@ -1,0 +1,447 @@
+"""A tensor without batch dimensions among values that have them: the same for every row."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import torch
+from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
+from typing_extensions import Self
+
+from . import pytree, shapes
+from .base import TensorCollection
+from .collection import Collection, DeviceLike, functorch
+from .combining import _chosen, _common_names, _right
+from .keys import unravel_key
+from .pointwise import Pointwise
+from .printing import described
+from .shapes import Names
+from .tensordict import TensorDict
+
+if TYPE_CHECKING:
+    from .collection import Store
+
+_ONLY = "<tensor>"  # no key that a user would write
+
+
+class UnbatchedTensor(TensorCollection):
+    """One tensor for all rows of a batch, whose shape does not change with the batch size of the collection it is in.
+
+    ``data["key"]`` gives the tensor, ``data.get("key")`` this holder, whose shape is the batch size. Operations on
+    shapes keep the tensor, so do reductions; operations on numbers act on it. Stacking or joining collections keeps it
+    where it is the same in all of them; different ones become a tensor with the batch dimensions in front.
+
+    Args:
+        data: the tensor, or what can be made one.
+        batch_size: that of the rows; the collection that it is written to sets its own.
+        device: where the tensor is moved.
+        names: a name or ``None`` for each batch dimension.
+
+    >>> from tensorclass import TensorDict
+    >>> data = TensorDict({"x": torch.zeros(4, 2), "scale": UnbatchedTensor(torch.ones(3))}, [4])
+    >>> data[:2].reshape(2, 1)["scale"].shape, (data * 2)["scale"], data[0].get("scale").batch_size
+    (torch.Size([3]), tensor([2., 2., 2.]), torch.Size([]))
+    """
+
+    __slots__ = ("_tensor",)
+
+    _tensor: Tensor
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        batch_size: Sequence[int] | int | None = None,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+    ) -> None:
+        if isinstance(data, UnbatchedTensor):
+            data = data._tensor
+        if not isinstance(data, Tensor):
+            if isinstance(data, (Collection, Mapping, str)):
+                raise TypeError(f"UnbatchedTensor: expected a tensor, got a {type(data).__name__}")
+            data = torch.as_tensor(data)
+        self._store = {}
+        self._batch_size = shapes.as_size(batch_size)
+        self._names = shapes.as_names(names, len(self._batch_size))
+        self._lock = None
+        self._tensor = data if device is None else data.to(device)
+        self._device = self._tensor.device
+
+    def _like(self, store: Store, batch_size: Size, names: Names = None) -> Self:
+        new = object.__new__(self.__class__)
+        new._store = store
+        new._batch_size = batch_size
+        new._device = self._device
+        new._names = names
+        new._lock = None
+        new._tensor = self._tensor
+        return new
+
+    def _same(self, store: Store) -> Self:
+        return self._like(store, self._batch_size, self._names)
+
+    def _holding(self, tensor: Any) -> Self:
+        """The same with another tensor."""
+        new = self._same({})
+        new._tensor = tensor
+        new._device = tensor.device if isinstance(tensor, Tensor) else self._device
+        return new
+
+    def _expanded(self) -> Tensor:
+        """The tensor as one with the batch dimensions in front."""
+        return self._tensor.expand(*self._batch_size, *self._tensor.shape)
+
+    @property  # type: ignore[override]
+    def data(self) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The tensor."""
+        return self._tensor
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self._check_unlocked()
+        self._tensor = value
+        self._device = value.device
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({described(self._tensor)}, batch_size={self._batch_size})"
+
+    # -- a leaf among leaves ------------------------------------------------------------------------------------------
+
+    def _held(self) -> Tensor:
+        return self._tensor
+
+    def _is_tree(self) -> bool:
+        return False
+
+    def _content(self) -> tuple[Any, ...]:
+        return (self._tensor,)
+
+    def is_empty(self) -> bool:
+        """Never: it holds a tensor."""
+        return False
+
+    def _unwrapped(self) -> Any:
+        return self._tensor
+
+    def _leaves(self) -> Iterator[Tensor]:
+        yield self._tensor
+
+    def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
+        return self._holding(next(leaves))
+
+    def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
+        next(leaves)
+
+    def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
+        return [((), self._tensor)]
+
+    def to_dict(self, *, convert_tensors: bool | str = False, **options: Any) -> Any:
+        """Itself, or its tensor as an array or numbers; see :meth:`TensorDict.to_dict`."""
+        if convert_tensors == "numpy":
+            return self.numpy()
+        return self.tolist() if convert_tensors else self._shallow()
+
+    def numpy(self) -> Any:
+        """The tensor as an array."""
+        array: np.ndarray[Any, Any] = self._tensor.numpy(force=True)
+        return array
+
+    def tolist(self) -> Any:  # type: ignore[override]
+        """The tensor as nested lists of numbers."""
+        return self._tensor.tolist()  # pyright: ignore[reportUnknownMemberType]
+
+    # -- any batch size fits ------------------------------------------------------------------------------------------
+
+    def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
+        pass
+
+    def _resized(self, batch_size: Size) -> Self:
+        return self._like({}, batch_size)
+
+    def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Self:
+        size = list(self._batch_size)
+        for dim, (before, behind) in enumerate(pairs):
+            size[dim] += before + behind
+        return self._like({}, Size(size), self._names)
+
+    def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Self:
+        if isinstance(dim, str):
+            return self._shallow()
+        dims = tuple(range(self.ndim)) if dim is None else shapes.wrap_dims(dim, self.ndim)
+        size = shapes.reduced(self._batch_size, dims, keepdim)
+        return self._like({}, size, shapes.names_reduced(self._names, dims, keepdim))
+
+    def _two(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
+        return self._like({}, size, names), self._like({}, size, names)
+
+    def gather(self, dim: int, index: Tensor, out: Any = None, *, inplace: bool = False) -> Any:
+        """The same tensor for each position of ``index``."""
+        return self._like({}, index.shape, self._names)
+
+    # -- the tensor itself --------------------------------------------------------------------------------------------
+
+    def clone(self, recurse: bool = True, *, memory_format: torch.memory_format = torch.preserve_format) -> Self:
+        """A copy, of the tensor too; with ``recurse=False`` one that shares it."""
+        return self._holding(self._tensor.clone(memory_format=memory_format)) if recurse else self._shallow()
+
+    def _copied(self) -> Self:
+        return self.clone()
+
+    def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
+        """The tensor contiguous in memory."""
+        return self._holding(self._tensor.contiguous())
+
+    def detach(self) -> Self:
+        """The tensor without its history of operations, sharing memory."""
+        return self._holding(self._tensor.detach())
+
+    def _plain(self) -> Self:
+        return self._holding(self._tensor.data)
+
+    @property
+    def grad(self) -> Self | None:
+        """The gradient, ``None`` where there is none."""
+        gradient = self._tensor.grad
+        return None if gradient is None else self._holding(gradient)
+
+    @grad.setter
+    def grad(self, value: Collection | None) -> None:
+        self._tensor.grad = None if value is None else self._operand(value)
+
+    def _viewed(self, dtype: torch.dtype) -> Self:
+        return self._holding(self._tensor.view(dtype))
+
+    def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self:
+        """The tensor in another dtype."""
+        return self._holding(self._tensor.type(dst_type))
+
+    def _filtered_cast(self, dtype: torch.dtype, cast_filter: Any, path: tuple[str, ...]) -> Self:
+        return self.type(dtype) if cast_filter(unravel_key(path), self._tensor) else self
+
+    def _placed(self, device: torch.device, non_blocking: bool) -> Self:
+        return self._holding(self._tensor.to(device, non_blocking=non_blocking))
+
+    def _moved(
+        self,
+        device: torch.device | None,
+        dtype: torch.dtype | None,
+        non_blocking: bool,
+        copy: bool,
+        memory_format: torch.memory_format | None,
+    ) -> Self:
+        options = {"memory_format": memory_format} if memory_format is not None else {}
+        return self._holding(self._tensor.to(device, dtype, non_blocking, copy, **options))
+
+    def clear_device_(self) -> Self:
+        """Nothing: the device is that of the tensor."""
+        return self
+
+    def _set_device(self, device: torch.device) -> None:
+        pass
+
+    def _each(self, function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Self:
+        return self._holding(function(self._tensor, *args, **kwargs))
+
+    def _new(self, name: str, size: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tensor = getattr(self._tensor, name)(self._tensor.shape, *args, **kwargs) if name else self._tensor.clone()
+        return self._holding(tensor)._resized(Size(shapes.as_sequence(size)))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self._holding(copy.deepcopy(self._tensor, memo))
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (type(self), self._tensor, tuple(self._batch_size), self._names, self._lock is not None)
+
+    # -- numbers ------------------------------------------------------------------------------------------------------
+
+    def _operand(self, operand: Any) -> Any:
+        """What meets the tensor in an operation of two."""
+        if isinstance(operand, UnbatchedTensor):
+            return operand._tensor
+        if isinstance(operand, Collection):
+            raise TypeError(f"cannot combine an UnbatchedTensor with a {type(operand).__name__}")
+        if isinstance(operand, Tensor) and operand.ndim:
+            self._refuse_rows(f"an operand of shape {list(operand.shape)}, with the batch dimensions,")
+        return operand
+
+    def _refuse_rows(self, what: str) -> NoReturn:
+        raise RuntimeError(
+            f"an unbatched tensor is the same for every row: {what} would make its rows differ. Give it the batch "
+            "dimensions first: data[key] = data[key].expand(*data.batch_size, ...)"
+        )
+
+    def _own_operands(self, operand: Any) -> Iterator[Any]:
+        yield self._operand(operand)
+
+    def _with_default(self, function: Callable[..., Any], other: Any, default: Any) -> Self:
+        return self._holding(function(self._tensor, self._operand(other)))
+
+    def masked_fill(self, mask: Tensor, value: float | bool) -> Any:
+        """A tensor with the batch dimensions in front, in which the rows where ``mask`` is true are ``value``."""
+        tensor = self._expanded()
+        return tensor.masked_fill(_right(mask, tensor.ndim), value)
+
+    def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
+        """Raises an error: rows cannot differ."""
+        self._refuse_rows("filling some of them")
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def _fill(self, item: Any, value: Any) -> None:
+        # a number for all rows; one alone cannot differ, and a tensor is meant for the batch dimensions
+        if (item is Ellipsis or (type(item) is tuple and not item)) and not (isinstance(value, Tensor) and value.ndim):
+            self._tensor.fill_(value)
+
+    def _copy(self, source: Any, non_blocking: bool = False) -> Self:
+        if not isinstance(source, UnbatchedTensor):
+            raise TypeError(f"cannot write a {type(source).__name__} into an unbatched tensor in place")
+        self._tensor.copy_(source._tensor, non_blocking=non_blocking)
+        return self
+
+    def _merges(self, source: object) -> bool:
+        return False
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if not isinstance(value, UnbatchedTensor):
+            self._refuse_rows("writing some of them")
+        self._copy(value)
+
+    def _write_views(self, index: tuple[Any, ...], rows: Collection) -> bool:
+        return False
+
+    def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
+        if not isinstance(rows, UnbatchedTensor) or rows._tensor.shape != self._tensor.shape:
+            got = rows._tensor.shape if isinstance(rows, UnbatchedTensor) else type(rows).__name__
+            raise RuntimeError(
+                f"{'.'.join(path)}: expected an unbatched tensor of shape {list(self._tensor.shape)}, got {got}; "
+                "nothing was written"
+            )
+
+    def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Self:
+        return self._copy(rows)
+
+    def _allocated(self, batch_size: Size) -> Self:
+        return self.clone()._resized(batch_size)
+
+    # -- several ------------------------------------------------------------------------------------------------------
+
+    def _is_same(self, other: Any) -> bool:
+        """Whether another one holds this tensor or, where that can be seen, an equal one."""
+        a, b = self._tensor, other._tensor
+        if a is b:
+            return True
+        unknown = is_dynamo_compiling() or functorch.maybe_current_level() or a.is_meta or b.is_meta
+        if unknown or a.requires_grad or b.requires_grad or a.dtype != b.dtype or a.device != b.device:
+            return False
+        return torch.equal(a, b)
+
+    def _stack(self, items: list[Any], dim: int) -> Any:
+        for item in items:
+            if not isinstance(item, UnbatchedTensor) or item._batch_size != self._batch_size:
+                self._cannot_combine("stack", items, None)
+        if all(self._is_same(item) for item in items):
+            names = self._names and shapes.names_inserted(_common_names(items), dim)
+            return self._like({}, shapes.inserted(self._batch_size, dim, len(items)), names)
+        return torch.stack([item._expanded() for item in items], dim)
+
+    def _cat(self, items: list[Any], dim: int) -> Any:
+        rest = shapes.with_size(self._batch_size, dim, 0) if self._batch_size else self._batch_size
+        for item in items:
+            if not isinstance(item, UnbatchedTensor) or item.ndim != self.ndim:
+                self._cannot_combine("cat", items, dim)
+            if shapes.with_size(item._batch_size, dim, 0) != rest:
+                self._cannot_combine("cat", items, dim)
+        if all(self._is_same(item) for item in items):
+            total = sum(item._batch_size[dim] for item in items)
+            return self._like({}, shapes.with_size(self._batch_size, dim, total), self._names)
+        return torch.cat([item._expanded() for item in items], dim)
+
+    def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Any:
+        if isinstance(other, UnbatchedTensor):
+            if self._is_same(other):
+                return self._shallow()
+            other = other._expanded()
+        return _chosen(path, condition, self._expanded(), other, pad)
+
+
+def _on_tensor(name: str) -> Callable[..., Any]:
+    """A point-wise operation, as that of a collection without batch dimensions that holds nothing but the tensor."""
+    operation = getattr(TensorDict, name)
+
+    def method(self: UnbatchedTensor, *args: Any, **kwargs: Any) -> Any:
+        only = _lone(self._tensor)
+        args = tuple([_met(self, arg) for arg in args])
+        result = operation(only, *args, **{key: _met(self, arg) for key, arg in kwargs.items()})
+        if result is only:
+            return self
+        return self._holding(result._store[_ONLY]) if isinstance(result, TensorDict) else result
+
+    method.__name__, method.__qualname__, method.__doc__ = name, f"UnbatchedTensor.{name}", operation.__doc__
+    return method
+
+
+def _lone(tensor: Tensor) -> TensorDict:
+    new = object.__new__(TensorDict)
+    new._store = {_ONLY: tensor}
+    new._batch_size = Size(())
+    new._device = new._names = new._lock = None
+    return new
+
+
+def _met(holder: UnbatchedTensor, operand: Any) -> Any:
+    met = holder._operand(operand)
+    return _lone(met) if met is not operand else met
+
+
+for _name, _member in vars(Pointwise).items():
+    if callable(_member) and _name not in vars(UnbatchedTensor) and (_name[0] != "_" or _name.endswith("__")):
+        setattr(UnbatchedTensor, _name, _on_tensor(_name))
+
+
+def _rebuild(
+    cls: type[UnbatchedTensor], tensor: Tensor, batch_size: tuple[int, ...], names: Names, locked: bool
+) -> UnbatchedTensor:
+    new = cls(tensor, batch_size=batch_size)
+    new._names = names
+    if locked:
+        new._lock_under(())
+    return new
+
+
+# -- the node of pytrees: the tensor is the leaf, without the batch dimensions -----------------------------------------
+
+
+def _flatten(node: Any) -> tuple[list[Any], Any]:
+    return [node._tensor], pytree._context(node)
+
+
+def _flatten_with_keys(node: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    return [(torch.utils._pytree.GetAttrKey("data"), node._tensor)], pytree._context(node)
+
+
+def _unflatten(leaves: Any, context: Any) -> Any:
+    cls, _, device, _, origin = context
+    (leaf,) = leaves
+    new = object.__new__(cls)
+    new._store = {}
+    new._device = device
+    new._lock = None
+    if isinstance(origin, tuple):
+        ndim, new._names = origin
+        new._batch_size = Size((0,) * ndim)  # that of the collection around it comes with the other values
+    else:
+        new._batch_size, new._names = origin.size, origin.names
+        while isinstance(leaf, Tensor) and functorch.is_batchedtensor(leaf):
+            if functorch.maybe_get_level(leaf) <= origin.level:
+                break
+            leaf = functorch.get_unwrapped(leaf)  # a vmap over the rows does not map over what all of them share
+    new._tensor = leaf
+    return new
+
+
+pytree.register(UnbatchedTensor, _flatten, _unflatten, _flatten_with_keys)
