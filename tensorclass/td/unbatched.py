@@ -128,6 +128,8 @@ class UnbatchedTensor(TensorCollection):
     def _unwrapped(self) -> Any:
         return self._tensor
 
+    _as_read = _unwrapped
+
     def _leaves(self) -> Iterator[Tensor]:
         yield self._tensor
 
@@ -139,6 +141,10 @@ class UnbatchedTensor(TensorCollection):
 
     def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
         return [((), self._tensor)]
+
+    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
+        """A copy: it has no keys that a TensorDict could have."""
+        return self.clone()
 
     def to_dict(self, *, convert_tensors: bool | str = False, **options: Any) -> Any:
         """Itself, or its tensor as an array or numbers; see :meth:`TensorDict.to_dict`."""
