@@ -211,7 +211,7 @@ class _Pads:
         """The size that all fit into; they may differ in the padded dimension only."""
         new = list(sizes[0])
         if 0 <= dim < len(new):
-            new[dim] = max((size[dim] for size in sizes if len(size) > dim), default=0)
+            new[dim] = max([size[dim] for size in sizes if len(size) > dim])
         for position, size in enumerate(sizes):
             if len(size) != len(new) or any(a != b for d, (a, b) in enumerate(zip(size, new, strict=True)) if d != dim):
                 raise RuntimeError(
