@@ -166,6 +166,14 @@ def record_with_text_in_a_tensor_field(library: Any) -> str:
     return type(Record("text", batch_size=[]).value).__name__
 
 
+def record_of(library: Any, value: torch.Tensor) -> Any:
+    @library.tensorclass
+    class Record:
+        value: torch.Tensor
+
+    return Record(value, batch_size=[2])
+
+
 # the sentence in bold -> (a call, what it gives here, what it gives there)
 DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     **CONVERTERS,
@@ -322,6 +330,35 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             ),
             (3,),
             (),
+        ),
+    ],
+    "The long form is printed.": [
+        (lambda m: repr(named(m)).splitlines()[0], "TensorDict(", "TensorDict(batch_size=[4,3], fields={a: f32[]})"),
+    ],
+    "Notebooks show the text.": [
+        (lambda m: hasattr(named(m), "_repr_html_"), False, True),
+        (lambda m: "html" in m.get_printoptions(), False, True),
+    ],
+    "Unknown options are errors.": [
+        (lambda m: list(named(m).attrs(fields=["colour"]).keys()), error(ValueError), ["a"]),
+        (
+            lambda m: list(m.TensorDict.from_schema({"a": ([], torch.float32)}, colour=1).keys()),
+            error(TypeError),
+            ["a"],
+        ),
+        (lambda m: list(named(m).set("a", torch.zeros(4, 3), colour=1).keys()), error(TypeError), ["a"]),
+    ],
+    "Operations are never lazy.": [
+        (lambda m: m.set_lazy_legacy(True).mode, error(NotImplementedError), True),
+    ],
+    "What is known of the tensors of a record is no record.": [
+        (lambda m: type(record_of(m, torch.zeros(2)).attrs()).__name__, "TensorDict", "Record"),
+    ],
+    "Sequences are padded under the same keys.": [
+        (
+            lambda m: list(m.pad_sequence([nested(m), collection(m, {"n": {}, "b": torch.zeros(2)}, [2])]).keys()),
+            error(RuntimeError),
+            ["n"],
         ),
     ],
     "Their classes are those that torch raises on a tensor.": [
