@@ -305,6 +305,7 @@ def lazy_stack(
     Raises:
         RuntimeError: there is no collection, or they differ in their numbers of batch dimensions.
 
+    >>> import torch
     >>> from tensorclass import TensorDict
     >>> rows = lazy_stack([TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.zeros(3), "b": torch.zeros(())})])
     >>> rows.batch_size, list(rows.keys()), rows.get("a", as_padded_tensor=True).shape
@@ -354,6 +355,7 @@ def maybe_dense_stack(
         strict: raise what :func:`stack` raises for keys that differ.
         kwargs: for :func:`lazy_stack`.
 
+    >>> import torch
     >>> from tensorclass import TensorDict
     >>> type(maybe_dense_stack([TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.zeros(3)})])).__name__
     'LazyStackedTensorDict'
