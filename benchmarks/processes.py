@@ -3,6 +3,7 @@
 Each is a script, made for a library and run in a fresh interpreter; it prints its figures.
 """
 
+import os
 import statistics
 import subprocess
 import sys
@@ -104,8 +105,14 @@ class ProcessWorkload:
         return Row(self.name, ours, peer, hand[0] if hand else None, self.unit)
 
 
+#: compiled modules are kept, as those of an installed package are
+_ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+
+
 def _number(script: str) -> float:
-    done = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True, env=_ENVIRONMENT
+    )
     if done.returncode:
         raise RuntimeError(f"a measurement failed:\n{script}\n{done.stderr}")
     return float(done.stdout)

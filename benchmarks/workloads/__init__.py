@@ -6,8 +6,11 @@ from benchmarks.workloads import (
     constructing,
     copying,
     dictionary,
+    functional,
     indexing,
+    lazy,
     mapping,
+    metadata,
     objects,
     pointwise,
     shaping,
@@ -25,6 +28,9 @@ FAMILIES = (
     dictionary,
     mapping,
     objects,
+    lazy,
+    metadata,
+    functional,
 )
 
 WORKLOADS: tuple[Workload, ...] = tuple(workload for family in FAMILIES for workload in family.WORKLOADS)

@@ -31,6 +31,34 @@ def _stack_by_hand(notes: list[Hand]) -> Hand:
     return {"score": score, "text": text}, (len(notes), *notes[0][1])
 
 
+def _on_column(name: str, library: Callable[[Any], Any], hand: Callable[[Hand], Any]) -> Workload:
+    """An operation on eight notes with different texts, stacked."""
+    return Workload(
+        name,
+        lambda side: partial(library, torch.stack(_notes(side, _DIFFERENT))),
+        lambda: partial(hand, _stack_by_hand(_notes_by_hand(_DIFFERENT))),
+    )
+
+
+def _texts(note: Any) -> list[str]:
+    return [row if isinstance(row, str) else row[0] for row in note.text]
+
+
+def _slice_by_hand(note: Hand) -> Hand:
+    values, size = note
+    return {k: v[2:6] for k, v in values.items()}, (4, *size[1:])
+
+
+def _rows_by_hand(note: Hand) -> list[Hand]:
+    values, size = note
+    return [({"score": s, "text": t}, size[1:]) for s, t in zip(values["score"].unbind(0), values["text"], strict=True)]
+
+
+def _texts_by_hand(note: Hand) -> list[str]:
+    texts: list[str] = note[0]["text"]
+    return list(texts)
+
+
 def _construct(side: Side) -> Call:
     score, note = torch.ones(32), side.Note
     return lambda: note(score=score, text="a text", batch_size=ROWS)
@@ -65,4 +93,16 @@ WORKLOADS = (
     _on_notes("[int] (text field)", _EQUAL[:1], lambda notes: notes[0][3], lambda notes: _row_by_hand(notes[0])),
     _on_notes("stack of 8 equal (text field)", _EQUAL, torch.stack, _stack_by_hand),
     _on_notes("stack of 8 different (text field)", _DIFFERENT, torch.stack, _stack_by_hand),
+    _on_column("read the texts (8 texts)", _texts, _texts_by_hand),
+    _on_column("[slice], score (8 texts)", lambda note: note[2:6].score, lambda note: _slice_by_hand(note)[0]["score"]),
+    _on_column(
+        "unbind, scores (8 texts)",
+        lambda note: [row.score for row in note.unbind(0)],
+        lambda note: [row[0]["score"] for row in _rows_by_hand(note)],
+    ),
+    _on_column(
+        "[int], text (8 texts)",
+        lambda note: (lambda text: text if isinstance(text, str) else text[0])(note[3].text),
+        lambda note: note[0]["text"][3],
+    ),
 )
