@@ -213,9 +213,7 @@ class Indexing(Collection):
             size = result.shape[: result.ndim - source[key].ndim + len(batch_size)]
         else:
             size = shapes.indexed(batch_size, index)
-        return self._like(
-            store, size, None if self._names is None else shapes.names_indexed(self._names, index) or None
-        )
+        return self._like(store, size, None if self._names is None else shapes.names_indexed(self._names, index))
 
     def __getitems__(self, indices: list[int]) -> Self:
         """The rows at ``indices``, for ``torch.utils.data.DataLoader``."""

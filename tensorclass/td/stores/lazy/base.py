@@ -34,17 +34,27 @@ def lazily(items: list[Any], dim: int, like: Parts | None = None, name: str | No
         like: how the parts are read and written.
         name: of the new dimension.
     """
-    if not items[0]._is_tree():  # objects are held row by row as they are
-        return items[0]._stack(items, dim)
-    new: Any = object.__new__(on_store(LazyStacked, type(items[0])))
-    store = Parts(items, dim, lazily) if like is None else like.like(items, dim)
+    first = items[0]
+    if not first._is_tree():  # objects are held row by row as they are
+        return first._stack(items, dim)
+    device, names, size = first._device, first._names, first._batch_size
+    even, locked = True, True
+    for item in items:
+        if item._batch_size != size:
+            even = False
+        if item._device != device:
+            device = None
+        if item._names != names:
+            raise names_differ(items)
+        if item._lock is None:
+            locked = False
+    new: Any = object.__new__(on_store(LazyStacked, type(first)))
+    new._store = store = Parts(items, dim, lazily) if like is None else like.like(items, dim)
     store.name = name
-    new._store = store
-    new._batch_size = stacked_size(items, dim)
-    devices = {item._device for item in items}
-    new._device = devices.pop() if len(devices) == 1 else None
-    new._names = stacked_names(items, dim, name)
-    new._lock = () if all(item._lock is not None for item in items) else None
+    new._batch_size = Size((*size[:dim], len(items), *size[dim:])) if even else stacked_size(items, dim)
+    new._device = device
+    new._names = names if names is None and name is None else stacked_names(items, dim, name)
+    new._lock = () if locked else None
     return new
 
 
@@ -60,12 +70,16 @@ def stacked_size(items: Sequence[Any], dim: int) -> Size:
 def stacked_names(items: Sequence[Any], dim: int, name: str | None = None) -> Names:
     names: Names = items[0]._names
     if any(item._names != names for item in items):
-        raise ValueError(
-            f"lazy_stack: the dimension names of the collections differ: {[item.names for item in items[:4]]}"
-        )
+        raise names_differ(items)
     if names is None and name is None:
         return None
     return shapes.names_inserted(names or (None,) * items[0].ndim, dim, name)
+
+
+def names_differ(items: Sequence[Any]) -> ValueError:
+    return ValueError(
+        f"lazy_stack: the dimension names of the collections differ: {[item.names for item in items[:4]]}"
+    )
 
 
 def checked(items: Sequence[Any], what: str) -> list[Any]:
@@ -73,6 +87,14 @@ def checked(items: Sequence[Any], what: str) -> list[Any]:
     found = list(items)
     if not found:
         raise RuntimeError(f"{what}: expected at least one collection, got an empty sequence")
+    cls = type(found[0])
+    if issubclass(cls, TensorCollection):
+        ndim = len(found[0]._batch_size)
+        for item in found:
+            if type(item) is not cls or len(item._batch_size) != ndim:
+                break
+        else:
+            return found
     for position, item in enumerate(found):
         if not isinstance(item, TensorCollection):
             raise TypeError(f"{what}: expected collections only, item {position} is a {type(item).__name__}")
@@ -192,15 +214,19 @@ class LazyParts(OnStore):
         parts = self._store
         if not isinstance(tensordict, TensorCollection):
             raise TypeError(f"insert: expected a collection, got a {type(tensordict).__name__}")
-        expected = shapes.without(self._batch_size, (parts.dim,))
-        got = tensordict._batch_size
-        fits = len(got) == len(expected) and all(a in (-1, b) for a, b in zip(expected, got, strict=True))
-        if not fits and parts.items_:
-            raise ValueError(f"insert: the parts have the batch size {list(expected)}, the new one has {list(got)}")
+        dim, size, got = parts.dim, self._batch_size, tensordict._batch_size
+        expected = size[:dim] + size[dim + 1 :]
         if parts.items_:
+            fits = got == expected or (
+                len(got) == len(expected) and all(a in (-1, b) for a, b in zip(expected, got, strict=True))
+            )
+            if not fits:
+                raise ValueError(f"insert: the parts have the batch size {list(expected)}, the new one has {list(got)}")
             check_classes([parts.items_[0], tensordict], "insert")
+        else:
+            expected = got
         parts.items_.insert(index, tensordict if self._device is None else tensordict.to(self._device))
-        self._batch_size = stacked_size(parts.items_, parts.dim)
+        self._batch_size = Size((*expected[:dim], len(parts.items_), *expected[dim:]))
 
     def extend(self, tensordict: Any) -> None:
         """Adds several parts: a list of collections, or those of another lazy stack."""
