@@ -415,7 +415,7 @@ def names_indexed(names: Names, index: tuple[Any, ...]) -> Names:
     if names is None:
         return None
     out: list[str | None] = []
-    if all([type(item) is slice or type(item) is int for item in index]):  # what most indices are
+    if all(type(item) is slice or type(item) is int for item in index):  # what most indices are
         kept = [name for name, item in zip(names, index) if type(item) is slice]  # noqa: B905
         return names_or_none((*kept, *names[len(index) :]))
     tensors = [item for item in index if isinstance(item, bool) or (isinstance(item, Tensor) and item.ndim)]
