@@ -285,9 +285,8 @@ class Collection:
         if names and rename_map:
             raise ValueError("rename: give all names by position, or some as old='new', not both")
         if names or not rename_map:
-            single = len(names) == 1 and (names[0] is None or isinstance(names[0], (list, tuple)))
-            given: Any = names[0] if single else names
-            return shapes.as_names(given, self.ndim)
+            single = len(names) == 1 and type(names[0]) in (list, tuple, type(None))
+            return shapes.as_names(names[0] if single else names, self.ndim)
         missing = [old for old in rename_map if old not in self.names]
         if missing:
             raise ValueError(f"rename: there are no dimensions named {missing}; the names are {self.names}")
