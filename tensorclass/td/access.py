@@ -202,11 +202,13 @@ class Access(Reading):
 
     def set_non_tensor(self, key: NestedKey, value: Any) -> Self:
         """Writes ``value`` as non-tensor data, whatever it is."""
-        from .nontensor import NonTensorData
+        from .nontensor import NonTensorData, NonTensorDataBase
 
         *path, last = unravel_key_to_tuple(key)
         parent = self._parent_of(path, create=True)
-        parent._set(last, NonTensorData(value, batch_size=parent._batch_size, device=parent._device))
+        if not isinstance(value, NonTensorDataBase):
+            value = NonTensorData(value, batch_size=parent._batch_size, device=parent._device)
+        parent._set(last, value)
         return self
 
     def fill_(self, key: NestedKey, value: float | bool) -> Self:

@@ -833,3 +833,14 @@ def test_padding_is_none() -> None:
     data = TensorDict({"text": column, "a": torch.ones(2)}, [2])
     assert pad_sequence([data, data[:1]])["text"] == [["a", "b"], ["a", None]]
     assert pad(data, [1, 0])["text"] == [None, "a", "b"]
+
+
+def test_what_holds_objects_already_is_set_as_it_is() -> None:
+    data = TensorDict({}, [2])
+    data.set_non_tensor("column", NonTensorStack("a", "b"))
+    data.set_non_tensor("about", MetaData("c"))
+    data.set_non_tensor(("deep", "list"), ["a", "b"])
+    assert data["column"] == ["a", "b"]
+    assert type(data.get("about")) is MetaData
+    assert data.get("about").batch_size == (2,)
+    assert data[0]["deep", "list"] == ["a", "b"]
