@@ -42,8 +42,9 @@ class _Origin:
 
     def __init__(self, size: Size, names: Names, level: int = 0, leaves: Sequence[Tensor] = ()) -> None:
         self.size, self.names, self.level = size, names, level
-        self.forms = [_form(leaf) for leaf in leaves]
-        self.vmapped = _vmapped(leaves, level)
+        self.forms, self.vmapped = (
+            ([_form(leaf) for leaf in leaves], _vmapped(leaves, level)) if leaves else ([], False)
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, (_Origin, tuple))

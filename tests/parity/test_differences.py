@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import optree
 import pytest
 import torch
+from torch.utils import _pytree as pytree
 
 from tests.parity.converter_differences import CONVERTERS
 from tests.parity.sides import OURS, PEER, described, outcome
@@ -468,6 +470,19 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: source_after(rows(m, torch.tensor([0, 1])), lambda r: r[[0]]), [0.0] * 4, [1.0, 0.0, 0.0, 0.0]),
         (lambda m: source_after(rows(m, torch.tensor([0])), lambda r: r.clone(False)), [0.0] * 4, [1.0, 0.0, 0.0, 0.0]),
         (lambda m: source_after(rows(m, torch.tensor([0])), lambda r: r.copy()), [0.0] * 4, [1.0, 0.0, 0.0, 0.0]),
+    ],
+    "Names do not make structures differ.": [
+        (
+            lambda m: pytree.tree_structure(named(m)) == pytree.tree_structure(named(m)[:].rename(None, None)),
+            True,
+            False,
+        ),
+    ],
+    "`optree` goes into collections.": [
+        (lambda m: len(optree.tree_leaves(collection(m, {"a": torch.zeros(2), "b": torch.zeros(2)}, [2]))), 2, 1),
+    ],
+    "Objects for each row are leaves of codes.": [
+        (lambda m: isinstance(pytree.tree_leaves(texts(m, "a", "b"))[0], torch.Tensor), True, False),
     ],
     "Fields are checked against their type.": [
         (record_with_text_in_a_tensor_field, error(TypeError), "str"),
