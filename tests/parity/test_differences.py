@@ -98,6 +98,14 @@ def rows(library: Any, index: Any) -> Any:
     return data.get_sub_tensordict(index) if library is OURS else data._get_sub_tensordict(index)
 
 
+def below_rows_written(library: Any) -> Any:
+    """What is below a key after it was written there, through the collection that the rows give for the key."""
+    data = nested(library)
+    some = data.get_sub_tensordict(slice(1)) if library is OURS else data._get_sub_tensordict(slice(1))
+    some["n"]["a"] = torch.ones(1)
+    return data["n", "a"].tolist()
+
+
 def source_after(data: Any, write: Callable[[Any], Any]) -> Any:
     """What the source of rows holds after a call that gives more of them, into which ones are then written."""
     write(data).fill_("a", 1.0)
@@ -465,6 +473,9 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: rows(m, slice(2)).set("a", torch.ones(2))["a"].tolist(), [1.0, 1.0], error(RuntimeError)),
         (lambda m: list(rows(m, [0, 2]).batch_size), [2], error(IndexError)),
         (lambda m: list(rows(m, slice(2)).view(2, 1).batch_size), [2, 1], error(RuntimeError)),
+    ],
+    "Nested collections of rows write through too.": [
+        (below_rows_written, [1.0, 0.0], [0.0, 0.0]),
     ],
     "Results and copies of rows are plain.": [
         (lambda m: source_after(rows(m, torch.tensor([0, 1])), lambda r: r[[0]]), [0.0] * 4, [1.0, 0.0, 0.0, 0.0]),

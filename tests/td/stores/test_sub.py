@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensordict
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+import tensorclass
 from tensorclass import NonTensorData, SubTensorDict, TensorClass, TensorDict
 from tests import strategies as draw
 from tests.checks import assert_consistent, assert_equal, outcome
@@ -458,3 +460,39 @@ def test_rows_are_written_in_compiled_code(index: Any) -> None:
     result = torch.compile(step, fullgraph=True, backend="eager")(got)
     assert torch.equal(result, step(expected))
     assert_equal(got, expected)
+
+
+# -- as in the peer ---------------------------------------------------------------------------------------------------
+
+PEERS: dict[str, Callable[[Any], Any]] = {
+    "item": lambda rows: rows.__setitem__("a", torch.ones(2, 3)),
+    "set_": lambda rows: rows.set_("a", torch.ones(2, 3)),
+    "new key": lambda rows: rows.__setitem__("new", torch.ones(2)),
+    "new nested key": lambda rows: rows.__setitem__(("n", "new"), torch.ones(2)),
+    "nested item": lambda rows: rows.__setitem__(("n", "b"), torch.ones(2)),
+    "update_": lambda rows: rows.update_({"a": torch.ones(2, 3)}),
+    "update with a new key": lambda rows: rows.update({"new": torch.ones(2)}),
+    "add_": lambda rows: rows.add_(1),
+    "apply_": lambda rows: rows.apply_(lambda x: x + 5),
+    "masked_fill_": lambda rows: rows.masked_fill_(torch.tensor([True, False]), 9.0),
+    "pop": lambda rows: rows.pop("a"),
+    "rename": lambda rows: rows.rename_key_("a", "z"),
+    "missing key": lambda rows: rows.set_("missing", torch.ones(2)),
+    "names": lambda rows: setattr(rows, "names", ["x"]),
+    "batch size": lambda rows: setattr(rows, "batch_size", [2, 1]),
+    "lock": lambda rows: rows.lock_(),
+}
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("index", [slice(1, 3), torch.tensor([3, 0]), torch.tensor([True, False, False, True])])
+@pytest.mark.parametrize("write", PEERS.values(), ids=PEERS)
+def test_the_peer_writes_the_same(index: Any, write: Callable[[Any], Any]) -> None:
+    found: list[Any] = []
+    for library in (tensorclass, tensordict):
+        source: Any = library.TensorDict({"a": torch.zeros(4, 3), "n": {"b": torch.zeros(4)}}, batch_size=[4])
+        rows = source.get_sub_tensordict(index) if library is tensorclass else source._get_sub_tensordict(index)
+        result = outcome(lambda rows=rows: write(rows))
+        values = {key: value.tolist() for key, value in source.items(True, True)}
+        found.append((values, type(result) if isinstance(result, Exception) else None))
+    assert found[0] == found[1]
