@@ -16,6 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tests.parity.converter_differences import CONVERTERS
+from tests.parity.lazy_differences import LAZY_STACKS
 from tests.parity.sides import OURS, PEER, described, outcome
 
 pytestmark = pytest.mark.parity
@@ -187,6 +188,7 @@ def record_of(library: Any, value: torch.Tensor) -> Any:
 # the sentence in bold -> (a call, what it gives here, what it gives there)
 DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     **CONVERTERS,
+    **LAZY_STACKS,
     "Equal objects stay one.": [
         (lambda m: torch.stack([collection(m, {"text": "a"})] * 2)["text"], "a", ["a", "a"]),
         (uncaptured, ["a", "a"], ["a", "a"]),

@@ -1,0 +1,76 @@
+"""Where lazy stacks and those of the peer differ, as tests/parity/test_differences.py lists it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree
+
+from tests.parity.sides import described
+
+Call = Callable[[Any], Any]
+
+MASK = torch.tensor([[True, False, True], [False, True, True]])
+
+
+def lazy(library: Any, dim: int = 0) -> Any:
+    """Two parts of three rows."""
+    parts = [library.TensorDict({"a": torch.full((3, 2), float(i))}, [3]) for i in range(2)]
+    return library.lazy_stack(parts, dim)
+
+
+def uneven(library: Any, **options: Any) -> Any:
+    """Two parts whose values differ in their shapes."""
+    parts = [library.TensorDict({"a": torch.ones(n)}) for n in (2, 3)]
+    return library.LazyStackedTensorDict.lazy_stack(parts, **options)
+
+
+def is_lazy(data: Any) -> bool:
+    return hasattr(data, "stack_dim")
+
+
+def with_batch_size(data: Any, size: list[int]) -> Any:
+    data.batch_size = size
+    return tuple(data.batch_size)
+
+
+def leaves(data: Any) -> list[tuple[int, ...]]:
+    return [tuple(leaf.shape) for leaf in _pytree.tree_leaves(data)]
+
+
+#: for each heading: a call, what it gives here, and what in the peer
+LAZY_STACKS: dict[str, list[tuple[Call, Any, Any]]] = {
+    "What mixes parts gives a plain collection.": [
+        (lambda m: is_lazy(lazy(m)[MASK]), False, True),
+        (lambda m: is_lazy(lazy(m)[torch.tensor([0, 1]), torch.tensor([2, 0])]), False, True),
+        (lambda m: is_lazy(lazy(m).reshape(-1)), False, True),
+        (lambda m: is_lazy(lazy(m).flatten(0, 1)), False, True),
+    ],
+    "More stays lazy.": [
+        (lambda m: is_lazy(lazy(m).expand(4, 2, 3)), True, False),
+        (lambda m: is_lazy(lazy(m).flip(0)), True, False),
+        (lambda m: is_lazy(lazy(m).narrow(0, 0, 1)), True, False),
+    ],
+    "Padded values lie along the stack dimension.": [
+        (lambda m: tuple(lazy(m, 1).get("a", as_padded_tensor=True).shape), (3, 2, 2), (2, 3, 2)),
+    ],
+    "A form can be the usual one.": [
+        (
+            lambda m: tuple(uneven(m, as_padded_tensor=True)["a"].shape),
+            (2, 3),
+            described(RuntimeError()),
+        ),
+    ],
+    "The batch size can be set.": [
+        (lambda m: with_batch_size(lazy(m), [2]), (2,), described(RuntimeError())),
+    ],
+    "`vmap` gives the batch size that the values have.": [
+        (lambda m: tuple(torch.vmap(lambda x: x + 1)(lazy(m)).batch_size), (2, 3), (2, 2, 3)),
+    ],
+    "A lazy stack is a node with stacked values.": [
+        (lambda m: leaves(lazy(m)), [(2, 3, 2)], [(3, 2), (3, 2)]),
+        (lambda m: leaves(uneven(m)), [(2,), (3,)], [(2,), (3,)]),
+    ],
+}
