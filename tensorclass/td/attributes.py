@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -49,8 +50,8 @@ class Attributes(Collection):
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(num_threads) as pool:
-            read = pool.map(lambda leaf: _read(leaf, wanted), list(self._leaves()))
-            return self._attrs(wanted, iter(list(read)))
+            read = list(pool.map(partial(_read, wanted=wanted), self._leaves()))
+        return self._attrs(wanted, iter(read))
 
     def _attrs(self, wanted: tuple[str, ...], read: Any = None) -> TensorCollection:
         store: Store = {}

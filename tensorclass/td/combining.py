@@ -146,14 +146,18 @@ def merge_tensordicts(
     for item in tensordicts:
         if not isinstance(item, Collection):
             raise TypeError(f"merge_tensordicts: expected collections, got a {type(item).__name__}")
-    callbacks: Any = callback_exist
+    given: Any = callback_exist
     if isinstance(callback_exist, Mapping):
-        callbacks = {unravel_key_to_tuple(key): function for key, function in callback_exist.items()}
-    return _merged(list(tensordicts), callbacks, len(tensordicts), ())  # type: ignore[no-any-return]
+        by_path = {unravel_key_to_tuple(key): function for key, function in given.items()}
+        return _merged(list(tensordicts), by_path.get, len(tensordicts), ())  # type: ignore[no-any-return]
+    return _merged(list(tensordicts), lambda path: given, len(tensordicts), ())  # type: ignore[no-any-return]
 
 
-def _merged(items: list[Any], callbacks: Any, count: int, path: tuple[str, ...]) -> Any:
-    """One level of the merged collections; ``count`` is the number of all, of which ``items`` are here."""
+def _merged(items: list[Any], callback: Callable[..., Any], count: int, path: tuple[str, ...]) -> Any:
+    """One level of the merged collections; ``count`` is the number of all, of which ``items`` are here.
+
+    ``callback`` gives the function for a nested key, or ``None``.
+    """
     result = items[0]._same({})
     for item in items:
         for key, value in item._store.items():
@@ -168,9 +172,9 @@ def _merged(items: list[Any], callbacks: Any, count: int, path: tuple[str, ...])
                         f"merge_tensordicts: {'.'.join(here)!r} is a nested collection in some of them and a leaf in "
                         "others"
                     )
-                value = _merged(values, callbacks, count, here)
+                value = _merged(values, callback, count, here)
             elif len(values) == count and not isinstance(value, Collection):
-                function = callbacks.get(here) if isinstance(callbacks, dict) else callbacks
+                function = callback(here)
                 value = value if function is None else function(*values)
             result._set(key, value)
     return result

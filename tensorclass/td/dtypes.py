@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 
-def _dtype(args: tuple[Any, ...]) -> torch.dtype:
+def _dtype(args: tuple[Any, ...]) -> torch.dtype | None:
     if not args:
         raise TypeError("expected a tensor, or a key and a tensor")
-    dtype: torch.dtype = args[-1].dtype
+    dtype: torch.dtype | None = args[-1].dtype  # a collection of several has none
     return dtype
 
 

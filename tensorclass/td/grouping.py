@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from .base import TensorCollection
 
 T = TypeVar("T", bound="TensorCollection")
+
+_unique: Callable[..., tuple[Tensor, Tensor]] = torch.unique  # pyright: ignore[reportUnknownMemberType]
 
 
 def group_by(tensordict: T, key: NestedKey) -> tuple[Tensor | list[Any], tuple[T, ...]]:
@@ -54,7 +57,7 @@ def group_by(tensordict: T, key: NestedKey) -> tuple[Tensor | list[Any], tuple[T
         place = {entry: code for code, entry in enumerate(values)}
         codes = torch.tensor([place[entry] for entry in objects], dtype=torch.long)
     elif isinstance(value, Tensor):
-        values, codes = torch.unique(value, dim=0, return_inverse=True)  # pyright: ignore[reportUnknownMemberType]
+        values, codes = _unique(value, dim=0, return_inverse=True)
     else:
         raise TypeError(f"group_by: {key!r} holds a {type(value).__name__}; a tensor or objects are needed")
     count = len(values)
@@ -87,7 +90,7 @@ def isin(input: TensorCollection, reference: TensorCollection, key: NestedKey, d
     ours, dim = _column("isin", input, key, dim)
     theirs, _ = _column("isin", reference, key, dim)
     size = ours.shape[dim]
-    _, codes = torch.unique(torch.cat([ours, theirs], dim), dim=dim, return_inverse=True)  # pyright: ignore[reportUnknownMemberType]
+    _, codes = _unique(torch.cat([ours, theirs], dim), dim=dim, return_inverse=True)
     return torch.isin(codes[:size], codes[size:])
 
 
@@ -111,7 +114,7 @@ def remove_duplicates(input: T, key: NestedKey, dim: int = 0, *, return_indices:
     tensor([1, 3])
     """
     column, dim = _column("remove_duplicates", input, key, dim)
-    values, codes = torch.unique(column, dim=dim, return_inverse=True)  # pyright: ignore[reportUnknownMemberType]
+    values, codes = _unique(column, dim=dim, return_inverse=True)
     positions = torch.arange(len(codes), device=codes.device)
     first = torch.full((values.shape[dim],), len(codes), dtype=torch.long, device=codes.device)
     first = first.scatter_reduce(0, codes, positions, "amin")

@@ -102,10 +102,10 @@ def _made(cls: type | None, batch_size: Size, device: torch.device | None) -> Te
     empty = TensorDict({}, batch_size, device)
     if cls is None:
         return empty
-    new: TensorCollection = object.__new__(cls)
+    new: Any = object.__new__(cls)
     new._store, new._lock, new._names = {}, None, None
     new._batch_size, new._device = empty._batch_size, empty._device
-    return new
+    return new  # type: ignore[no-any-return]
 
 
 class Packing(Access):
@@ -271,7 +271,7 @@ def _class(collection: Any) -> type | None:
     """The class of a record; ``None`` for a TensorDict."""
     from .tensordict import TensorDict
 
-    cls = type(collection._same({}))
+    cls: type[Any] = type(collection._same({}))
     return None if cls is TensorDict else cls
 
 
