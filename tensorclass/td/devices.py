@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from .attributes import Attributes
 from .collection import Collection, as_device
 from .context import CAST
 from .keys import join_key
@@ -93,6 +94,7 @@ class Devices(Collection):
 
         ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(other)`` with a tensor (its device and dtype) or a
         collection (its device, and the dtype that all its tensors share, if there is one), and the same by keyword.
+        ``to(data.attrs())`` gives each tensor the device and the dtype of the one under its key in ``data``.
 
         Args:
             device: where to; the result has it as its device.
@@ -142,6 +144,10 @@ class Devices(Collection):
         if isinstance(other, Tensor):
             device, dtype = device or other.device, dtype or other.dtype
         elif isinstance(other, Devices):
+            if _is_described(other):
+                result = self._as_described(other, bool(non_blocking))
+                result._context = ((), CAST, ref(self))
+                return result
             device, dtype = device or other._device, dtype or other.dtype
         target = as_device(device)
         if target is not None and dtype is None and memory_format is None and not copy and batch_size is None:
@@ -159,6 +165,24 @@ class Devices(Collection):
             result._set_batch_size(batch_size)
         if result is not self:
             result._context = ((), CAST, ref(self))
+        return result
+
+    def _as_described(self, attrs: Any, non_blocking: builtins.bool) -> Self:
+        """Each tensor on the device and of the dtype that ``attrs()`` of another collection says under its key."""
+        store: Store = {}
+        for key, value in self._store.items():
+            wanted = attrs._store.get(key)
+            if wanted is None:
+                store[key] = value
+            elif isinstance(value, Devices):
+                store[key] = value._as_described(wanted, non_blocking) if value._is_tree() else value
+            else:
+                options = {name: wanted.get_non_tensor(f"tgt_{name}", None) for name in ("device", "dtype")}
+                options = {name: option for name, option in options.items() if option is not None}
+                store[key] = value.to(**options, non_blocking=non_blocking)
+        result = self._on(store, None)
+        if self._device is not None and all(leaf.device == self._device for leaf in result._leaves()):
+            result._device = self._device
         return result
 
     def _placed(self, device: torch.device, non_blocking: builtins.bool) -> Self:
@@ -448,6 +472,17 @@ def _pairs(owner: Collection, values: Collection, what: str) -> Iterable[tuple[T
     from .pointwise import _aligned
 
     return zip(list(owner._leaves()), list(_aligned(owner, values)), strict=True)
+
+
+def _is_described(collection: Collection) -> builtins.bool:
+    """Whether a collection is what ``attrs()`` gives."""
+    made: Any = getattr(Attributes, "_described", None)
+    if made is None:
+        return False
+    for value in collection._store.values():
+        if type(value) is made or (isinstance(value, Collection) and value._is_tree() and _is_described(value)):
+            return True
+    return False
 
 
 def _in_threads(tensors: list[Tensor], function: Callable[[Tensor], Tensor], num_threads: int) -> list[Tensor]:

@@ -284,6 +284,12 @@ METHODS: dict[str, Call] = {
     "cpu, no such argument": lambda m: numbers(m).cpu(foo=1),
     "to in place": lambda m: in_place(m, lambda d: d.to(torch.float64, inplace=True)),
     "to a device in place": lambda m: [x.device for x in in_place(m, lambda d: d.to("meta", inplace=True))[1:]],
+    "to what attrs say": lambda m: (lambda r: [r["a"].dtype, r["a"].device, r.device, r["n", "b"].dtype, r.names])(
+        numbers(m).to(numbers(m).double().to("meta").attrs())
+    ),
+    "to what attrs say of some": lambda m: numbers(m).to(numbers(m).double().select("a").attrs()),
+    "to what attrs say of more": lambda m: numbers(m).select("a").to(numbers(m).double().attrs()),
+    "to the dtypes of attrs": lambda m: numbers(m).to(numbers(m).double().to("meta").attrs(fields=["dtype"])),
     "to with a filter": lambda m: numbers(m).to(torch.float64, cast_filter=lambda key, value: key == ("n", "b")),
 }
 
