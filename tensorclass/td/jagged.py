@@ -50,7 +50,7 @@ def cat(values: Sequence[Any], dim: int) -> Any:
 
 def _of(rows: Sequence[Tensor], value: Any) -> Tensor:
     if rows:
-        return torch.nested.as_nested_tensor(list(rows), layout=torch.jagged)
+        return torch.nested.as_nested_tensor(list(rows), layout=torch.jagged)  # pyright: ignore[reportUnknownMemberType]
     offsets = torch.zeros(1, dtype=torch.long, device=value.device)
     return torch.nested.nested_tensor_from_jagged(value.values()[:0], offsets)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data._utils import collate as _torch
+from torch.utils.data._utils import collate as _collating
 
 from .base import TensorCollection
 from .combining import stack
@@ -21,6 +21,9 @@ from .keys import NestedKey, unravel_key_to_tuple
 from .tensordict import TensorDict
 
 Path = tuple[str, ...]
+
+_torch: Any = _collating  # it has no types that checkers know
+_nested_tensor: Any = torch.nested.nested_tensor  # pyright: ignore[reportUnknownMemberType]
 
 
 def collate(
@@ -53,9 +56,9 @@ def collate(
     tensor([[1., 0., 0.],
             [1., 1., 1.]])
     """
+    samples = batch
     if not isinstance(batch, list):
-        return batch
-    samples: list[Any] = batch
+        return samples
     padding = {unravel_key_to_tuple(key): value for key, value in (pad_keys or {}).items()}
     jagged = [unravel_key_to_tuple(key) for key in nested_keys or ()]
     if both := [".".join(path) for path in jagged if path in padding]:
@@ -73,8 +76,10 @@ def collate(
 
 def _each_entry(samples: Sequence[Any], *, collate_fn_map: Any) -> Any:
     """Tuples entry by entry, to a tuple; torch gives a list."""
-    parts = [_torch.collate(list(column), collate_fn_map=collate_fn_map) for column in zip(*samples, strict=True)]
-    kind: Any = type(samples[0])
+    parts: list[Any] = [
+        _torch.collate(list(column), collate_fn_map=collate_fn_map) for column in zip(*samples, strict=True)
+    ]
+    kind: Any = samples[0].__class__
     return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
@@ -109,7 +114,7 @@ def _collated(
             if path in padding:
                 values = torch.nn.utils.rnn.pad_sequence(column, batch_first=True, padding_value=padding[path])
             else:
-                values = torch.nested.nested_tensor(column, layout=torch.jagged)
+                values = _nested_tensor(column, layout=torch.jagged)
         except RuntimeError as error:
             shapes = [list(value.shape) for value in column]
             raise RuntimeError(
@@ -117,7 +122,8 @@ def _collated(
                 f"{shapes} ({error})"
             ) from None
         holder, model = _holder(batch, path), _holder(samples[0], path)
-        if type(holder._store) is not dict:  # its other values differ in shape: it is a lazy stack
+        store: Any = holder._store
+        if holder._store.__class__ is not dict:  # its other values differ in shape: it is a lazy stack
             if path in jagged:
                 raise ValueError(
                     f"collate: {name}: other values beside it differ in shape, so that they stack lazily and a nested "
@@ -125,10 +131,10 @@ def _collated(
                 )
             holder.set(path[-1], values)
         else:
-            holder._store[path[-1]] = values
+            store[path[-1]] = values
             for key in list(model._store):  # in the order that the samples have
-                if key in holder._store:
-                    holder._store[key] = holder._store.pop(key)
+                if key in store:
+                    store[key] = store.pop(key)
         if path in padding:
             lengths = torch.tensor([len(value) for value in column], device=values.device)
             masks[path] = torch.arange(values.shape[1], device=values.device) < lengths.unsqueeze(1)

@@ -92,11 +92,11 @@ def _unflatten(values: Iterable[Any], context: Context) -> Any:
     new._store = dict(zip(keys, values, strict=True))
     new._device = device
     new._lock = None
-    if isinstance(origin, tuple):
+    if isinstance(origin, _Origin):
+        new._batch_size, new._names = origin.size, origin.names
+    else:
         ndim, new._names = origin
         new._batch_size = Size((0,) * ndim)
-    else:
-        new._batch_size, new._names = origin.size, origin.names
     if objects is not None:
         new._objects = objects  # type: ignore[attr-defined]
         new._metadata = None  # type: ignore[attr-defined]
@@ -273,10 +273,14 @@ def _dumpable(context: Context) -> dict[str, Any]:
             f"the structure of a {cls.__name__} is written as JSON, which has text, numbers, booleans and None, not "
             f"objects of {kinds}; leave them out first: data.exclude(...)"
         )
-    ndim, names = origin if isinstance(origin, tuple) else (len(origin.size), origin.names)
-    size = () if isinstance(origin, tuple) else origin.size
-    sizes = [n if isinstance(n, int) else 0 for n in size] if size else [0] * ndim
-    return dict(zip(_DUMPED, (keys, device and str(device), objects, sizes, names), strict=True))
+    size: Any
+    names: Any
+    if isinstance(origin, _Origin):  # of an exported program they may be symbols, which mean nothing outside of it
+        size, names = [n if isinstance(n, int) else 0 for n in origin.size], origin.names
+    else:
+        ndim, names = origin
+        size = [0] * ndim
+    return dict(zip(_DUMPED, (keys, device and str(device), objects, size, names), strict=True))
 
 
 def _restored(cls: type[TensorCollection]) -> Callable[[dict[str, Any]], Context]:
