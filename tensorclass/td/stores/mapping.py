@@ -40,7 +40,7 @@ class Entries(MutableMapping[str, "Value"]):
 
     def __getitem__(self, key: str) -> Any:
         value: Any = self.source[key]
-        if isinstance(value, (Tensor, Collection)):
+        if isinstance(value, Tensor) or (isinstance(value, Collection) and value._is_tree()):
             return value
         if not isinstance(value, MutableMapping):
             return self.owner()._fit(key, value)

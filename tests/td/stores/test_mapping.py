@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tensorclass import BatchMismatch, NonTensorData, TensorClass, TensorCollection, TensorDict
+from tensorclass import BatchMismatch, NonTensorData, TensorClass, TensorCollection, TensorDict, UnbatchedTensor
 from tests import strategies as draw
 from tests.checks import assert_consistent, assert_equal, shares_memory
 from tests.operations import SHAPE_OPERATIONS
@@ -225,7 +225,9 @@ def test_a_mapping_that_is_exchanged_is_followed() -> None:
 
 
 def test_objects_numbers_and_arrays_are_read_as_they_would_be_written() -> None:
-    data = TensorDict.from_store({"t": "text", "column": ["p", "q"], "x": [1, 2], "y": torch.ones(2).numpy()}, [2])
+    store = {"t": "text", "column": ["p", "q"], "x": [1, 2], "y": torch.ones(2).numpy()}
+    data = TensorDict.from_store({**store, "u": UnbatchedTensor(torch.ones(3)), "o": NonTensorData("text")}, [2])
+    assert data.get("u").batch_size == data.get("o").batch_size == (2,)
     assert data["t"] == "text"
     assert data["column"] == ["p", "q"]
     assert isinstance(data.get("t"), NonTensorData)
