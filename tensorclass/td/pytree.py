@@ -40,11 +40,14 @@ class _Origin:
 
     __slots__ = ("forms", "level", "names", "size", "vmapped")
 
-    def __init__(self, size: Size, names: Names, level: int = 0, leaves: Sequence[Tensor] = ()) -> None:
-        self.size, self.names, self.level = size, names, level
-        self.forms, self.vmapped = (
-            ([_form(leaf) for leaf in leaves], _vmapped(leaves, level)) if leaves else ([], False)
-        )
+    def __init__(
+        self, size: Size, names: Names, level: int = 0, forms: Sequence[Any] = (), vmapped: bool = False
+    ) -> None:
+        self.size = size
+        self.names = names
+        self.level = level
+        self.forms = forms
+        self.vmapped = vmapped
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, (_Origin, tuple))
@@ -64,7 +67,8 @@ def _origin(collection: Any) -> Any:
             return len(size), names
     elif not _transforms_active():
         return _Origin(size, names)
-    return _Origin(size, names, functorch.get_dynamic_layer_stack_depth(), _tensors(collection))
+    level, leaves = functorch.get_dynamic_layer_stack_depth(), _tensors(collection)
+    return _Origin(size, names, level, [_form(leaf) for leaf in leaves], _vmapped(leaves, level))
 
 
 def _context(collection: Any) -> Context:
@@ -107,8 +111,15 @@ def _unflatten(values: Iterable[Any], context: Context) -> Any:
 
 def _fit(new: TensorCollection) -> None:
     """Reads the batch size off the values: the leading dimensions that all of them share, as many as there were."""
+    size: Size | None = new._batch_size
     ndim = len(new._batch_size)
-    size: Size | None = None
+    if not is_dynamo_compiling():  # a comparison with the size there was would fix the size in a graph
+        for value in new._store.values():
+            if (type(value) is not Tensor and not isinstance(value, Collection)) or value.shape[:ndim] != size:
+                break
+        else:  # nothing changed
+            return
+    size = None
     empty: list[Any] = []
     for value in new._store.values():
         if isinstance(value, Collection):
