@@ -236,8 +236,10 @@ def _tensors(node: Collection) -> list[Tensor]:
 
     Not those without batch dimensions: they tell nothing of the batch size.
     """
-    unbatched = set(_unbatched(node))
+    unbatched = list(_unbatched(node))
     leaves = itertools.chain(node._leaves(), _codes(node))
+    if not unbatched:  # asking for the identity of leaves would make torch.compile specialise on them
+        return [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     return [leaf for leaf in leaves if isinstance(leaf, Tensor) and id(leaf) not in unbatched]
 
 
