@@ -102,6 +102,9 @@ def assert_same(result: Any, expected: Any) -> None:
         assert_equal(result, expected)
     elif isinstance(expected, Tensor):
         torch.testing.assert_close(result, expected, rtol=0, atol=0)
+    elif isinstance(expected, dict):
+        assert list(result) == list(expected)
+        assert_same(list(result.values()), list(expected.values()))
     elif isinstance(expected, (tuple, list)):
         assert len(result) == len(expected)
         for a, b in zip(result, expected, strict=True):

@@ -236,30 +236,23 @@ def _tensors(node: Collection) -> list[Tensor]:
 
     Not those without batch dimensions: they tell nothing of the batch size.
     """
-    unbatched = list(_unbatched(node))
-    leaves = itertools.chain(node._leaves(), _codes(node))
-    if not unbatched:  # asking for the identity of leaves would make torch.compile specialise on them
-        return [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-    return [leaf for leaf in leaves if isinstance(leaf, Tensor) and id(leaf) not in unbatched]
+    return [leaf for leaf in _walked(node) if isinstance(leaf, Tensor)]
 
 
 def _has_tensors(node: Collection) -> bool:
-    return bool(_tensors(node))
+    return any(isinstance(leaf, Tensor) for leaf in _walked(node))
 
 
-def _unbatched(node: Collection) -> Iterator[int]:
-    if node._is_tree():
-        for below in node._nodes():
-            yield from _unbatched(below)
-    elif (held := node._held()) is not None:
-        yield id(held)
-
-
-def _codes(node: Collection) -> Iterator[Any]:
-    if node._is_tree():
-        for below in node._nodes():
-            yield from _codes(below)
-    else:
+def _walked(node: Collection) -> Iterator[Any]:
+    if type(node._store) is not dict:
+        yield from node._leaves()
+    elif node._is_tree():
+        for value in node._store.values():
+            if isinstance(value, Collection):
+                yield from _walked(value)
+            else:
+                yield value
+    elif node._held() is None:
         yield from node._store.values()
 
 
