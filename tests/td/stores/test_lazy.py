@@ -479,6 +479,34 @@ def test_records_of_different_lengths() -> None:
     assert isinstance(torch.stack([items, items]), Item)
 
 
+class Outer(TensorClass):
+    inner: Item
+    count: Tensor
+
+
+def test_nested_records_are_updated() -> None:
+    data = Outer.lazy_stack([Outer(item(2), torch.zeros(())), Outer(item(3), torch.zeros(()))])
+    data.update({"inner": {"name": ["x", "y"], "weight": torch.ones(2)}, "count": torch.tensor([1.0, 2.0])})
+    assert data[1].inner.name == "y"
+    assert data[0].inner.weight == 1
+    data.update({("inner", "weight"): torch.zeros(2)})
+    assert data[0].inner.weight == 0
+    assert data[1].count == 2
+    with pytest.raises(AttributeError, match="no field"):
+        data.update({"inner": {"unknown": torch.ones(2)}})
+    data.update(Outer.lazy_stack([data[0].clone(), data[1].clone()]))
+
+
+def test_mappings_of_keys_that_are_new() -> None:
+    data = even()
+    data.update({"m": {"x": torch.ones(2, 3)}, ("k", "l"): torch.zeros(2, 3)})
+    assert data[0]["m", "x"].sum() == 3
+    assert data[1]["k", "l"].shape == (3,)
+    other = ragged()
+    other.update({"m": {"x": [torch.ones(3), torch.ones(4)]}})
+    assert other[1]["m", "x"].shape == (4,)
+
+
 def test_a_frozen_record_stays_frozen() -> None:
     class Frozen(TensorClass, frozen=True):
         a: Tensor

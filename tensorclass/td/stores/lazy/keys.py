@@ -15,7 +15,6 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.reading import MISSING
-from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import batch_mismatch
 
 from .base import LazyParts, forms_given
@@ -168,29 +167,34 @@ class LazyKeys(LazyParts):
     def _sources(self, source: Any) -> list[Any]:
         """A collection or a mapping as the parts are updated from it."""
         if isinstance(source, Collection):
-            return self._pieces(source)
+            if self._store.hook_in is None:
+                return self._pieces(source)
+            source = source._store
         pieces: list[dict[Any, Any]] = [{} for _ in self._store.items_]
         for key, value in source.items():
-            below = isinstance(value, (Mapping, Collection))
-            first, *rest = unravel_key_to_tuple(key)
-            column = (
-                self._sources(value)
-                if below and (isinstance(value, Mapping) or value.ndim > self._store.dim)
-                else self._entries_below(first, rest, value)
-            )
+            column = self._entries_at(unravel_key_to_tuple(key), value)
             for piece, entry in zip(pieces, column, strict=True):
                 piece[key] = entry
         return pieces
 
-    def _entries_below(self, first: str, rest: Sequence[str], value: Any) -> list[Any]:
-        if not rest:
-            if value is None:
-                return [None] * len(self._store.items_)
-            return self._entries(first, value, False)
-        holder = self._store.get(first)
-        if isinstance(holder, LazyKeys):
-            return holder._entries_below(rest[0], rest[1:], value)
-        return list(TensorDict({"value": value}, self._batch_size)._store["value"].unbind(self.stack_dim))
+    def _entries_at(self, path: Sequence[str], value: Any) -> list[Any]:
+        """What each part is updated with at a nested key."""
+        holder = self._nested_parts(path[0]) if len(path) > 1 or isinstance(value, (Mapping, Collection)) else None
+        if len(path) > 1:
+            if holder is not None:
+                return holder._entries_at(path[1:], value)
+            return [entry[path[1:]] for entry in self._entries(path[0], {tuple(path[1:]): value}, False)]
+        if value is None:
+            return [None] * len(self._store.items_)
+        return self._entries(path[0], value, False) if holder is None else holder._sources(value)
+
+    def _nested_parts(self, key: str) -> LazyKeys | None:
+        """The nested collections of the parts, where all have one."""
+        if key not in self._store:
+            return None
+        column = self._store.column(key)
+        nested_ones = all(isinstance(value, Collection) and value._is_tree() for value in column)
+        return self._store.stacked(column, self._store.dim, None, self._store.name) if nested_ones else None
 
     def fill_(self, key: NestedKey, value: float | bool) -> Self:
         """Fills the value at ``key`` in place, in every part."""
