@@ -308,6 +308,17 @@ def test_in_place_operations_reach_nested_stacks() -> None:
     assert outer["x"][0]["a"].sum() == 0
 
 
+def test_rows_reach_a_nested_stack_of_more_dimensions() -> None:
+    outer = TensorDict({"x": even(), "y": torch.ones(2)}, [2])
+    outer[0] = {"x": {"a": torch.full((3, 2), 7.0)}}
+    outer[torch.tensor([1])] = {"x": {"n": {"b": torch.full((1, 3), 8.0)}}}
+    assert (outer["x"][0]["a"] == 7).all()
+    assert (outer["x"][1]["n", "b"] == 8).all()
+    with pytest.raises(RuntimeError):
+        outer[0] = {"x": {"a": torch.zeros(3, 5)}, "y": torch.zeros(())}
+    assert outer["y"].sum() == 2
+
+
 def test_ragged_values_are_written_one_a_part() -> None:
     data = ragged()
     data["list"] = [torch.zeros(3), torch.ones(4)]

@@ -127,6 +127,11 @@ class LazyRows(LazyParts):
             super()._check_rows(rows, ndim, row_ndim, path)
 
     def _write_checked(self, index: tuple[Any, ...], rows: Any, ndim: int, row_ndim: int) -> Any:
+        if not self._is_ragged():
+            target = shapes.indexed(self._batch_size, index)
+            if rows.ndim < len(target):  # of the batch size of the owner of this stack
+                rows = rows._shallow()
+                rows._set_batch_size(target)
         return self._write(index, rows)
 
     def _fill(self, item: Any, value: Any) -> None:
