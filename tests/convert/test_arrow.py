@@ -43,7 +43,6 @@ NULLS = {"a": [1, None, 3], "flag": [True, None, False], "f": [1.0, None, 2.0], 
         {"a.b": [1]},
         {},
     ],
-    ids=str,
     ids=lambda columns: "-".join([*columns, *(type(column).__name__ for column in columns.values())]),
 )
 def test_columns_become_what_they_become_in_the_peer(columns: Any) -> None:
