@@ -123,22 +123,27 @@ class Tree:
     ) -> Any:
         """The collection, as a ``TensorDict`` of a library."""
         size = [*batch_size, *self.more]
-        values: dict[str, Any] = {}
-        for key, entry in self.entries.items():
-            if isinstance(entry, Leaf):
-                values[key] = entry.tensor(size)
-            elif isinstance(entry, Tree):
-                values[key] = entry.build(size, None, library, device)
-            elif isinstance(entry, Column) and math.prod(size) and size:
-                values[key] = library.NonTensorStack.from_list(entry.nested(size))
-            else:
-                value = entry.value if isinstance(entry, Text) else entry.values[0]
-                values[key] = library.NonTensorData(value, batch_size=size, device=device)
+        values = {key: built(entry, size, library, device) for key, entry in self.entries.items()}
         return library.TensorDict(values, batch_size=size, names=names, device=device)
 
     def count(self, kind: type = Leaf) -> int:
         """How many entries of a kind it has, at any depth."""
         return sum(isinstance(e, kind) + (e.count(kind) if isinstance(e, Tree) else 0) for e in self.entries.values())
+
+
+Entry = Leaf | Text | Column | Tree
+
+
+def built(entry: Entry, size: Sequence[int], library: Any = tensorclass, device: Any = None) -> Any:
+    """The value that an entry describes, as a library has it, for a batch size."""
+    if isinstance(entry, Leaf):
+        return entry.tensor(size)
+    if isinstance(entry, Tree):
+        return entry.build(size, None, library, device)
+    if isinstance(entry, Column) and math.prod(size) and size:
+        return library.NonTensorStack.from_list(entry.nested(size))
+    value = entry.value if isinstance(entry, Text) else entry.values[0]
+    return library.NonTensorData(value, batch_size=size, device=device)
 
 
 leaves = st.builds(
@@ -189,6 +194,35 @@ def trees(
         return Tree(entries, more)
 
     return tree(0, budget, min_leaves, ())
+
+
+@st.composite
+def deep_trees(
+    draw: Callable[..., Any],
+    max_leaves: int = 40,
+    max_levels: int = 4,
+    leaf: st.SearchStrategy[Leaf] = leaves,
+    objects: bool = True,
+) -> Tree:
+    """Nested collections with several others on a level; most are small, some have all the leaves and levels."""
+    entry = leaf | leaf | texts | columns if objects else leaf
+    budget = draw(st.integers(0, 3) | st.integers(0, 3) | st.integers(0, 6) | st.integers(0, max_leaves))
+    levels = draw(st.integers(0, 1) | st.integers(0, max_levels))
+
+    def tree(level: int, count: int, more: tuple[int, ...]) -> Tree:
+        first = draw(st.integers(0, len(KEYS) - 1))
+        keys = (KEYS[(first + i) % len(KEYS)] + "_" * (i // len(KEYS)) for i in range(count + 2))
+        entries: dict[str, Any] = {}
+        for _ in range(draw(st.integers(0, 2)) if level < levels else 0):
+            inner = draw(st.integers(0, count))
+            count -= inner
+            longer = draw(st.sampled_from(((), (), (1,), (2,), (0,))))
+            entries[next(keys)] = tree(level + 1, inner, longer)
+        for _ in range(count):
+            entries[next(keys)] = draw(entry)
+        return Tree(entries, more)
+
+    return tree(0, budget, ())
 
 
 # -- indices ----------------------------------------------------------------------------------------------------------

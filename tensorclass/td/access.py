@@ -282,6 +282,10 @@ class Access(Reading):
                     raise TypeError("update: update_batch_size needs a collection as the source: a mapping has none")
                 self._make_room(input_dict_or_td, wanted, undo)
             sources = [input_dict_or_td, kwargs] if kwargs else [input_dict_or_td]
+            if inplace:  # what is written into tensors cannot be undone
+                for source in sources:
+                    if source is not None:
+                        self._require(source, wanted, True, optional=True)
             self._merge_all(sources, wanted, clone, inplace, non_blocking, is_leaf, undo)
         except BaseException:
             for node, store, size, names in reversed(undo):
@@ -387,21 +391,36 @@ class Access(Reading):
         return self
 
     def _require(
-        self, source: Mapping[Any, Any] | Collection, wanted: dict[str, Any] | None, whole: bool = False
+        self,
+        source: Mapping[Any, Any] | Collection,
+        wanted: dict[str, Any] | None,
+        whole: bool = False,
+        optional: bool = False,
     ) -> None:
-        """Raises when a (wanted) key of the source is missing here; with ``whole``, when its shape does not fit."""
+        """Raises when a (wanted) key of the source is missing here; with ``whole``, when its value does not fit.
+
+        With ``optional``, a key may be missing where it can be made.
+        """
         for key, value in (source._store if isinstance(source, Collection) else source).items():
             first, *rest = unravel_key_to_tuple(key)
             if wanted is not None and first not in wanted:
                 continue
             current = self._store.get(first)
             tree = isinstance(current, Access) and current._is_tree()
+            if current is None and optional:
+                self._check_unlocked()
+                continue
             if current is None or (rest and not tree):
                 raise self._key_error(key)
             value = {tuple(rest): value} if rest else value
             if tree and isinstance(value, (Collection, Mapping)):
                 below = wanted[first] if wanted is not None else None
-                current._require(value, below, whole)  # type: ignore[union-attr]
+                current._require(value, below, whole, optional)  # type: ignore[union-attr]
+            elif whole and isinstance(current, Tensor) and not isinstance(value, Tensor):
+                fitted = self._fit(first, value, False)
+                if not isinstance(fitted, Tensor):
+                    raise TypeError(f"{first}: cannot write a {type(fitted).__name__} into a tensor in place")
+                _check_broadcast(first, fitted, current)
             elif whole and isinstance(value, Tensor) and isinstance(current, Tensor) and value.shape != current.shape:
                 if value.shape[: len(self._batch_size)] != self._batch_size:
                     raise batch_mismatch(first, self._batch_size, value.shape)
@@ -435,7 +454,7 @@ class Access(Reading):
 
         Args:
             tensordict: a collection whose tensors have the shapes of those of ``self[idx]``; keys may be missing.
-            idx: an int, a slice, or a tuple of them.
+            idx: an int, a slice, ``None``, ``...``, or a tuple of them.
             non_blocking: do not wait for transfers between devices.
             fast: ``False`` takes all that :meth:`update_at_` takes: other indices, mappings, objects, broadcasting.
 
@@ -452,11 +471,11 @@ class Access(Reading):
             return self.update_at_(tensordict, idx, non_blocking=non_blocking)
         index: tuple[Any, ...] = idx if isinstance(idx, tuple) else (idx,)
         views: list[tuple[Tensor, Tensor]] = []
-        simple = all(type(item) is int or type(item) is slice for item in index)
+        simple = all(item is None or item is ... or type(item) is int or type(item) is slice for item in index)
         if not (simple and isinstance(tensordict, Access) and self._views_at(index, tensordict, views)):
             raise RuntimeError(
-                "copy_at_: expected an index of ints and slices and a collection whose tensors have the shapes of the "
-                "indexed ones, under keys that are there; fast=False takes the rest. Nothing was written"
+                "copy_at_: expected an index of ints, slices, None and ..., and tensors with the shapes "
+                "of the indexed ones, under keys that are there; fast=False takes the rest. Nothing was written"
             )
         for view, row in views:
             view.copy_(row, non_blocking=non_blocking)

@@ -200,41 +200,45 @@ class Choosing(Access):
         """One collection for each set of keys, and one more with what remains.
 
         Args:
-            key_sets: sets of keys, with no key in two of them.
+            key_sets: sets of keys; a key of a set is missing in the sets behind it.
             inplace: take the keys out of this collection, which comes last in the result.
             default: what a missing key gets; a missing key is a ``KeyError`` without it.
             strict: with ``False``, missing keys are left out.
-            reproduce_struct: keep emptied nested collections in the last one.
+            reproduce_struct: all of them have all nested collections, those without keys too.
         """
-        last = self if inplace else self.copy()
         if inplace:
             self._check_unlocked()
-        seen: set[FlatKey] = set()
+        left = self.copy()
+        taken: list[tuple[str, ...]] = []
         parts: list[Self] = []
         for key_set in key_sets:
-            part = self._untyped({})
-            for raw in key_set:
-                key = unravel_key(raw)
-                if key in seen:
-                    raise KeyError(f"split_keys: {key!r} is asked for twice")
-                seen.add(key)
-                value = last._find(unravel_key_to_tuple(key))
+            part = self._untyped(self.empty(recurse=True)._store if reproduce_struct else {})
+            paths = [unravel_key_to_tuple(key) for key in key_set]
+            for path in paths:
+                value = left._find(path)
                 if value is MISSING:
                     if default is not MISSING:
                         value = default
                     elif strict:
-                        raise self._key_error(key)
+                        raise left._key_error(unravel_key(path))
                     else:
                         continue
-                part.set(key, value)
+                part.set(path, value)
             parts.append(self._same(part._store))
-        for key in seen:
-            if key in last:
-                last.pop(key)
-        if not reproduce_struct:
-            for key in seen:
-                last._drop_emptied(unravel_key_to_tuple(key)[:-1])
-        return (*parts, last)
+            left._take_out(paths, reproduce_struct)
+            taken += paths
+        if inplace:
+            self._take_out(taken, reproduce_struct)
+        return (*parts, self if inplace else left)
+
+    def _take_out(self, paths: list[tuple[str, ...]], keep_emptied: bool) -> None:
+        """Removes the values at the paths, as far as there are any, and then the collections that have become empty."""
+        for path in sorted(paths, key=len):  # whole collections first, which the parts have now
+            if self._find(path) is not MISSING:
+                self.pop(path)
+        if not keep_emptied:
+            for path in paths:
+                self._drop_emptied(path[:-1])
 
     def separates(
         self, *keys: NestedKey, default: Any = MISSING, strict: bool = True, filter_empty: bool = True

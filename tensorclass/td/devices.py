@@ -363,7 +363,12 @@ class Devices(Collection):
 
     def requires_grad_(self, requires_grad: builtins.bool = True) -> Self:
         """Sets whether the tensors require gradients."""
-        for leaf in self._leaves():
+        leaves = list(self._leaves())
+        if requires_grad:
+            for leaf in leaves:
+                if not (leaf.is_floating_point() or leaf.is_complex()):
+                    torch.empty(0, dtype=leaf.dtype).requires_grad_()  # its error, before the first tensor is changed
+        for leaf in leaves:
             leaf.requires_grad_(requires_grad)
         return self
 

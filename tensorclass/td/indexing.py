@@ -217,7 +217,7 @@ class Indexing(Collection):
 
     def __getitems__(self, indices: list[int]) -> Self:
         """The rows at ``indices``, for ``torch.utils.data.DataLoader``."""
-        return self[torch.as_tensor(indices)]
+        return self[torch.as_tensor(indices, dtype=torch.long)]
 
     def __iter__(self) -> Iterator[Self]:
         """The rows: collections without the first batch dimension."""

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from . import shapes
+from . import rehearsal, shapes
 from .collection import Collection
 from .combining import _right
 
@@ -160,6 +160,8 @@ def _check_same_keys(left: Collection, right: Collection) -> None:
 def _apply(kernel: Callable[..., Any], values: list[Any], args: Any = (), kwargs: Any = {}) -> Any:  # noqa: B006
     """The kernel on the values; where it cannot run on them, its method of each value."""
     if not is_dynamo_compiling():
+        if kernel in IN_PLACE and not rehearsal.check(SINGLE[kernel], values, args, kwargs):
+            return foreach_over_trees(kernel, values, *args, **kwargs)
         try:
             return kernel(values, *args, **kwargs)
         except (RuntimeError, TypeError) as error:
@@ -178,12 +180,16 @@ def _one_by_one(kernel: Callable[..., Any], values: list[Any], args: Any, kwargs
 
 #: a foreach kernel -> the method of a tensor that does the same
 SINGLE: dict[Callable[..., Any], str] = {}
+#: the kernels that write into the tensors of their first list
+IN_PLACE: set[Callable[..., Any]] = set()
 
 
 def _kernel(name: str) -> Callable[..., Any]:
     kernel: Callable[..., Any] = getattr(torch, f"_foreach_{name}")
     # of one tensor, clamp_min and clamp_max are the same, in place too and with numbers
     SINGLE[kernel] = name.replace("maximum", "clamp_min").replace("minimum", "clamp_max")
+    if name.endswith("_"):
+        IN_PLACE.add(kernel)
     return kernel
 
 
@@ -557,8 +563,13 @@ class Pointwise(Collection):
 
     def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
         """:meth:`masked_fill` in place."""
-        for item in self._store.values():
-            item.masked_fill_(_right(mask, item.ndim), value)
+        items = [*self._store.values()]
+        masks = [_right(mask, item.ndim) for item in items]
+        for item, own in zip(items, masks):  # noqa: B905
+            if isinstance(item, Tensor):
+                rehearsal.check("masked_fill_", [item], [own, value])
+        for item, own in zip(items, masks):  # noqa: B905
+            item.masked_fill_(own, value)
         return self
 
     # -- operators ----------------------------------------------------------------------------------------------------
@@ -641,7 +652,7 @@ class Pointwise(Collection):
         return self.abs()
 
     def __invert__(self) -> Self:
-        return self.bitwise_not()
+        return self._same({key: ~value for key, value in self._store.items()})
 
     def __eq__(self, other: Any) -> Any:
         """Element by element: a collection of booleans. ``False`` for what cannot be compared."""

@@ -90,7 +90,7 @@ class Reductions(Collection):
         """All values in one tensor, and the dimension in which they are joined and to be reduced."""
         leaves = list(self._leaves())
         if not leaves:
-            raise RuntimeError("reduce=True: there is no tensor to reduce")
+            raise ValueError("reduce=True: there is no tensor to reduce")
         ndim = len(self._batch_size)
         if dim is None:
             return torch.cat([leaf.reshape(-1) for leaf in leaves]), 0
@@ -391,7 +391,7 @@ def _prod(
 def _quantile(value: Tensor, q: float | Tensor, dims: tuple[int, ...], keepdim: bool, interpolation: str) -> Tensor:
     dims = tuple(dim % value.ndim for dim in dims) if value.ndim else ()
     rest = [dim for dim in range(value.ndim) if dim not in dims]
-    flat = value.permute(*rest, *dims).reshape([value.shape[dim] for dim in rest] + [-1])
+    flat = value.permute([*rest, *dims]).reshape([value.shape[dim] for dim in rest] + [-1])
     result = torch.quantile(flat, q, -1, interpolation=interpolation)
     if keepdim:
         shift = q.ndim if isinstance(q, Tensor) else 0

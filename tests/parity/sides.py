@@ -3,63 +3,164 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from types import GeneratorType
+from typing import Any, NamedTuple
 
+import numpy as np
 import tensordict
 import torch
 from torch import Tensor
 
 import tensorclass
-from tests.checks import objects, shares_memory
+from tests.checks import objects
 
 OURS, PEER = tensorclass, tensordict
 
+_COLLECTIONS = (tensorclass.TensorCollection, tensordict.TensorDictBase)
+
 
 def is_collection(value: object) -> bool:
-    return isinstance(value, (tensorclass.TensorCollection, tensordict.TensorDictBase)) or is_object(value)
+    return isinstance(value, _COLLECTIONS) or is_object(value) or tensordict.is_tensor_collection(value)
 
 
 def is_object(value: object) -> bool:
     return tensorclass.is_non_tensor(value) or tensordict.is_non_tensor(value)
 
 
+class Values:
+    """A tensor as it was: equal to one with the same dtype, shape and values, up to the order of a sum."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor.detach().clone()
+        self.requires_grad = tensor.requires_grad
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Values):
+            return False
+        a, b = self.tensor, other.tensor
+        if (a.dtype, a.shape, a.device, self.requires_grad) != (b.dtype, b.shape, b.device, other.requires_grad):
+            return False
+        if a.is_meta:
+            return True
+        if a.dtype is torch.complex32:  # which has no comparison
+            a, b = a.to(torch.complex64), b.to(torch.complex64)
+        if torch.equal(a, b):
+            return True
+        close = a.is_floating_point() or a.is_complex()
+        return close and torch.allclose(a, b, rtol=1e-4, atol=1e-6, equal_nan=True)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.tensor.dtype} {list(self.tensor.shape)} {self.tensor.tolist() if not self.tensor.is_meta else ''}"
+        )
+
+
+class Objects(NamedTuple):
+    """Non-tensor data as it was: an object for each position."""
+
+    size: tuple[int, ...]
+    objects: list[Any]
+
+
+class Collected(NamedTuple):
+    """A collection as it was."""
+
+    size: tuple[int, ...]
+    names: list[str | None]
+    device: torch.device | None
+    locked: bool
+    values: dict[str, Any]
+
+
+class Raised:
+    """An error: equal to one that the same ``except`` clause catches; either library has classes of its own."""
+
+    def __init__(self, *classes: type) -> None:
+        self.classes = {cls for cls in classes if cls.__module__ == "builtins"} - {Exception, BaseException, object}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Raised) and bool(self.classes & other.classes)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return " and ".join(sorted(cls.__name__ for cls in self.classes))
+
+
 def described(result: Any) -> Any:
     """A result as plain data: equal for the two libraries when they agree."""
     if isinstance(result, Exception):
-        # the class that users catch: either library has classes of its own below it
-        return next(cls for cls in type(result).__mro__ if cls.__module__ == "builtins")
+        return Raised(*type(result).__mro__)
     if isinstance(result, Tensor):
-        return "tensor", result.dtype, tuple(result.shape), [_digits(value) for value in result.flatten().tolist()]
+        return Values(result)
     if is_object(result):
-        return "objects", tuple(result.batch_size), objects(result)
+        return Objects(tuple(result.batch_size), described(objects(result)))
     if is_collection(result):
-        values = {key: described(result.get(key)) for key in result.keys()}  # noqa: SIM118
-        return "collection", tuple(result.batch_size), list(result.names), result.device, values
+        values = {key: _entry(result.get(key)) for key in result.keys()}  # noqa: SIM118
+        return Collected(tuple(result.batch_size), list(result.names), result.device, result.is_locked, values)
     if isinstance(result, torch.Size):
         return tuple(result)
+    if isinstance(result, np.ndarray):
+        return "array", result.dtype, result.shape, result.tolist()
     if isinstance(result, dict):
         return {key: described(value) for key, value in result.items()}
-    if isinstance(result, (tuple, list)):
+    if isinstance(result, (tuple, list, GeneratorType)):
         return [described(value) for value in result]
     return result
 
 
-def _digits(value: Any) -> Any:
-    """A number as far as it does not depend on the order of a sum; nan is equal to itself here."""
-    if isinstance(value, complex):
-        return f"{value + 0:.5g}"
-    return f"{value + 0.0:.5g}" if isinstance(value, float) else value
+def _entry(value: Any) -> Any:
+    described_value = described(value)
+    # get() gives some objects as they are
+    return described_value if isinstance(described_value, (Values, Objects, Collected)) else Objects((), [value])
 
 
-def shared(result: Any, source: Any) -> Any:
-    """For each tensor of the result, whether it lies in the memory of a tensor of the source."""
+def memory(source: Any) -> dict[int, Tensor]:
+    """The pieces of memory that the tensors of a collection lie in; the tensors keep them from being used again."""
+    return {leaf.untyped_storage().data_ptr(): leaf for leaf in source.values(True, True) if isinstance(leaf, Tensor)}
+
+
+def shared(result: Any, pieces: dict[int, Tensor]) -> Any:
+    """For each tensor of the result, whether it lies in one of the pieces of memory."""
     if isinstance(result, Tensor):
-        return not result.numel() or any(shares_memory(result, leaf) for leaf in source.values(True, True))
+        return not result.numel() or result.untyped_storage().data_ptr() in pieces
     if isinstance(result, (tuple, list)):
-        return [shared(part, source) for part in result]
+        return [shared(part, pieces) for part in result]
     if is_collection(result) and not is_object(result):
-        return {key: shared(value, source) for key, value in result.items(True, True)}
+        return {key: shared(value, pieces) for key, value in result.items(True, True)}
     return None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What an operation did: its result or error, and the collection that it was done on, afterwards."""
+
+    result: Any
+    itself: bool
+    shared: Any
+    source: Any
+    source_shared: Any
+
+
+def apart(ours: Any, peers: Any, where: str = "") -> str:
+    """Where two descriptions differ first, for messages."""
+    if isinstance(ours, Seen) and isinstance(peers, Seen):
+        for name in ("result", "shared", "source", "source_shared", "itself"):
+            if getattr(ours, name) != getattr(peers, name):
+                return apart(getattr(ours, name), getattr(peers, name), name)
+    if isinstance(ours, dict) and isinstance(peers, dict) and ours.keys() == peers.keys():
+        key = next(key for key in ours if ours[key] != peers[key])
+        return apart(ours[key], peers[key], f"{where}[{key!r}]")
+    if isinstance(ours, Collected) and isinstance(peers, Collected):
+        name = next(name for name in Collected._fields if getattr(ours, name) != getattr(peers, name))
+        return apart(getattr(ours, name), getattr(peers, name), f"{where}.{name}")
+    if isinstance(ours, (list, tuple)) and type(ours) is type(peers) and len(ours) == len(peers) and where:
+        at = next(i for i, (a, b) in enumerate(zip(ours, peers, strict=True)) if a != b)
+        return apart(ours[at], peers[at], f"{where}[{at}]")
+    return f"{where}: here {ours!r}, there {peers!r}"
 
 
 def outcome(call: Callable[[], Any]) -> Any:

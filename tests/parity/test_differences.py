@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from tests.parity.converter_differences import CONVERTERS
 from tests.parity.lazy_differences import LAZY_STACKS
-from tests.parity.sides import OURS, PEER, described, outcome
+from tests.parity.sides import OURS, PEER, Raised, described, outcome
 
 pytestmark = pytest.mark.parity
 
@@ -28,7 +28,7 @@ Call = Callable[[Any], Any]
 
 def error(cls: type[Exception]) -> Any:
     """What is compared when a call raises."""
-    return described(cls())
+    return Raised(cls)
 
 
 def collection(library: Any, values: dict[str, Any], size: list[int] | None = None, **options: Any) -> Any:
@@ -202,6 +202,67 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             (0,),
         ),
     ],
+    "Objects are no tensors.": [
+        (lambda m: texts(m, "a", "b").is_contiguous(), True, False),
+        (
+            lambda m: texts(m, "a", "b").grad,
+            None,
+            collection(PEER, {"text": PEER.NonTensorStack("a", "b")}, [2]),
+        ),
+        (lambda m: type(texts(m, "a", "b").new_zeros(3).get("text")).__name__, "NonTensorData", "TensorDict"),
+        (lambda m: list(collection(m, {"text": "a"}).empty(recurse=True).keys()), [], ["text"]),
+    ],
+    "Rows of objects are written by `update_at_`.": [
+        (lambda m: texts(m, "a", "b").copy_at_(texts(m, "c"), slice(1))["text"], error(RuntimeError), ["a", "b"]),
+    ],
+    "`batch_dims=` asks for a batch size.": [
+        (lambda m: tuple(m.TensorDict.from_any({"a": torch.zeros(3)}, batch_dims=1).shape), (3,), ()),
+    ],
+    "Masks have the dimensions of what they mask.": [
+        (
+            lambda m: tuple(
+                m.pad_sequence(
+                    [collection(m, {"n": collection(m, {"a": torch.zeros(2, 3)}, [2, 3])}, [2])] * 2, return_mask=True
+                )["masks", "n", "a"].shape
+            ),
+            (2, 2, 3),
+            (2, 2),
+        ),
+    ],
+    "`separates` gives what is asked for.": [
+        (lambda m: list(texts(m, "a", "b").separates("a").keys()), ["a"], ["text", "a"]),
+    ],
+    "Both sides have the same keys.": [
+        (lambda m: collection(m, {}).add_(collection(m, {"a": 1})).is_empty(), error(KeyError), True),
+        (
+            lambda m: collection(m, {"a": 1, "b": 2}).copy_(collection(m, {"a": 3}))["a"],
+            error(KeyError),
+            torch.tensor(3),
+        ),
+    ],
+    "`pack` keeps the order of the keys.": [
+        (
+            lambda m: collection(m, {"b": torch.ones(1), "a": torch.zeros(1)}).pack()[0],
+            torch.tensor([1.0, 0.0]),
+            torch.tensor([0.0, 1.0]),
+        ),
+    ],
+    "There are as many names as dimensions.": [
+        (lambda m: named(m).rename("a", None, None).names, error(ValueError), [None, None]),
+        (lambda m: collection(m, {}).rename().names, [], error(ValueError)),
+    ],
+    "A batch without items has no items.": [
+        (lambda m: collection(m, {}, [0]).numel(), 0, 1),
+    ],
+    "What is no key is a `TypeError`.": [
+        (lambda m: m.unravel_key(("a", 1)), error(TypeError), ()),
+        (lambda m: m.unravel_key(1), error(TypeError), error(RuntimeError)),
+        (lambda m: collection(m, {}).entry_class("missing").__name__, error(KeyError), "NoneType"),
+    ],
+    "A locked collection refuses what changes keys": [
+        (lambda m: len(collection(m, {}).lock_().split_keys([], inplace=True)), error(RuntimeError), 2),
+        (lambda m: collection(m, {}).lock_().del_("missing"), error(KeyError), error(RuntimeError)),
+    ],
     "A reduction keeps objects.": [
         (lambda m: texts(m, "a", "b").sum(0)["text"], "a", error(RuntimeError)),
     ],
@@ -268,6 +329,8 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: named(m).unflatten(0, (2, 2)).names, [None, None, "y"], [None, "x", "y"]),
         (lambda m: named(m)[[[0, 1]]].names, [None, None, "y"], [None, "x", "y"]),
         (lambda m: named(m).new_zeros(2).names, [None], ["y"]),
+        (lambda m: named(m)[0].masked_select(torch.tensor([True, False, True])).names, ["y"], [None]),
+        (lambda m: named(m).expand_as(named(m)).names, ["x", "y"], [None, None]),
     ],
     "Names are strings.": [
         (lambda m: renamed(named(m), "pq"), error(TypeError), ["p", "q"]),
@@ -312,6 +375,15 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: tuple(named(m).flip(0, 1).shape), (4, 3), error(TypeError)),
         (lambda m: len(named(m).unbind()), 4, error(TypeError)),
         (lambda m: len(list(reversed(named(m)))), 4, error(TypeError)),
+        (lambda m: (2 ** collection(m, {"a": torch.ones(2)}))["a"].tolist(), [2.0, 2.0], error(NotImplementedError)),
+        (lambda m: len(list(named(m).add(torch.ones(4, 3), default=0.0).keys())), 1, error(TypeError)),
+        (lambda m: len(list(named(m).addcmul(named(m), torch.tensor(2.0)).keys())), 1, error(TypeError)),
+        (lambda m: len(named(m).split_keys(["a", ("a",)], inplace=True)), 2, error(KeyError)),
+        (
+            lambda m: list(collection(m, {"a": 1}).rename_keys({"z": ("b", "c"), "a": "b"}, strict=False).keys()),
+            ["b"],
+            error(ValueError),
+        ),
         (lambda m: tuple(named(m)[np.bool_(True)].shape), (1, 4, 3), error(IndexError)),
     ],
     "A tensor in `where` is aligned with the batch.": [
@@ -335,6 +407,13 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     "`amin`, `amax` and `prod` reduce as `sum` does.": [
         (lambda m: tuple(named(m).amax(dim=(0, 1)).shape), (), (3,)),
         (lambda m: tuple(named(m).prod(dim=(0, 1)).shape), (), (3,)),
+        (
+            lambda m: tuple(
+                collection(m, {"n": collection(m, {"a": torch.zeros(4, 3)}, [4, 3])}, [4]).max(0)[0]["n"].shape
+            ),
+            (3,),
+            (),
+        ),
         (lambda m: tuple(named(m).amin(dim="feature").shape), (4, 3), error(RuntimeError)),
         (
             lambda m: tuple(
@@ -375,6 +454,10 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     ],
     "Their classes are those that torch raises on a tensor.": [
         (lambda m: named(m).unsqueeze(5), error(IndexError), error(RuntimeError)),
+        (lambda m: named(m).any(5), error(IndexError), error(RuntimeError)),
+        (lambda m: named(m).logsumexp(5), error(IndexError), error(ValueError)),
+        (lambda m: collection(m, {"a": torch.zeros(0)}, [0]).max(), error(IndexError), error(RuntimeError)),
+        (lambda m: named(m).clamp(), error(RuntimeError), error(TypeError)),
         (lambda m: named(m).flatten(2, 0), error(IndexError), error(ValueError)),
         (lambda m: named(m).split(0), error(RuntimeError), error(ValueError)),
         (lambda m: named(m).chunk(0), error(RuntimeError), error(ValueError)),
@@ -450,6 +533,14 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     "Empty collections stay.": [
         (lambda m: list((collection(m, {"n": {}, "a": torch.zeros(2)}, [2]) + 1).keys()), ["n", "a"], ["a"]),
         (lambda m: list(collection(m, {"n": {}}).split_keys([])[-1].keys()), ["n"], []),
+        (lambda m: collection(m, {"n": {}}).depth, 1, 0),
+        (lambda m: list(collection(m, {}).mod(2).keys()), [], error(AttributeError)),
+        (lambda m: list(collection(m, {}).add(named(m)[0, 0], default=0.0).keys()), ["a"], []),
+        (
+            lambda m: type(collection(m, {"n": 1}).replace(collection(m, {"n": {}}))["n"]).__name__,
+            "TensorDict",
+            "Tensor",
+        ),
     ],
     "Below a leaf there is nothing.": [
         (lambda m: collection(m, {"leaf": "text"}).set(("leaf", "x"), 1)["leaf"], error(KeyError), "text"),

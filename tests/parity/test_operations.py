@@ -1,41 +1,123 @@
-"""Each operation does the same here and in the peer, on collections built from the same values."""
+"""Operations do the same here and in the peer: each by itself, and one after the other.
+
+By default the examples are the same in every run. ``PARITY_EXAMPLES=100000 python -m pytest tests/parity -q`` draws
+that many others, and prints how to repeat one that fails.
+"""
 
 from __future__ import annotations
 
-import warnings
+import os
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from tests import strategies as draw
 from tests.parity.differences import is_known
-from tests.parity.operations import OPERATIONS, Drawn
-from tests.parity.sides import OURS, PEER, described, outcome, shared
+from tests.parity.drawn import Arguments, Drawn, numbers
+from tests.parity.operations import OPERATIONS
+from tests.parity.sides import OURS, PEER, Seen, apart, described, is_collection, memory, outcome, shared
 
-pytestmark = pytest.mark.parity
+pytestmark = [
+    pytest.mark.parity,
+    pytest.mark.filterwarnings("ignore"),  # the peer warns of changes to come
+]
+
+EXAMPLES = int(os.environ.get("PARITY_EXAMPLES", "4000"))
+SHARDS = 8
+
+
+def drawing(examples: int) -> Callable[[Any], Any]:
+    thorough = "PARITY_EXAMPLES" in os.environ
+    return settings(
+        max_examples=max(examples, 5),
+        derandomize=not thorough,
+        print_blob=True,
+        report_multiple_bugs=False,
+        database=None,
+        phases=[Phase.generate, Phase.shrink] if thorough else [Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+@st.composite
+def collections(data: Callable[..., Any], dims: int = 0, computing: bool = False, objects: bool = True) -> Drawn:
+    leaf = numbers if computing else draw.leaves
+    tree = data(draw.deep_trees(leaf=leaf, objects=objects))
+    batch_size = data(draw.shapes(min_dims=dims))
+    device = data(st.sampled_from((None, None, "cpu")))
+    locked = data(st.integers(0, 9)) == 0
+    return Drawn(tree, batch_size, data(draw.names_or_none(len(batch_size))), device, locked)
+
+
+def built(drawn: Drawn) -> tuple[Any, Any]:
+    """The collection on both sides; an example that the peer can't build is none."""
+    peers = outcome(lambda: drawn.build(PEER))
+    assume(not isinstance(peers, Exception))
+    return drawn.build(OURS), peers
+
+
+def step(name: str, drawn: Drawn, ours: Any, peers: Any, arguments: Arguments) -> tuple[Any, Any] | None:
+    """Do an operation on both sides and compare; the two results, or nothing where the two differ on purpose."""
+    results, seen, before = [], [], described(ours)
+    for library, data in ((OURS, ours), (PEER, peers)):
+        pieces = memory(data)
+        result = outcome(lambda data=data, library=library: OPERATIONS[name](name, data, library, arguments))
+        results.append(result)
+        what = Seen(described(result), result is data, shared(result, pieces), described(data), shared(data, pieces))
+        seen.append(what)
+    if isinstance(results[0], Exception):
+        assert seen[0].source == before, f"{name} changed the collection, then raised {results[0]!r}"
+    if seen[0] == seen[1]:
+        return results[0], results[1]
+    if is_known(name, drawn, arguments, *seen):
+        return None
+    errors = [
+        f"\n{side}: {r!r}" for side, r in zip(("here", "there"), results, strict=True) if isinstance(r, Exception)
+    ]
+    raise AssertionError(f"{name} with {arguments} on {drawn}\n{apart(*seen)}{''.join(errors)}")
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-@settings(max_examples=max(settings().max_examples // 4, 25))
+@drawing(EXAMPLES * 3 // 4 // len(OPERATIONS))
 @given(data=st.data())
 def test_does_the_same_as_in_the_peer(name: str, data: st.DataObject) -> None:
-    operation = OPERATIONS[name]
-    tree = data.draw(
-        draw.trees(
-            max_leaves=12, max_levels=3, leaf=operation.leaf, objects=operation.objects, empty=False, min_leaves=1
-        )
-    )
-    batch_size = data.draw(draw.shapes(min_dims=operation.batch_dims))
-    drawn = Drawn(tree, batch_size, data.draw(draw.names_or_none(len(batch_size))))
-    arguments = data.draw(operation.arguments(drawn))
-    results: list[Any] = []
-    for library in (OURS, PEER):
-        source = drawn.build(library)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the peer warns of changes to come
-            result = outcome(lambda source=source, library=library: operation.call(source, library, *arguments))
-            results.append((described(result), shared(result, source)))
-    ours, peers = results
-    assert ours == peers or is_known(name, drawn, arguments, ours[0], peers[0])
+    case = OPERATIONS[name]
+    drawn = data.draw(collections(case.dims, case.numbers, case.objects))
+    arguments = data.draw(case.arguments(drawn))
+    step(name, drawn, *built(drawn), arguments)
+
+
+@lru_cache(maxsize=256)
+def fitting(ndim: int, numeric: bool, objects: bool) -> list[str]:
+    return [
+        name
+        for name, case in OPERATIONS.items()
+        if ndim >= case.dims and (numeric or not case.numbers) and (case.objects or not objects)
+    ]
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+@drawing(EXAMPLES // 4 // SHARDS)
+@given(data=st.data())
+def test_sequences_do_the_same_as_in_the_peer(shard: int, data: st.DataObject) -> None:
+    computing = data.draw(st.booleans())
+    drawn = data.draw(collections(0, computing, not computing))
+    ours, peers = built(drawn)
+    for _ in range(data.draw(st.integers(1, 6))):
+        names = fitting(drawn.ndim, drawn.numeric, drawn.objects)
+        # each shard begins in another place, so that they draw different sequences
+        at = data.draw(st.integers(0, len(names) - 1))
+        name = names[(at + shard * len(names) // SHARDS) % len(names)]
+        arguments = data.draw(OPERATIONS[name].arguments(drawn), label=name)
+        both = step(name, drawn, ours, peers, arguments)
+        if both is None or not (is_collection(ours)):
+            return
+        if isinstance(both[0], (list, tuple)) and both[0]:
+            both = both[0][0], both[1][0]
+        if is_collection(both[0]) and isinstance(both[0], OURS.TensorDict) and data.draw(st.booleans()):
+            ours, peers = both
+        drawn = Drawn.seen(ours)

@@ -1027,7 +1027,10 @@ def test_split_keys_gives_one_collection_for_each_set_and_one_for_the_rest() -> 
 def test_split_keys_drops_emptied_collections_unless_asked_to_keep_them() -> None:
     data = TensorDict({"a": 1, "b": {"c": {"d": 2}}})
     assert keys_of(data.split_keys([("b", "c", "d")])[-1]) == ["a"]
-    assert keys_of(data.split_keys([("b", "c", "d")], reproduce_struct=True)[-1]) == ["a", "b", ("b", "c")]
+    part, rest = data.split_keys([("b", "c", "d")], reproduce_struct=True)
+    assert keys_of(rest) == ["a", "b", ("b", "c")]
+    assert keys_of(part) == ["b", ("b", "c"), ("b", "c", "d")]
+    assert keys_of(data.split_keys(["a"], reproduce_struct=True)[0]) == ["b", ("b", "c"), "a"]
 
 
 def test_split_keys_without_sets_gives_a_copy() -> None:
@@ -1052,6 +1055,14 @@ def test_split_keys_of_a_key_in_two_sets_is_a_key_error(inplace: bool) -> None:
     data = nested()
     with Unchanged(data), pytest.raises(KeyError, match="'a'"):
         data.split_keys(["a"], ["a"], inplace=inplace)
+
+
+def test_split_keys_gives_a_key_to_the_first_set_that_has_it() -> None:
+    data = nested()
+    first, second, rest = data.split_keys([("b", "c"), "b"], ["b", "a", "a"], strict=False)
+    assert keys_of(first) == keys_of(data.select("b"))
+    assert keys_of(second) == ["a"]
+    assert keys_of(rest) == ["empty"]
 
 
 @pytest.mark.parametrize("inplace", [False, True])
@@ -1253,3 +1264,10 @@ def test_a_record_refuses_keys_that_are_not_declared_and_stays_as_it_was() -> No
     ):
         with Unchanged(data), pytest.raises(AttributeError, match="z"):
             write()
+
+
+@pytest.mark.parametrize("wrong", [{"b": torch.zeros(4)}, {"b": "text"}, {"new": torch.zeros(2)}], ids=str)
+def test_an_update_in_place_that_does_not_fit_writes_nothing(wrong: dict[str, Any]) -> None:
+    data = TensorDict({"a": torch.zeros(2), "text": "text", "b": torch.zeros(2)}, [2]).lock_()
+    with Unchanged(data), pytest.raises((RuntimeError, TypeError)):
+        data.update({"a": torch.ones(2), "text": "other", **wrong}, inplace=True)

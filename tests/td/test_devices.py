@@ -397,6 +397,12 @@ def test_requires_grad_asks_for_any_tensor() -> None:
     assert data.requires_grad
 
 
+def test_requires_grad_is_set_on_no_tensor_where_one_can_not_have_it() -> None:
+    data = TensorDict({"a": torch.zeros(2), "b": torch.zeros(2, dtype=torch.int64)}, [2])
+    with Unchanged(data), pytest.raises(RuntimeError):
+        data.requires_grad_()
+
+
 def test_requires_grad_of_integers_is_the_error_of_torch() -> None:
     with pytest.raises(RuntimeError, match="floating point"):
         mixed().requires_grad_()

@@ -649,3 +649,7 @@ def test_rows_of_another_dtype_are_cast_for_every_kind_of_index(index: Any) -> N
     data[index] = TensorDict({"a": torch.ones(2), "b": torch.ones(2, dtype=torch.int64)}, [2])
     assert data["a"].tolist() == data["b"].tolist() == [1.0, 1.0, 0.0]
     assert data["b"].dtype is torch.float32
+
+
+def test_no_rows_can_be_asked_for() -> None:
+    assert TensorDict({"a": torch.zeros(4, 2)}, [4]).__getitems__([])["a"].shape == (0, 2)

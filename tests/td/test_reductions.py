@@ -282,7 +282,7 @@ def test_reduce_over_batch_dimensions_needs_one_shape(name: str) -> None:
 @pytest.mark.parametrize("dim", [None, 0, "feature"])
 @pytest.mark.parametrize("name", WHOLE)
 def test_reduce_needs_a_tensor(name: str, dim: Any) -> None:
-    with pytest.raises(RuntimeError, match="no tensor"):
+    with pytest.raises(ValueError, match="no tensor"):
         getattr(TensorDict({"text": "t", "empty": {}}, [2]), name)(*arguments(name), dim, reduce=True)
 
 
@@ -534,3 +534,9 @@ def test_the_sum_of_any_collection_is_the_sum_of_its_tensors(tree: Any, batch_si
     assert_consistent(result)
     for key, leaf in whole.items(True, True):
         torch.testing.assert_close(result[key], leaf.sum(dims, keepdim=keepdim), equal_nan=True)
+
+
+def test_the_quantile_of_a_single_number_is_the_number() -> None:
+    data = TensorDict({"a": torch.tensor(3.0), "b": torch.tensor([1.0, 2.0])})
+    assert data.quantile(0.5)["a"] == 3.0
+    assert data.quantile(0.5)["b"] == 1.5

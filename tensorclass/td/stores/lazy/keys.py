@@ -219,16 +219,16 @@ class LazyKeys(LazyParts):
         if not self._store.items_ or any(part._find(path) is MISSING for part in self._store.items_):
             raise self._key_error(key)
 
-    def _require(self, source: Any, wanted: Any, whole: bool = False) -> None:
+    def _require(self, source: Any, wanted: Any, whole: bool = False, optional: bool = False) -> None:
         keys = source
         if isinstance(source, LazyParts):
             keys = {key: source._store.column(key)[0] for key in source._store}
         for part in self._store.items_:
-            part._require(keys, wanted)
+            part._require(keys, wanted, False, optional)
         if not whole:
             return
         for part, piece in zip(self._store.items_, self._sources(source), strict=True):
-            part._require(piece, wanted, whole)
+            part._require(piece, wanted, whole, optional)
 
     def copy_(self, tensordict: Any, non_blocking: bool = False) -> Self:
         """Writes the values of ``tensordict``, which must have all the keys of the parts, into the values here."""

@@ -1,0 +1,75 @@
+"""What an in-place kernel would raise for one of the tensors, found out before it has written to any of them.
+
+A foreach kernel takes tensor after tensor: one that refuses the third has changed the first two. It refuses dtypes that
+can't hold the result, and operands whose shape does not broadcast into the tensor. The first is asked by the same call
+on a single item, once for each combination of dtypes; the second is seen from the shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def check(
+    method: str, values: Sequence[Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+) -> bool:
+    """Raise what ``value.method(*operands)`` would raise for one of the values; whether all of them are tensors.
+
+    Where a collection is among them, its tensors are to be checked on their own.
+
+    Args:
+        method: the name of a method of a tensor that works in place.
+        values: the tensors.
+        args: an operand for all values, or a list with one for each.
+        kwargs: options of the method.
+    """
+    if not args and False not in [value.is_floating_point() for value in values]:
+        return True  # a function of a real number gives a real number
+    for i, value in enumerate(values):
+        if not isinstance(value, Tensor):
+            return False
+        operands = [arg[i] if type(arg) is list else arg for arg in args]
+        kinds: list[Any] = []
+        for operand in operands:
+            if isinstance(operand, Tensor):
+                kinds.append(operand.dtype)
+                if operand.shape != value.shape and operand.ndim:
+                    _check_shapes(method, value.shape, operand.shape)
+            elif type(operand) in (int, float, bool, complex):
+                kinds.append(operand)
+            else:
+                return True  # a symbolic number, or what the kernel itself refuses
+        if not value.is_floating_point() or not _are_real(kinds):
+            _single(method, value.dtype, value.device, tuple(kinds), tuple((kwargs or {}).items()))
+    return True
+
+
+def _are_real(kinds: list[Any]) -> bool:
+    return not any(kind.is_complex if isinstance(kind, torch.dtype) else type(kind) is complex for kind in kinds)
+
+
+def _check_shapes(method: str, size: torch.Size, operand: torch.Size) -> None:
+    fits = len(operand) <= len(size) and all(
+        n in (1, m)
+        for n, m in zip(reversed(operand), reversed(size))  # noqa: B905
+    )
+    if not fits:
+        raise RuntimeError(
+            f"{method}: the operand of shape {list(operand)} does not broadcast into the shape {list(size)} of the "
+            "tensor that is changed in place; nothing was written"
+        )
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _single(
+    method: str, dtype: torch.dtype, device: torch.device, kinds: tuple[Any, ...], options: tuple[tuple[str, Any], ...]
+) -> None:
+    """The call on a tensor of one item; that it went well is kept."""
+    operands = [torch.ones(1, dtype=kind, device=device) if isinstance(kind, torch.dtype) else kind for kind in kinds]
+    call: Callable[..., Any] = getattr(torch.ones(1, dtype=dtype, device=device), method)
+    call(*operands, **dict(options))

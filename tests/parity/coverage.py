@@ -1,0 +1,104 @@
+"""The public names of the peer, and why some of them have no parity case."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import tensordict
+from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, TensorDictBase
+
+LIST = Path(__file__).resolve().parents[3] / "shared" / "api" / "tensordict-0.15.3.txt"
+
+#: sections of the list, and what is introspected where the list is not at hand
+SECTIONS = {
+    "TensorDictBase": TensorDictBase,
+    "TensorDict": TensorDict,
+    "LazyStackedTensorDict": LazyStackedTensorDict,
+    "NonTensorData": NonTensorData,
+    "NonTensorStack": NonTensorStack,
+}
+
+#: implementation, and what every Python object has
+_NO_OPERATIONS = {
+    "__abstractmethods__", "__annotations__", "__class_getitem__", "__slots__", "__weakref__",
+}  # fmt: skip
+
+#: subjects that come later: files, modules, several processes
+LATER = {
+    "files on disk": """
+        consolidate from_consolidated is_consolidated dumps from_csv to_csv from_h5 to_h5 from_json to_json
+        from_parquet to_parquet from_zarr to_zarr load load_ load_memmap load_memmap_ make_memmap
+        make_memmap_from_storage make_memmap_from_tensor memmap memmap_ memmap_like memmap_refresh_ is_memmap save
+        saved_path to_store append_memmap() from_consolidated() from_csv() from_h5() from_json() from_parquet()
+        from_zarr() from_safetensors() to_safetensors() load() load_memmap() memmap() save() pack_memmap()
+        unpack_memmap() is_memmap_archive() refresh_archive_checksums() from_arrow() to_arrow() from_pandas
+        from_pandas() to_pandas print_directory_tree()
+    """,
+    "modules": "from_module from_modules to_module from_module() from_modules() Buffer()",
+    "several processes": """
+        all_gather all_reduce broadcast gather_and_stack init_remote from_remote_init irecv isend recv reduce scatter
+        send map map_iter
+    """,
+}
+
+#: names that have no case on purpose -> the reason
+LEFT_OUT = {
+    "arecv asend to_mds": "left out by the issue",
+    "cuda pin_memory pin_memory_ record_stream": "need a GPU; tests/td/test_devices.py has them",
+    "backward": "changes tensors that are not the collection's; tests/td/test_devices.py has it",
+    "qint32 qint8 quint4x2 quint8": "torch makes no quantised tensors this way: `.to(torch.qint8)` is an error there",
+    "clear_refs_for_compile_": "nothing to compare: what it drops belongs to the peer's lock graph",
+    "__setstate__": "called by pickle",
+    "KEY_SEPARATOR() __version__()": "are no functions",
+    "tensorclass()": "makes classes; records are compared as a form of all operations",
+    "implement_for() timeit() logger()": "tools of the peer's own development",
+}
+
+#: names that wait for a case
+_NOT_YET = """
+    append as_tensor assert_allclose_td() capture_non_tensor_stack() collate() convert_ellipsis_to_idx()
+    default_is_leaf() densify expand_as_right() expand_right() extend fields from_dataclass from_dataclass()
+    from_namedtuple from_namedtuple() from_nontensordata from_struct_array from_struct_array() from_tensordict
+    get_defaults_to_none() get_nestedtensor get_printoptions() group_by() hook_in hook_out infer_size_impl() insert
+    is_bool() is_floating() is_inexact() is_integer() is_leaf_nontensor() is_seq_of_nested_key() isin() lazy_legacy()
+    lazy_stack lazy_stack() list_to_stack() load_state_dict maybe_dense_stack maybe_dense_stack() maybe_to_stack
+    parse_tensor_dict_string() remove_duplicates() set_capture_non_tensor_stack() set_get_defaults_to_none()
+    set_lazy_legacy() set_list_to_stack() set_printoptions() to_lazystack to_namedtuple to_padded_tensor
+    to_struct_array unpad_sequence() valid_keys
+"""
+NOT_YET = set(_NOT_YET.split())
+
+
+def public_names() -> list[str]:
+    """The public methods and functions (with ``()``) of the peer, from the list where it is at hand."""
+    return _listed(LIST.read_text()) if LIST.is_file() else _introspected()
+
+
+def _listed(text: str) -> list[str]:
+    sections: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("## "):
+            sections[line[3:].split("  (")[0]] = current = []
+        elif special := re.match(r"  special methods: (.*)", line):
+            current += special[1].split()
+        elif (entry := re.match(r"  (?:class )?(\w+)", line)) and not line.startswith("  constructor"):
+            current.append(entry[1])
+    methods = [name for section in SECTIONS for name in sections[section]]
+    functions = sections["functions of the package"] + sections["utils (functions users call)"]
+    return _without_internals([*methods, *(f"{name}()" for name in functions)])
+
+
+def _introspected() -> list[str]:
+    methods = [name for cls in SECTIONS.values() for name in dir(cls) if not name.startswith("_")]
+    functions = [f"{name}()" for name in tensordict.__all__ if not isinstance(getattr(tensordict, name), type)]
+    return _without_internals([*methods, *functions])
+
+
+def _without_internals(names: list[str]) -> list[str]:
+    return sorted(set(names) - _NO_OPERATIONS)
+
+
+def excused() -> set[str]:
+    """The names without a case, for a reason."""
+    return {name for table in (LATER.values(), LEFT_OUT) for names in table for name in names.split()}
