@@ -3,6 +3,7 @@
 from torch.nn import Buffer
 
 from . import is_tensorclass
+from .log import logger
 from .td import (
     KEY_SEPARATOR,
     LinkedList,
@@ -28,6 +29,7 @@ from .td import (
     unravel_key,
     unravel_key_list,
 )
+from .timing import timeit
 
 __all__ = [
     "KEY_SEPARATOR",
@@ -47,12 +49,14 @@ __all__ = [
     "isin",
     "lazy_legacy",
     "list_to_stack",
+    "logger",
     "parse_tensor_dict_string",
     "remove_duplicates",
     "set_capture_non_tensor_stack",
     "set_lazy_legacy",
     "set_list_to_stack",
     "set_printoptions",
+    "timeit",
     "unravel_key",
     "unravel_key_list",
 ]

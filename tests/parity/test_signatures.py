@@ -91,10 +91,8 @@ ABSENT = {
     "NonTensorData.extend": OBJECT,
     "NonTensorData.fields": OBJECT,
     "NonTensorData.from_tensordict": OBJECT,
-    **dict.fromkeys(
-        (f"tensorclass.utils.{name}" for name in ("implement_for", "logger", "print_directory_tree", "timeit")),
-        "a tool for the development of tensordict: it says nothing of collections",
-    ),
+    "tensorclass.utils.implement_for": "the peer has marked it deprecated",
+    "tensorclass.utils.print_directory_tree": "it prints files on disk, which come with a later subject",
 }
 
 #: what stands in the list for a default that is no value
