@@ -26,7 +26,8 @@ def test_times_of_one_name_add_up() -> None:
             time.sleep(0.01)
     assert timeit.count("sleep") == 2
     total, mean = timeit.todict(percall=False)["sleep"], timeit.todict()["sleep"]
-    assert total >= 0.02 and mean == pytest.approx(total / 2)
+    assert total >= 0.02
+    assert mean == pytest.approx(total / 2)
 
 
 def test_a_function_is_measured_in_each_call_and_stays_itself() -> None:
@@ -35,7 +36,9 @@ def test_a_function_is_measured_in_each_call_and_stays_itself() -> None:
         """A number."""
         return n if n < 2 else fib(n - 1) + fib(n - 2)
 
-    assert fib(5) == 5 and fib.__name__ == "fib" and fib.__doc__ == "A number."
+    assert fib(5) == 5
+    assert fib.__name__ == "fib"
+    assert fib.__doc__ == "A number."
     assert timeit.count("fib") == 15
 
 
@@ -78,7 +81,9 @@ def test_print_logs_a_line_for_each_name(capsys: pytest.CaptureFixture[str]) -> 
             pass
     timeit.print("all")
     first, second = capsys.readouterr().err.splitlines()
-    assert "[tensorclass][INFO] all -- a took" in first and "all -- b took" in second and "msec (total = " in first
+    assert "[tensorclass][INFO] all -- a took" in first
+    assert "all -- b took" in second
+    assert "msec (total = " in first
 
 
 @pytest.mark.parity
@@ -113,4 +118,5 @@ def test_print_and_erase_do_what_those_of_the_peer_do() -> None:
 def test_the_logger_writes_information(capsys: pytest.CaptureFixture[str]) -> None:
     logger.info("said")
     logger.debug("not said")
-    assert "said" in capsys.readouterr().err.splitlines()[0] and logger.name == "tensorclass"
+    assert "said" in capsys.readouterr().err.splitlines()[0]
+    assert logger.name == "tensorclass"
