@@ -6,10 +6,11 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, overload
 
+from torch import Tensor
 from typing_extensions import dataclass_transform
 
 from .definition import redefine
-from .record import OPTIONS, RecordMeta, TensorClass
+from .record import KEYWORDS, RecordMeta, TensorClass
 
 T = TypeVar("T")
 
@@ -27,9 +28,11 @@ def tensorclass(
     shadow: bool = ...,
     tensor_only: bool = ...,
     kw_only: bool = ...,
+    cast_filter: Callable[[tuple[str, ...], Tensor], bool] | None = ...,
+    skip_post_init_on_rebuild: bool = ...,
 ) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(eq_default=False)
-def tensorclass(cls: Any = None, /, **options: bool) -> Any:
+def tensorclass(cls: Any = None, /, **options: Any) -> Any:
     """Makes a record of a class: the same as deriving it from :class:`TensorClass`.
 
     >>> import torch
@@ -45,10 +48,10 @@ def tensorclass(cls: Any = None, /, **options: bool) -> Any:
     Args:
         cls: the class.
         options: those of :class:`TensorClass`: ``autocast``, ``nocast``, ``frozen``, ``tensor_only``, ``shadow``,
-            ``kw_only``.
+            ``kw_only``, ``cast_filter``, ``skip_post_init_on_rebuild``.
     """
-    if unknown := [name for name in options if name not in OPTIONS]:
-        raise TypeError(f"tensorclass: unknown options {unknown}; there are {list(OPTIONS)}")
+    if unknown := [name for name in options if name not in KEYWORDS]:
+        raise TypeError(f"tensorclass: unknown options {unknown}; there are {list(KEYWORDS)}")
 
     def decorate(decorated: type) -> type:
         return _make(decorated, options)
@@ -56,7 +59,7 @@ def tensorclass(cls: Any = None, /, **options: bool) -> Any:
     return decorate if cls is None else decorate(cls)
 
 
-def _make(cls: Any, options: dict[str, bool]) -> type:
+def _make(cls: Any, options: dict[str, Any]) -> type:
     if not isinstance(cls, type):
         raise TypeError(f"tensorclass: expected a class, got {cls!r}; options are given by keyword")
     if isinstance(cls, RecordMeta):

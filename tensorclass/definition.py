@@ -10,11 +10,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .fields import FieldSpec, Kind
-from .record import METADATA, OPTIONS, RecordMeta, TensorClass
+from .record import KEYWORDS, METADATA, OPTIONS, RecordMeta, TensorClass
 from .td import pytree, shapes
 from .td.base import TensorCollection
 from .td.collection import as_device
@@ -80,11 +81,26 @@ class _Frozen:
 _FROZEN_MEMBERS = {name: member for name, member in vars(_Frozen).items() if not name.startswith("__")}
 
 
+class _Filtering:
+    """Members of a class with a ``cast_filter``."""
+
+    def type(self: Any, dst_type: torch.dtype, *, cast_filter: Any = None) -> Any:
+        """The values in another dtype, but for those that ``cast_filter``, or the one of the class, keeps."""
+        return TensorCollection.type(self, dst_type, cast_filter=cast_filter or self._cast_filter)
+
+    def _moved(self: Any, device: Any, dtype: torch.dtype | None, *args: Any) -> Any:
+        cast = self if dtype is None else self._filtered_cast(dtype, self._cast_filter, ())
+        return TensorCollection._moved(cast, device, None, *args)
+
+
+_FILTERING_MEMBERS = {name: member for name, member in vars(_Filtering).items() if not name.startswith("__")}
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # defining a class
 
 
-def define(cls: Any, given: Mapping[str, bool]) -> None:
+def define(cls: Any, given: Mapping[str, Any]) -> None:
     """Turns the annotations of a new class into fields, properties and ``__init__``."""
     options, kw_only = _combined_options(cls, given)
     cls._options = options
@@ -112,6 +128,10 @@ def define(cls: Any, given: Mapping[str, bool]) -> None:
     cls._specs = specs
     if not _has_own_init(cls):
         cls.__init__ = _generate_init(cls, specs)
+    if given.get("cast_filter") is not None:
+        cls._cast_filter = staticmethod(given["cast_filter"])
+        for name, member in _FILTERING_MEMBERS.items():
+            setattr(cls, name, member)
     if options["frozen"]:
         for name, member in _FROZEN_MEMBERS.items():
             setattr(cls, name, member)
@@ -138,7 +158,7 @@ def _members(cls: type) -> Mapping[str, Any]:
     return vars(cls)
 
 
-def redefine(cls: Any, given: Mapping[str, bool]) -> None:
+def redefine(cls: Any, given: Mapping[str, Any]) -> None:
     """Gives a class that is defined already more options, as a decorator over a class derived from a record does."""
     _check_options(cls, given)
     own = _members(cls)
@@ -162,14 +182,22 @@ def redefine(cls: Any, given: Mapping[str, bool]) -> None:
 
 
 def _check_options(cls: Any, given: Mapping[str, Any]) -> None:
-    if unknown := [name for name in given if name not in OPTIONS]:
-        raise TypeError(f"{cls.__name__}: unknown options {unknown}; there are {list(OPTIONS)}")
+    if unknown := [name for name in given if name not in KEYWORDS]:
+        raise TypeError(f"{cls.__name__}: unknown options {unknown}; there are {list(KEYWORDS)}")
     for name, value in given.items():
-        if not isinstance(value, bool):
+        if name == "cast_filter":
+            if value is not None and not callable(value):
+                raise TypeError(f"{cls.__name__}: cast_filter is called with key and tensor, got {value!r}")
+        elif not isinstance(value, bool):
             raise TypeError(f"{cls.__name__}: the option {name} is True or False, got {value!r}")
+    if not given.get("skip_post_init_on_rebuild", True):
+        raise TypeError(
+            f"{cls.__name__}: skip_post_init_on_rebuild=False: __post_init__ is for what the constructor is given, the "
+            "results of operations do not run it; write a method for what shall be done to them"
+        )
 
 
-def _combined_options(cls: Any, given: Mapping[str, bool]) -> tuple[dict[str, bool], bool]:
+def _combined_options(cls: Any, given: Mapping[str, Any]) -> tuple[dict[str, bool], bool]:
     """The options that hold for a class and its subclasses, and ``kw_only``, which is about the fields of one class."""
     _check_options(cls, given)
     options = {**OPTIONS}
@@ -179,7 +207,7 @@ def _combined_options(cls: Any, given: Mapping[str, bool]) -> tuple[dict[str, bo
     if options["frozen"] and not given.get("frozen", True):
         raise TypeError(f"{cls.__name__}: frozen=False, but a class that it derives from is frozen")
     kw_only = given.get("kw_only", any(base.__dict__.get("_options", OPTIONS)["kw_only"] for base in cls.__bases__))
-    options.update(given)
+    options.update({name: on for name, on in given.items() if name in OPTIONS})
     options["kw_only"] = False
     if options["autocast"] and options["nocast"]:
         raise ValueError(f"{cls.__name__}: the options autocast and nocast exclude each other")

@@ -22,6 +22,7 @@ from .td.tensordict import TensorDict
 
 if TYPE_CHECKING:
     from .td.collection import Store, Value
+    from .td.devices import CastFilter
     from .td.keys import NestedKey
 
 #: the options of a class, with their defaults
@@ -32,7 +33,11 @@ OPTIONS: dict[str, bool] = {
     "tensor_only": False,
     "shadow": False,
     "kw_only": False,
+    "skip_post_init_on_rebuild": True,
 }
+
+#: what can be given beside a class's name and bases
+KEYWORDS = (*OPTIONS, "cast_filter")
 
 #: what every constructor takes beside the fields
 METADATA = ("batch_size", "device", "names")
@@ -49,14 +54,14 @@ class RecordMeta(abc.ABCMeta):
     def __new__(
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, is_base: bool = False, **kwargs: Any
     ) -> RecordMeta:
-        given = {key: kwargs.pop(key) for key in OPTIONS.keys() & kwargs.keys()}
+        given = {key: kwargs.pop(key) for key in kwargs.keys() & set(KEYWORDS)}
         # without a __dict__ an instance is small, and assigning an unknown attribute is an error
         namespace.setdefault("__slots__", ())
         try:
             cls = super().__new__(mcs, name, bases, namespace, **kwargs)
         except TypeError as error:
             if kwargs and "takes no keyword arguments" in str(error):
-                raise TypeError(f"{name}: unknown options {sorted(kwargs)}; there are {list(OPTIONS)}") from None
+                raise TypeError(f"{name}: unknown options {sorted(kwargs)}; there are {list(KEYWORDS)}") from None
             raise
         if not is_base:
             from .definition import define
@@ -108,6 +113,9 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
     - ``tensor_only``: every field holds a tensor (or a collection), whatever its annotation.
     - ``shadow``: allow fields with the name of a method or attribute of records, which they then hide.
     - ``kw_only``: fields are given by keyword only.
+    - ``cast_filter``: a function, called with key (a tuple) and tensor: whether casts to another dtype (``half()``,
+      ``to(dtype)``) cast the tensor, where they are given no filter of their own. (A class keyword only.)
+    - ``skip_post_init_on_rebuild``: results of operations do not run ``__post_init__``. They never do.
     """
 
     __slots__ = ()
@@ -115,10 +123,12 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
     if TYPE_CHECKING:  # annotations that are no fields, and that typing.get_type_hints shall not find
         _specs: ClassVar[dict[str, FieldSpec]]
         _options: ClassVar[dict[str, bool]]
+        _cast_filter: ClassVar[CastFilter | None]
         __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
     else:
         _specs = {}
         _options = dict(OPTIONS)
+        _cast_filter = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Sets the fields given, for a class that defines ``__init__`` itself; others come from the generated one.

@@ -14,13 +14,12 @@ from typing_extensions import Self
 from .attributes import Attributes
 from .collection import Collection, as_device
 from .context import CAST
-from .keys import join_key
 
 if TYPE_CHECKING:
     from .collection import Store
 
 R = TypeVar("R", covariant=True)
-#: called with the key (a tuple for a nested one) and the tensor
+#: called with the key, always as a tuple, and the tensor
 CastFilter: TypeAlias = "Callable[[Any, Tensor], builtins.bool]"
 
 
@@ -104,7 +103,7 @@ class Devices(Collection):
             memory_format: of the tensors.
             batch_size: another batch size for the result.
             other: a tensor or a collection to be like.
-            cast_filter: called with key and tensor, whether the tensor is cast; the others are only moved.
+            cast_filter: called with key (a tuple) and tensor, whether the tensor is cast; the others are only moved.
             non_blocking_pin: put the tensors into page-locked memory first, from which transfers run by themselves.
             num_threads: how many threads do that.
             inplace: replace the values of this collection.
@@ -115,10 +114,14 @@ class Devices(Collection):
         if inplace or non_blocking_pin or cast_filter is not None:
             source = self.pin_memory(num_threads) if non_blocking_pin else self
             if cast_filter is not None:
+                likes: list[Any] = [arg for arg in (other, *args) if isinstance(arg, Tensor)]
                 dtypes = [arg for arg in (dtype, *args) if isinstance(arg, torch.dtype)]
-                if dtypes:
-                    source = source.type(dtypes[0], cast_filter=cast_filter)
-                args, dtype = tuple([arg for arg in args if not isinstance(arg, torch.dtype)]), None
+                if dtypes or likes:
+                    source = source.type(dtypes[0] if dtypes else likes[0].dtype, cast_filter=cast_filter)
+                args = tuple([arg for arg in args if not isinstance(arg, (torch.dtype, Tensor))])
+                dtype = None
+                if likes:
+                    device, other = likes[0].device if device is None else device, None
             moved = source.to(
                 *args, device=device, dtype=dtype, non_blocking=non_blocking, copy=copy, memory_format=memory_format,
                 batch_size=batch_size, other=other,
@@ -306,7 +309,7 @@ class Devices(Collection):
             if isinstance(value, Devices):
                 store[key] = value._filtered_cast(dtype, cast_filter, (*path, key))
             else:
-                store[key] = value.to(dtype) if cast_filter(join_key(path, key), value) else value
+                store[key] = value.to(dtype) if cast_filter((*path, key), value) else value
         return self._same(store)
 
     double = _cast("double", torch.float64)

@@ -16,7 +16,6 @@ from . import pytree, shapes
 from .base import TensorCollection
 from .collection import Collection, DeviceLike, functorch
 from .combining import _chosen, _common_names, _right
-from .keys import unravel_key
 from .pointwise import Pointwise
 from .printing import described
 from .shapes import Names
@@ -227,7 +226,7 @@ class UnbatchedTensor(TensorCollection):
         return self._holding(self._tensor.type(dst_type))
 
     def _filtered_cast(self, dtype: torch.dtype, cast_filter: Any, path: tuple[str, ...]) -> Self:
-        return self.type(dtype) if cast_filter(unravel_key(path), self._tensor) else self
+        return self.type(dtype) if cast_filter(path, self._tensor) else self
 
     def _placed(self, device: torch.device, non_blocking: bool) -> Self:
         return self._holding(self._tensor.to(device, non_blocking=non_blocking))

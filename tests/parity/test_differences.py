@@ -186,6 +186,31 @@ def record_of(library: Any, value: torch.Tensor) -> Any:
 
 
 # the sentence in bold -> (a call, what it gives here, what it gives there)
+def post_inits_of_an_index(library: Any) -> Any:
+    ran: list[Any] = []
+
+    @library.tensorclass  # type: ignore[untyped-decorator]
+    class Counted:
+        a: torch.Tensor
+
+        def __post_init__(self) -> None:
+            ran.append(self)
+
+    record = Counted(torch.zeros(2), batch_size=[2])  # type: ignore[call-arg]
+    ran.clear()
+    record[0]  # type: ignore[index]
+    return len(ran)
+
+
+def nested_under_a_filter(library: Any) -> Any:
+    @library.tensorclass(cast_filter=lambda key, tensor: False)  # type: ignore[untyped-decorator]
+    class Kept:
+        a: torch.Tensor
+
+    record = Kept(torch.zeros(2), batch_size=[2])  # type: ignore[call-arg]
+    return collection(library, {"record": record}, [2]).double()["record"].a.dtype
+
+
 DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     **CONVERTERS,
     **LAZY_STACKS,
@@ -590,6 +615,12 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     ],
     "Fields are checked against their type.": [
         (record_with_text_in_a_tensor_field, error(TypeError), "str"),
+    ],
+    "`__post_init__` runs when a record is made from values.": [
+        (post_inits_of_an_index, 0, 1),
+    ],
+    "The filter of a nested class holds.": [
+        (nested_under_a_filter, torch.float32, torch.float64),
     ],
     "Nested keys come behind their owner.": [
         (lambda m: list(nested(m).keys(True)), ["n", ("n", "a")], [("n", "a"), "n"]),

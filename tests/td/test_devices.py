@@ -286,7 +286,7 @@ def test_a_cast_filter_chooses_by_key_and_tensor(name: str) -> None:
 
     args = (torch.float64,) if name == "type" else ()
     result = getattr(data, name)(*args, cast_filter=cast_filter)
-    assert list(seen) == ["x", "n", ("nest", "flag")]
+    assert list(seen) == [("x",), ("n",), ("nest", "flag")]
     assert all(data[key] is tensor for key, tensor in seen.items())
     assert result["nest", "flag"].dtype == DTYPES.get(name, torch.float64)
     assert result["x"] is data["x"]
