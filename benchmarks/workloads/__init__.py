@@ -11,7 +11,7 @@ from benchmarks.workloads import (
     indexing,
     lazy,
     mapping,
-    metadata,
+    names,
     objects,
     pointwise,
     shaping,
@@ -31,7 +31,7 @@ FAMILIES = (
     mapping,
     objects,
     lazy,
-    metadata,
+    names,
     functional,
 )
 

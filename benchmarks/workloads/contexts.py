@@ -1,4 +1,4 @@
-"""What ``with`` undoes, and dimension names."""
+"""What ``with`` undoes."""
 
 from typing import Any
 
@@ -48,23 +48,8 @@ def _flattened_by_hand(d: dict[str, Any], n: Batch) -> Any:
     return d, n
 
 
-def _permuted(x: Any) -> Any:
-    x.names = ["row", "column"]
-    result = x.permute(1, 0)
-    names = result.names
-    x.names = None
-    return names
-
-
-def _permuted_by_hand(d: dict[str, Tensor], n: Batch) -> Any:
-    names = ["row", "column"]
-    result = {key: value.permute(1, 0, *range(2, value.ndim)) for key, value in d.items()}, (n[1], n[0])
-    return [names[i] for i in (1, 0)] if result else []
-
-
 WORKLOADS = (
     *on_forms((Operation("with unlock_", _unlocked, _set_by_hand),), ("td",)),
     *on_forms((Operation("with view", _viewed, _viewed_by_hand, batch=GRID),), ("td",)),
     *on_forms((Operation("with flatten_keys", _flattened, _flattened_by_hand),), ("nested td",)),
-    *on_forms((Operation("names through permute", _permuted, _permuted_by_hand, batch=GRID),), ("td",)),
 )

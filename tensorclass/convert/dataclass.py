@@ -121,6 +121,7 @@ def record_class(
         TypeError: ``obj`` is no dataclass, nor an instance of one.
 
     >>> import dataclasses, torch
+    >>> from tensorclass import from_dataclass
     >>> @dataclasses.dataclass
     ... class Point:
     ...     x: torch.Tensor
