@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
+from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
@@ -159,7 +160,7 @@ def _check_same_keys(left: Collection, right: Collection) -> None:
 
 def _apply(kernel: Callable[..., Any], values: list[Any], args: Any = (), kwargs: Any = {}) -> Any:  # noqa: B006
     """The kernel on the values; where it cannot run on them, its method of each value."""
-    if not is_dynamo_compiling():
+    if not is_dynamo_compiling() and not _transforms_active():
         if kernel in IN_PLACE and not rehearsal.check(SINGLE[kernel], values, args, kwargs):
             return foreach_over_trees(kernel, values, *args, **kwargs)
         try:
@@ -412,7 +413,7 @@ class Pointwise(Collection):
                 return NotImplemented  # type: ignore[no-any-return]
         if not store:
             return self._same({})
-        if not is_dynamo_compiling():
+        if not is_dynamo_compiling() and not _transforms_active():  # inside vmap there are no such kernels
             try:
                 return self._same(dict(zip(store, kernel([*store.values()], operands))))  # noqa: B905
             except (RuntimeError, TypeError) as error:

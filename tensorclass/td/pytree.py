@@ -12,7 +12,7 @@ leaves as they were flattened (:class:`_Origin`). While dynamo traces, both ways
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -236,24 +236,21 @@ def _tensors(node: Collection) -> list[Tensor]:
 
     Not those without batch dimensions: they tell nothing of the batch size.
     """
-    return [leaf for leaf in _walked(node) if isinstance(leaf, Tensor)]
+    if type(node._store) is not dict:
+        return [leaf for leaf in node._leaves() if isinstance(leaf, Tensor)]
+    if not node._is_tree() and node._held() is not None:
+        return []
+    found: list[Tensor] = []
+    for value in node._store.values():
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, Collection):
+            found += _tensors(value)
+    return found
 
 
 def _has_tensors(node: Collection) -> bool:
-    return any(isinstance(leaf, Tensor) for leaf in _walked(node))
-
-
-def _walked(node: Collection) -> Iterator[Any]:
-    if type(node._store) is not dict:
-        yield from node._leaves()
-    elif node._is_tree():
-        for value in node._store.values():
-            if isinstance(value, Collection):
-                yield from _walked(value)
-            else:
-                yield value
-    elif node._held() is None:
-        yield from node._store.values()
+    return bool(_tensors(node))
 
 
 def _change(new: Collection, size: Callable[[Size], Size], names: Callable[[Names], Names]) -> None:
