@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
@@ -94,9 +95,14 @@ class State(Collection):
             )
         if assign:
             return self.update({key: value for key, value in source.items() if key in own})
-        for key, value in source.items():
-            if key in own:
-                own[key].data.copy_(value)
+        with torch.no_grad():
+            for key, value in source.items():
+                if key in own:
+                    holder = self._parent_of(key[:-1])
+                    if type(holder._store) is dict:
+                        own[key].data.copy_(value)
+                    else:  # another store may have given a copy
+                        holder._set_(key[-1], value)
         return self
 
     # -- pickling -----------------------------------------------------------------------------------------------------
@@ -144,6 +150,7 @@ class State(Collection):
     if TYPE_CHECKING:
 
         def lock_(self) -> Self: ...
+        def _parent_of(self, path: tuple[str, ...]) -> Any: ...
         def update(self, *args: Any, **kwargs: Any) -> Self: ...
 
 

@@ -319,6 +319,13 @@ def test_rows_reach_a_nested_stack_of_more_dimensions() -> None:
     assert outer["y"].sum() == 2
 
 
+def test_state_dicts_are_loaded_into_the_parts() -> None:
+    outer = TensorDict({"x": even()}, [2, 3])
+    outer.load_state_dict({key: torch.full_like(value, 5) for key, value in outer.state_dict().items()})
+    assert (outer["x"][0]["a"] == 5).all()
+    assert (outer["x"][1]["n", "b"] == 5).all()
+
+
 def test_ragged_values_are_written_one_a_part() -> None:
     data = ragged()
     data["list"] = [torch.zeros(3), torch.ones(4)]
