@@ -431,6 +431,7 @@ def _generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., No
         "__Tensor": Tensor,
         "__Size": Size,
         "__as_size": shapes.as_size,
+        "__check_size": shapes.check_size,
         "__as_names": shapes.as_names,
         "__as_device": as_device,
         "__mismatch": batch_mismatch,
@@ -494,6 +495,8 @@ def _generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., No
         f"    {me}._lock = None",
         f"    {me}._store = __store = {{}}",
         *(f"    {line}" for line in body),
+        "    if not __store:",  # a tensor would have shown what is wrong with it
+        "        __check_size(__size)",
     ]
     if hasattr(cls, "__post_init__"):
         call = f"{me}.__post_init__({', '.join(post)})"

@@ -136,15 +136,20 @@ class FieldSpec:
         if self._options["tensor_only"] and self._kind in (Kind.OBJECT, Kind.ANY):
             self._kind, self.types, self._literals = Kind.TENSOR, (Tensor,), ()
 
-    def _known_kind(self, cls: type[TensorClass]) -> Kind:
+    def _known_kind(self, cls: type[TensorClass], value: object = None) -> Kind | None:
+        """The kind, looked for again where it is not known; ``None`` where it still is not, and no value tells it."""
         if self._kind is None:
+            # a class that is local to a function, or imported for type checkers only, is found by its instances
+            scope: dict[str, Any] = {base.__name__: base for base in reversed(type(value).__mro__)}
             try:
-                self._resolve({cls.__name__: cls})
+                self._resolve({**scope, cls.__name__: cls})
             except Unresolved:
-                return (
-                    Kind.ANY
-                )  # it may stay unknown (a class local to a function that has returned): the value decides
-        assert self._kind is not None
+                if value is not None:
+                    raise NameError(
+                        f"{self.owner}.{self.name}: the annotation {self._annotation!r} names what is not defined, "
+                        f"neither in the module {self._module!r} nor where the class is, and got a "
+                        f"{type(value).__name__}; correct it, import the name, or annotate the field with Any"
+                    ) from None
         return self._kind
 
     def allows_none(self, record: TensorClass) -> bool:
@@ -174,7 +179,7 @@ class FieldSpec:
             TypeError: the value is not what the annotation says.
             RuntimeError: it does not have the record's batch size in front.
         """
-        kind = self._kind or self._known_kind(type(record))
+        kind = self._kind or self._known_kind(type(record), value)
         if kind is Kind.TENSOR:
             return self._fit_tensor(record, value, non_blocking)
         if kind is Kind.COLLECTION:
@@ -192,7 +197,7 @@ class FieldSpec:
 
     def check(self, record: TensorClass, rows: Value, is_new: bool = False) -> None:
         """Raises an error where rows of a value cannot be rows of this field."""
-        kind = self._kind or self._known_kind(type(record))
+        kind = self._kind or self._known_kind(type(record), rows)
         if isinstance(rows, NonTensorDataBase):
             fits = kind in (Kind.OBJECT, Kind.ANY) and all(self._is_item(item) for item in rows._objects)
         else:

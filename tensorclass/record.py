@@ -167,6 +167,8 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
                 self._store[name] = spec.fit(self, value)
             elif not spec.allows_none(self):
                 raise spec.mismatch(value)
+        if not self._store:  # a tensor would have shown it
+            shapes.check_size(self._batch_size)
 
     def __class_getitem__(cls, item: Any) -> Any:
         given = item

@@ -518,7 +518,7 @@ class Child(TensorClass):
     parent: "Parent | None" = None
 
 
-def test_a_local_class_that_is_defined_later_takes_what_comes() -> None:
+def test_a_local_class_that_is_defined_later_is_known_by_its_instances() -> None:
     class First(TensorClass):
         second: "Second | None"
 
@@ -532,6 +532,18 @@ def test_a_local_class_that_is_defined_later_takes_what_comes() -> None:
     record.second = None
     del record.second
     assert record.second is First(None).second is None
+    with pytest.raises(TypeError, match="second"):
+        First(torch.zeros(2), batch_size=[2])
+
+
+def test_an_annotation_that_names_nothing_is_an_error_when_a_value_comes() -> None:
+    class Record(TensorClass):
+        x: "Tensr"  # type: ignore[name-defined]
+
+    with pytest.raises(NameError, match=r"Record\.x.*'Tensr'.*Tensor"):
+        Record(torch.zeros(2), batch_size=[2])
+    with pytest.raises(NameError, match=r"Record\.x"):
+        Record("text")
 
 
 def test_names_of_a_function_around_are_found() -> None:

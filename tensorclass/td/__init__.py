@@ -1,9 +1,6 @@
 """The engine: untyped collections of tensors. It knows nothing of records."""
 
-from . import (
-    entering,  # noqa: F401  # it tells the others how objects enter
-    pytree,
-)
+from . import entering  # noqa: F401  # it tells the others how objects enter
 from .base import TensorCollection
 from .combining import cat, merge_tensordicts, stack, where
 from .comparing import assert_allclose_td, assert_close
@@ -45,9 +42,6 @@ from .stores import SubTensorDict
 from .stores.lazy import LazyStackedTensorDict, dense_stack_tds, lazy_stack, maybe_dense_stack
 from .tensordict import TensorDict, fromkeys, make_tensordict
 from .unbatched import UnbatchedTensor
-
-for _cls in (TensorDict, NonTensorData, MetaData, NonTensorStack):
-    pytree.register(_cls)
 
 __all__ = [
     "KEY_SEPARATOR",

@@ -12,7 +12,7 @@ from . import shapes
 from .collection import Collection
 from .keys import NestedKey, tree_of, unravel_key_to_tuple
 from .reading import MISSING, Reading
-from .values import BatchMismatch, as_tensor, batch_mismatch, fit
+from .values import KindMismatch, Misfit, ShapeMismatch, as_tensor, batch_mismatch, fit
 
 if TYPE_CHECKING:
     from .collection import Value
@@ -26,10 +26,31 @@ def _check_broadcast(key: str, value: Tensor, destination: Tensor) -> None:
     """Raises when a value cannot be written into a tensor in place."""
     got, expected = value.shape[::-1], destination.shape[::-1]
     if len(got) > len(expected) or any(a not in (1, b) for a, b in zip(got, expected, strict=False)):
-        raise RuntimeError(
-            f"{key}: cannot write in place: expected shape {list(destination.shape)}, or one that broadcasts to it, "
-            f"got {list(value.shape)}"
+        raise ShapeMismatch(
+            (key,),
+            f"cannot write in place: expected shape {list(destination.shape)}, or one that broadcasts to it, "
+            f"got {list(value.shape)}",
         )
+    if value.is_meta and not destination.is_meta:
+        raise ShapeMismatch(
+            (key,), f"cannot write a tensor without data, on the device meta, into one on {destination.device}"
+        )
+
+
+def _wrong_kind(key: str, value: object, destination: object) -> KindMismatch:
+    what = "a tensor" if isinstance(destination, Tensor) else f"a {type(destination).__name__}"
+    return KindMismatch(
+        (key,), f"cannot write a {type(value).__name__} into {what} in place; set() puts it in its place"
+    )
+
+
+def entries_of(source: Any) -> Any:
+    """What has the items of a source."""
+    if isinstance(source, Collection):
+        return source._store
+    if not hasattr(source, "items"):
+        raise TypeError(f"expected a mapping or a collection to update from, got {source!r} ({type(source).__name__})")
+    return source
 
 
 def _leaf_above(path: Sequence[str]) -> KeyError:
@@ -95,16 +116,19 @@ class Access(Reading):
         if type(destination) is Tensor and type(value) is Tensor and value.shape == destination.shape:
             destination.copy_(value, non_blocking=non_blocking)
             return
-        if isinstance(value, Collection) and value._names is not None:  # names say nothing where contents are copied
-            value = value.rename(None)
-        value = self._fit(key, value, non_blocking)
+        value = self._unnamed_fit(key, value, non_blocking)
         if isinstance(destination, Tensor):
             if not isinstance(value, Tensor):
-                raise TypeError(f"{key}: cannot write a {type(value).__name__} into a tensor in place")
+                raise _wrong_kind(key, value, destination)
             _check_broadcast(key, value, destination)
             destination.copy_(value, non_blocking=non_blocking)
+        elif not isinstance(value, Collection) or value._is_tree() is not destination._is_tree():
+            raise _wrong_kind(key, value, destination)
         else:
-            written = self._store[key] = destination._copy(value, non_blocking)
+            try:
+                written = self._store[key] = destination._copy(value, non_blocking)
+            except Misfit as error:
+                raise error.below(key) from None
             if written._lock is None:
                 written._lock = destination._lock
 
@@ -171,7 +195,7 @@ class Access(Reading):
             depth, name = len(path) - 1, path[-1]
         try:
             node._set(name, item, inplace, non_blocking)
-        except BatchMismatch as error:
+        except Misfit as error:
             raise error.below(*path[:depth]) from None
 
     def set_(self, key: NestedKey, item: Any, *, non_blocking: bool = False) -> Self:
@@ -180,7 +204,11 @@ class Access(Reading):
             self._set_(key, item, non_blocking)
         else:
             *path, last = unravel_key_to_tuple(key)
-            self._parent_of(path)._set_(last, item, non_blocking)
+            parent = self._parent_of(path)
+            try:
+                parent._set_(last, item, non_blocking)
+            except Misfit as error:
+                raise error.below(*path) from None
         return self
 
     def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
@@ -337,7 +365,7 @@ class Access(Reading):
         undo.append((self, {**store}, self._batch_size, self._names))
         key: Any
         value: Any
-        for key, value in (source._store if isinstance(source, Collection) else source).items():
+        for key, value in entries_of(source).items():
             rest: Sequence[str] = ()
             if type(key) is not str:
                 key, *rest = unravel_key_to_tuple(key)
@@ -358,7 +386,7 @@ class Access(Reading):
                 if isinstance(current, Access) and current._merges(nested) and not whole:
                     try:
                         current._merge(nested, below, clone, inplace, non_blocking, is_leaf, undo)
-                    except BatchMismatch as error:
+                    except Misfit as error:
                         raise error.below(key) from None
                     continue
                 if rest and current is not None:
@@ -384,10 +412,11 @@ class Access(Reading):
     ) -> Self:
         """Writes into the values that are there, in place; a key that is missing here is a ``KeyError``."""
         wanted = None if keys_to_update is None else tree_of(keys_to_update)
-        for source in (input_dict_or_td, kwargs or None):
-            if source is not None:
-                self._require(source, wanted, True)
-                self._merge(source, wanted, clone, True, non_blocking, None, [])
+        sources = [source for source in (input_dict_or_td, kwargs or None) if source is not None]
+        for source in sources:
+            self._require(source, wanted, True)
+        for source in sources:
+            self._merge(source, wanted, clone, True, non_blocking, None, [])
         return self
 
     def _require(
@@ -397,11 +426,13 @@ class Access(Reading):
         whole: bool = False,
         optional: bool = False,
     ) -> None:
-        """Raises when a (wanted) key of the source is missing here; with ``whole``, when its value does not fit.
+        """Raises an error where a (wanted) key of the source is missing here.
 
-        With ``optional``, a key may be missing where it can be made.
+        Args:
+            whole: also where its value cannot be written into the one that is here.
+            optional: keys that are missing here will be set.
         """
-        for key, value in (source._store if isinstance(source, Collection) else source).items():
+        for key, value in entries_of(source).items():
             first, *rest = unravel_key_to_tuple(key)
             if wanted is not None and first not in wanted:
                 continue
@@ -409,22 +440,40 @@ class Access(Reading):
             tree = isinstance(current, Access) and current._is_tree()
             if current is None and optional:
                 self._check_unlocked()
+                if value is not None:
+                    self._unnamed_fit(first, {tuple(rest): value} if rest else value)
                 continue
             if current is None or (rest and not tree):
                 raise self._key_error(key)
             value = {tuple(rest): value} if rest else value
             if tree and isinstance(value, (Collection, Mapping)):
                 below = wanted[first] if wanted is not None else None
-                current._require(value, below, whole, optional)  # type: ignore[union-attr]
-            elif whole and isinstance(current, Tensor) and not isinstance(value, Tensor):
-                fitted = self._fit(first, value, False)
-                if not isinstance(fitted, Tensor):
-                    raise TypeError(f"{first}: cannot write a {type(fitted).__name__} into a tensor in place")
-                _check_broadcast(first, fitted, current)
-            elif whole and isinstance(value, Tensor) and isinstance(current, Tensor) and value.shape != current.shape:
-                if value.shape[: len(self._batch_size)] != self._batch_size:
-                    raise batch_mismatch(first, self._batch_size, value.shape)
-                _check_broadcast(first, value, current)
+                try:
+                    current._require(value, below, whole, optional)  # type: ignore[union-attr]
+                except Misfit as error:
+                    raise error.below(first) from None
+            elif whole:
+                self._check_in_place(first, value, current)
+
+    def _unnamed_fit(self, key: str, value: Any, non_blocking: bool = False) -> Value:
+        """:meth:`_fit` for contents that are copied: the names of their dimensions say nothing."""
+        if isinstance(value, Collection) and value._names is not None:
+            value = value.rename(None)
+        return self._fit(key, value, non_blocking)
+
+    def _check_in_place(self, key: str, value: Any, current: Any) -> None:
+        """Raises an error where a value cannot be written into the one that is here."""
+        if not isinstance(value, Tensor):
+            value = self._unnamed_fit(key, value)
+        if not isinstance(current, Tensor):
+            if not isinstance(value, Collection) or value._is_tree() is not current._is_tree():
+                raise _wrong_kind(key, value, current)
+        elif not isinstance(value, Tensor):
+            raise _wrong_kind(key, value, current)
+        elif value.shape != current.shape or value.is_meta:
+            if value.shape[: len(self._batch_size)] != self._batch_size:
+                raise batch_mismatch(key, self._batch_size, value.shape)
+            _check_broadcast(key, value, current)
 
     def update_at_(
         self,
@@ -565,6 +614,12 @@ class Access(Reading):
             raise KeyError(f"rename_key_: {new_key!r} is there already; safe=False replaces it")
         parent = self._parent_of(old[:-1])
         parent._check_unlocked()
+        for depth in range(1, len(new)):
+            above = MISSING if new[:depth] == old else self._find(new[:depth])
+            if above is MISSING:
+                break
+            if not isinstance(above, Access) or not above._is_tree():
+                raise _leaf_above(new[:depth])
         before = {**parent._store}
         del parent._store[old[-1]]  # first, because the new key may lie below the old one, or the other way round
         try:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Size
 
-from . import values
+from . import shapes, values
 from .collection import Collection
 from .combining import stack
 from .modes import LIST_TO_STACK
@@ -24,6 +24,7 @@ def non_tensor(value: Any, batch_size: Size, device: torch.device | None, names:
     """
     if isinstance(value, list) and (column := as_column(value, batch_size)) is not None:
         return column
+    shapes.check_size(batch_size)
     return NonTensorData(value, batch_size=batch_size, device=device, names=names)
 
 

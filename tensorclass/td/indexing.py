@@ -345,7 +345,7 @@ class Indexing(Collection):
             if type(value) is not Tensor or type(row) is not Tensor:
                 return False
             view = value[item] if index else value
-            if view.shape != row.shape:
+            if view.shape != row.shape or row.is_meta:
                 return False
             views.append(view)
             sources.append(row)
@@ -368,6 +368,11 @@ class Indexing(Collection):
             value = store.get(key)
             if type(value) is Tensor and type(row) is Tensor:
                 behind = value.ndim - ndim
+                if row.is_meta and not value.is_meta:
+                    raise RuntimeError(
+                        f"{'.'.join((*path, key))}: cannot write rows without data, on the device meta, into a tensor "
+                        f"on {value.device}; nothing was written"
+                    )
                 if behind == row.ndim - row_ndim and (
                     behind == 0 or (behind == 1 and value.size(-1) == row.size(-1))
                 ):  # the cheap way to know what the next line asks

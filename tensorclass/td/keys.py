@@ -17,8 +17,14 @@ FlatKey: TypeAlias = "str | tuple[str, ...]"
 KEY_SEPARATOR = "."
 
 
-def _key_error(key: object) -> TypeError:
-    return TypeError(f"a key is a string or a non-empty (nested) tuple of strings, got {key!r}")
+class NoKey(TypeError, KeyError):
+    """What stands in the place of a key is none: a wrong type, and a key that no collection has."""
+
+    __str__ = Exception.__str__  # that of KeyError quotes the message
+
+
+def _key_error(key: object) -> NoKey:
+    return NoKey(f"a key is a string or a non-empty (nested) tuple of strings, got {key!r}")
 
 
 def unravel_key_to_tuple(key: NestedKey) -> tuple[str, ...]:

@@ -212,21 +212,17 @@ class Applying(Collection):
                 continue
             assert isinstance(value, Applying)
             nested_size = None if batch_size is None else size
-            below = out._store.get(key) if out is not None else None
             part = value._apply(
-                fn, tuple(operands), (*path, key), nested_size, device, _UNSET, inplace, default, filter_empty,
-                propagate_lock, call_on_nested, is_leaf, below,
+                fn, tuple(operands), (*path, key), nested_size, device, _UNSET, False, default, filter_empty,
+                propagate_lock, call_on_nested, is_leaf, None,
             )  # fmt: skip
             if filter_empty is False or (not part.is_empty() if filter_empty else part._store or not value._store):
                 store[key] = part
         if inplace or out is not None:
             target: Any = self if inplace else out
-            for key, result in store.items():
-                current = target._store.get(key)
-                if current is None:
-                    target._set(key, result)
-                elif current is not result and not (isinstance(result, Collection) and result._is_tree()):
-                    target._set_(key, result)
+            results = target._changes(store)
+            target._require(results, None, True, True)
+            target._take_results(results)
             return target  # type: ignore[no-any-return]
         if names is _UNSET:
             new_names = self._names if size == self._batch_size else None
@@ -241,8 +237,37 @@ class Applying(Collection):
             new.lock_()
         return new
 
+    def _changes(self, results: Any) -> dict[str, Any]:
+        """The results of a function that are not the values themselves; non-tensor data stays as it is."""
+        changes: dict[str, Any] = {}
+        for key, result in results.items():
+            current: Any = self._store.get(key)
+            if current is result:
+                continue
+            if isinstance(result, Collection) and isinstance(current, Applying) and result._is_tree():
+                result = current._changes(result._store)
+                if not result:
+                    continue
+            elif isinstance(result, Collection) and current is not None:
+                continue
+            changes[key] = result
+        return changes
+
+    def _take_results(self, results: dict[str, Any]) -> None:
+        """Writes checked results."""
+        for key, result in results.items():
+            current: Any = self._store.get(key)
+            if current is None:
+                self._set(key, result)
+            elif type(result) is dict:
+                current._take_results(result)
+            else:
+                self._set_(key, result)
+
     if TYPE_CHECKING:
 
+        def _set(self, key: str, value: Any) -> None: ...
+        def _set_(self, key: str, value: Any) -> None: ...
         def is_empty(self) -> bool: ...
         def lock_(self) -> Self: ...
         def _resized(self, batch_size: Size) -> Self: ...

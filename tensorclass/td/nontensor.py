@@ -512,3 +512,6 @@ def is_leaf_nontensor(cls: type) -> bool:
 
 nontensor_base.NonTensorData = NonTensorData  # type: ignore[attr-defined]
 nontensor_base.stack_of = stack_of  # type: ignore[attr-defined]
+
+for _cls in (NonTensorData, MetaData, NonTensorStack):
+    pytree.register(_cls)

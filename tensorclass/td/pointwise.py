@@ -24,6 +24,8 @@ from typing_extensions import Self
 from . import rehearsal, shapes
 from .collection import Collection
 from .combining import _right
+from .indexing import _broadcasts
+from .values import ShapeMismatch
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -371,6 +373,44 @@ class Pointwise(Collection):
             return self._operands(TensorDict(source, self._batch_size))
         return NotImplemented
 
+    def _in_place(self, kernel: Callable[..., Any], others: tuple[Any, ...], **kwargs: Any) -> Self:
+        """A kernel in place, with these operands."""
+        operands = tuple([self._required(other) for other in others])
+        if self._store:
+            try:
+                _apply(kernel, [*self._store.values()], operands, kwargs)
+            except RuntimeError:
+                self._check_all_operands(others, operands)
+                raise
+        return self
+
+    def _check_all_operands(self, others: tuple[Any, ...], operands: tuple[Any, ...]) -> None:
+        """Raises an error that names the key of the value that an operand does not fit, if that is what went wrong."""
+        for other, own in zip(others, operands, strict=True):
+            if isinstance(other, Collection):
+                self._check_operands(own, ())
+
+    def _check_operand(self, operand: Collection, path: tuple[str, ...]) -> None:
+        """Raises an error where a value of another collection does not fit the one here in place."""
+        operands: Any = self._required(operand)
+        self._check_operands(operands, path)
+
+    def _check_operands(self, operands: list[Any], path: tuple[str, ...]) -> None:
+        """Raises an error where an operand does not fit a value in place."""
+        for (key, value), operand in zip(self._store.items(), operands, strict=True):
+            if isinstance(value, Pointwise):
+                if value._is_tree() and isinstance(operand, Collection):
+                    value._check_operand(operand, (*path, key))
+            elif isinstance(_leaf(operand), Tensor):
+                if operand.is_meta and not value.is_meta:
+                    raise ShapeMismatch((*path, key), "cannot be changed by an operand on the device meta")
+                if not _broadcasts(operand.shape, value.shape):
+                    raise ShapeMismatch(
+                        (*path, key),
+                        f"cannot be changed in place: expected an operand of the shape {list(value.shape)}, or of one "
+                        f"that broadcasts to it, got {list(operand.shape)}; nothing was changed",
+                    )
+
     def _required(self, other: Any) -> list[Any] | complex | torch.SymInt | torch.SymFloat:
         """:meth:`_operands`, where no other side could answer."""
         operands: list[Any] | complex | torch.SymInt | torch.SymFloat = self._operands(other)
@@ -424,7 +464,11 @@ class Pointwise(Collection):
     def _binary_(self, kernel: Callable[..., Any], other: Any) -> Self:
         operands = self._required(other)
         if self._store:
-            _apply(kernel, [*self._store.values()], (operands,))
+            try:
+                _apply(kernel, [*self._store.values()], (operands,))
+            except RuntimeError:
+                self._check_all_operands((other,), (operands,))
+                raise
         return self
 
     def _pairwise(self, function: Callable[..., Any], other: Any, default: Any = None) -> Self:
@@ -505,9 +549,7 @@ class Pointwise(Collection):
 
     def lerp_(self, end: Collection | Tensor, weight: Collection | Tensor | float) -> Self:
         """``torch.Tensor.lerp_``, in place."""
-        if self._store:
-            _apply(_LERP_, [*self._store.values()], (self._required(end), self._required(weight)))
-        return self
+        return self._in_place(_LERP_, (end, weight))
 
     def addcmul(self, other1: Collection | Tensor, other2: Collection | Tensor, *, value: float | None = 1) -> Self:
         """``torch.addcmul``: ``self + value * other1 * other2``."""
@@ -533,10 +575,7 @@ class Pointwise(Collection):
         return self._three_(_ADDCDIV_, other1, other2, value)
 
     def _three_(self, kernel: Callable[..., Any], other1: Any, other2: Any, value: float | None) -> Self:
-        if self._store:
-            args = (self._required(other1), self._required(other2))
-            _apply(kernel, [*self._store.values()], args, {"value": 1 if value is None else value})
-        return self
+        return self._in_place(kernel, (other1, other2), value=1 if value is None else value)
 
     def clamp(
         self,
@@ -564,14 +603,26 @@ class Pointwise(Collection):
 
     def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
         """:meth:`masked_fill` in place."""
-        items = [*self._store.values()]
-        masks = [_right(mask, item.ndim) for item in items]
-        for item, own in zip(items, masks):  # noqa: B905
-            if isinstance(item, Tensor):
-                rehearsal.check("masked_fill_", [item], [own, value])
-        for item, own in zip(items, masks):  # noqa: B905
-            item.masked_fill_(own, value)
+        self._check_mask(mask, value, ())
+        for item in self._store.values():
+            item.masked_fill_(_right(mask, item.ndim), value)
         return self
+
+    def _check_mask(self, mask: Tensor, value: Any, path: tuple[str, ...]) -> None:
+        """Raises an error where a mask does not fit a tensor: torch would find out when others have been written."""
+        for key, item in self._store.items():
+            if isinstance(item, Pointwise):
+                if item._is_tree():
+                    item._check_mask(mask, value, (*path, key))
+                continue
+            own = _right(mask, item.ndim)
+            if not _broadcasts(own.shape, item.shape):
+                raise ShapeMismatch(
+                    (*path, key),
+                    f"a mask of the shape {list(mask.shape)} does not fit a value of the shape {list(item.shape)}; "
+                    f"expected a mask over the batch, {list(self._batch_size)}. Nothing was changed",
+                )
+            rehearsal.check("masked_fill_", [item], [own, value])
 
     # -- operators ----------------------------------------------------------------------------------------------------
 

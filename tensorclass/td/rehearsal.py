@@ -33,7 +33,12 @@ def check(
             if type(value) is not Tensor or type(operand) is not Tensor:
                 break
             dtype = value.dtype
-            if operand.dtype is not dtype or not dtype.is_floating_point or value.shape != operand.shape:
+            if (
+                operand.dtype is not dtype
+                or not dtype.is_floating_point
+                or value.shape != operand.shape
+                or operand.is_meta
+            ):
                 break
         else:
             return True
@@ -47,6 +52,11 @@ def check(
         for operand in operands:
             if isinstance(operand, Tensor):
                 kinds.append(operand.dtype)
+                if operand.is_meta and not value.is_meta:
+                    raise RuntimeError(
+                        f"{method}: an operand without data, on the device meta, cannot change a tensor on "
+                        f"{value.device}; nothing was written"
+                    )
                 if operand.shape != value.shape and operand.ndim:
                     _check_shapes(method, value.shape, operand.shape)
             elif type(operand) in (int, float, bool, complex):

@@ -40,6 +40,16 @@ def as_size(batch_size: Any) -> Size:
     return Size(tuple(sizes))
 
 
+def check_size(size: Size) -> None:
+    """Raises an error where a batch size given by a user has a negative entry: none is left open there.
+
+    >>> check_size(Size([3, 0]))
+    """
+    for entry in size:
+        if entry < 0:
+            raise RuntimeError(f"batch_size: sizes are not negative, got {list(size)}")
+
+
 def as_sequence(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The ints of ``f(2, 3)``, ``f((2, 3))``, ``f([2, 3])`` and ``f(torch.Size([2, 3]))`` alike."""
     if len(args) == 1 and type(args[0]) is not int and not isinstance(args[0], (int, torch.SymInt)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from typing_extensions import Self
 
-from . import shapes, values
+from . import pytree, shapes, values
 from .base import TensorCollection
 from .collection import Collection, DeviceLike, as_device
 from .keys import NestedKey, unravel_key_to_tuple
@@ -58,6 +58,7 @@ class TensorDict(TensorCollection):
             if isinstance(source, Collection):
                 if batch_size is None:
                     batch_size = source._batch_size
+                    device = source._device if device is None else device
                     names = source.names if names is None and source._names is not None else names
                 items = source._store
             elif not isinstance(source, Mapping):
@@ -82,6 +83,8 @@ class TensorDict(TensorCollection):
                     store[key] = self._fit(key, value, blocking)
             else:
                 self._set_nested(unravel_key_to_tuple(key), value, False, blocking)
+        if not store:  # a tensor would have shown it
+            shapes.check_size(size)
         if lock:
             self._lock_under(())
 
@@ -133,3 +136,5 @@ def fromkeys(keys: Iterable[NestedKey], value: Any = 0) -> TensorDict:
 
 
 values.TensorDict = TensorDict  # type: ignore[attr-defined]  # a mapping among the values becomes one
+
+pytree.register(TensorDict)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Size, Tensor
+from typing_extensions import Self
 
 from . import shapes
 from .collection import Collection
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from .tensordict import TensorDict
 
 
-class BatchMismatch(RuntimeError):
-    """A value does not have the batch size in front."""
+class Misfit(Exception):
+    """A value is none for its key."""
 
     def __init__(self, key: tuple[str, ...], what: str) -> None:
         super().__init__(f"{'.'.join(key)}: {what}")
@@ -34,9 +35,21 @@ class BatchMismatch(RuntimeError):
     def __reduce__(self) -> Any:
         return type(self), (self.key, self.what)
 
-    def below(self, *path: str) -> BatchMismatch:
+    def below(self, *path: str) -> Self:
         """The error as the collection that has this one below ``path`` raises it."""
-        return BatchMismatch((*path, *self.key), self.what)
+        return type(self)((*path, *self.key), self.what)
+
+
+class BatchMismatch(Misfit, RuntimeError):
+    """A value does not have the batch size in front."""
+
+
+class ShapeMismatch(Misfit, RuntimeError, ValueError):
+    """A value cannot be written into the one that is there: it has another shape, or no data."""
+
+
+class KindMismatch(Misfit, TypeError, ValueError):
+    """A value cannot be written into the one that is there: say, a collection or an object into a tensor."""
 
 
 def batch_mismatch(key: NestedKey, batch_size: Size, shape: Size) -> BatchMismatch:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from tensorclass.td.access import entries_of
 from tensorclass.td.collection import Collection
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.pointwise import Pointwise
@@ -88,9 +89,7 @@ class WrittenBack(OnStore):
         is_leaf: Any,
         undo: Any,
     ) -> None:
-        entries = [
-            source._store if isinstance(source, Collection) else source for source in sources if source is not None
-        ]
+        entries = [entries_of(source) for source in sources if source is not None]
         part = self._read(dict.fromkeys(unravel_key_to_tuple(key)[0] for source in entries for key in source))
         if inplace:
             part = self._apart(part)

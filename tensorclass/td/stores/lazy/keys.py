@@ -10,12 +10,12 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.td import shapes
-from tensorclass.td.access import Access
+from tensorclass.td.access import Access, entries_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.reading import MISSING
-from tensorclass.td.values import batch_mismatch
+from tensorclass.td.values import Misfit, batch_mismatch
 
 from .base import LazyParts, forms_given
 from .parts import nested, together
@@ -171,7 +171,7 @@ class LazyKeys(LazyParts):
                 return self._pieces(source)
             source = source._store
         pieces: list[dict[Any, Any]] = [{} for _ in self._store.items_]
-        for key, value in source.items():
+        for key, value in entries_of(source).items():
             column = self._entries_at(unravel_key_to_tuple(key), value)
             for piece, entry in zip(pieces, column, strict=True):
                 piece[key] = entry
@@ -180,13 +180,16 @@ class LazyKeys(LazyParts):
     def _entries_at(self, path: Sequence[str], value: Any) -> list[Any]:
         """What each part is updated with at a nested key."""
         holder = self._nested_parts(path[0]) if len(path) > 1 or isinstance(value, (Mapping, Collection)) else None
+        if holder is not None:
+            try:
+                return holder._entries_at(path[1:], value) if len(path) > 1 else holder._sources(value)
+            except Misfit as error:
+                raise error.below(path[0]) from None
         if len(path) > 1:
-            if holder is not None:
-                return holder._entries_at(path[1:], value)
             return [entry[path[1:]] for entry in self._entries(path[0], {tuple(path[1:]): value}, False)]
         if value is None:
             return [None] * len(self._store.items_)
-        return self._entries(path[0], value, False) if holder is None else holder._sources(value)
+        return self._entries(path[0], value, False)
 
     def _nested_parts(self, key: str) -> LazyKeys | None:
         """The nested collections of the parts, where all have one."""

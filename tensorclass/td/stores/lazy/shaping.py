@@ -281,8 +281,7 @@ class LazyShaping(LazyParts):
         return self._with_parts([row[0]._cat(list(row), dim - (dim > own)) for row in rows], own)
 
     def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Any:
-        dim = self._store.dim
-        conditions = condition.unbind(dim) if condition.ndim > dim else [condition] * len(self._store.items_)
+        conditions = self._left_pieces(condition)
         others = self._left_pieces(other)
         triples = zip(self._store.items_, conditions, others, strict=True)
         return self._with_parts([part._where(where, piece, pad, path) for part, where, piece in triples])
@@ -290,8 +289,13 @@ class LazyShaping(LazyParts):
     def _left_pieces(self, value: Any) -> list[Any]:
         """What a tensor that is aligned with the first batch dimensions is for each part."""
         if isinstance(value, Tensor) and value.ndim:
-            dim = self._store.dim
-            return list(value.unbind(dim)) if value.ndim > dim else [value] * len(self._store.items_)
+            dim, count = self._store.dim, len(self._store.items_)
+            if value.ndim > dim and value.shape[dim] not in (1, count):
+                raise RuntimeError(
+                    f"expected a tensor over the batch, whose size is {list(self._batch_size)}, got the shape "
+                    f"{list(value.shape)}; nothing was changed"
+                )
+            return list(value.unbind(dim)) * (count // value.shape[dim]) if value.ndim > dim else [value] * count
         return self._pieces(value)
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Any:
@@ -301,9 +305,16 @@ class LazyShaping(LazyParts):
 
     def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
         """:meth:`masked_fill` in place."""
-        for part, own in zip(self._store.items_, self._left_pieces(mask), strict=True):
+        pairs = list(zip(self._store.items_, self._left_pieces(mask), strict=True))
+        for part, own in pairs:
+            part._check_mask(own, value, ())
+        for part, own in pairs:
             part.masked_fill_(own, value)
         return self
+
+    def _check_mask(self, mask: Tensor, value: Any, path: tuple[str, ...]) -> None:
+        for part, own in zip(self._store.items_, self._left_pieces(mask), strict=True):
+            part._check_mask(own, value, path)
 
 
 def _refuse_inplace(what: str, inplace: bool) -> None:

@@ -57,16 +57,22 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
                 fn, others, path, batch_size, device, names, inplace, default, filter_empty, propagate_lock,
                 call_on_nested, is_leaf, out,
             )  # fmt: skip
-        columns = [self._pieces(other) if isinstance(other, Collection) else [other] * len(self) for other in others]
+        count = len(self._store.items_)
+        columns = [self._pieces(other) if isinstance(other, Collection) else [other] * count for other in others]
         unset = type(self)._unset_names()
         parts = [
             part._apply(
-                fn, tuple([column[i] for column in columns]), path, None, device, unset, inplace, default, filter_empty,
+                fn, tuple([column[i] for column in columns]), path, None, device, unset, False, default, filter_empty,
                 False, call_on_nested, is_leaf, None,
             )
             for i, part in enumerate(self._store.items_)
         ]  # fmt: skip
         if inplace:
+            changes = [part._changes(own._store) for part, own in zip(self._store.items_, parts, strict=True)]
+            for part, own in zip(self._store.items_, changes, strict=True):
+                part._require(own, None, True)
+            for part, own in zip(self._store.items_, changes, strict=True):
+                part._take_results(own)
             return self
         result = self._with_parts(parts)
         if names is not unset:
@@ -74,6 +80,10 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
         if propagate_lock and self._lock is not None:
             result.lock_()
         return result
+
+    def _check_operand(self, operand: Any, path: tuple[str, ...]) -> None:
+        for part, piece in zip(self._store.items_, self._pieces(operand), strict=True):
+            part._check_operand(piece, path)
 
     @staticmethod
     def _unset_names() -> Any:
@@ -233,11 +243,17 @@ def _undone_by_part(name: str) -> Callable[..., Any]:
 
 def _by_part_with(name: str) -> Callable[..., Any]:
     """A point-wise method: operands that cover the batch are taken apart first."""
+    in_place = name[-1] == "_" and (name[:2] != "__" or (name[2] == "i" and name != "__invert__"))
 
     def method(self: LazyStacked, *args: Any, **kwargs: Any) -> Any:
         columns = [self._pieces(arg) for arg in args]
         named = {key: self._pieces(value) for key, value in kwargs.items()}
         parts: list[Any] = []
+        if in_place:
+            for column in columns:
+                for part, piece in zip(self._store.items_, column, strict=True):
+                    if isinstance(piece, Collection):
+                        part._check_operand(piece, ())
         for i, part in enumerate(self._store.items_):
             own = {key: column[i] for key, column in named.items()}
             result = getattr(part, name)(*[column[i] for column in columns], **own)
@@ -376,6 +392,7 @@ def dense_stack_tds(td_list: Sequence[T] | T, dim: int | None = None) -> T:
         td_list: the collections, or a lazy stack of them.
         dim: where the new dimension comes; for a lazy stack it is known, and need not be given.
 
+    >>> import torch
     >>> from tensorclass import TensorDict
     >>> type(dense_stack_tds(lazy_stack([TensorDict({"a": 1}), TensorDict({"a": 2})]))).__name__
     'TensorDict'
