@@ -414,7 +414,7 @@ class Combining(Collection):
                     continue
             here = (*path, key)
             if key not in theirs:
-                store[key] = _chosen(here, condition, value, _padding(here, pad, "other"), pad)
+                store[key] = _chosen(here, condition, value, _padding(here, pad, "other", value), pad)
             elif isinstance(theirs[key], Collection) and isinstance(value, Collection):
                 if value._is_tree() != theirs[key]._is_tree():
                     raise _cannot_choose(here, value, theirs[key])
@@ -426,7 +426,7 @@ class Combining(Collection):
         for key, value in theirs.items():
             if key not in self._store:
                 here = (*path, key)
-                store[key] = _chosen(here, ~condition, value, _padding(here, pad, "first"), pad)
+                store[key] = _chosen(here, ~condition, value, _padding(here, pad, "first", value), pad)
         return self._same(store)
 
 
@@ -448,12 +448,13 @@ def _chosen(path: tuple[str, ...], condition: Tensor, value: Any, other: Any, pa
     return result
 
 
-def _padding(path: tuple[str, ...], pad: float | None, side: str) -> float:
+def _padding(path: tuple[str, ...], pad: float | None, side: str, value: Any) -> Any:
+    """What stands for a value that one of the two lacks, in the dtype of the other's."""
     if pad is None:
         raise KeyError(
             f"where: {'.'.join(path)!r} is missing in the {side} collection; give pad= a value to stand for it"
         )
-    return pad
+    return torch.full_like(value, pad) if isinstance(value, Tensor) or value._is_tree() else pad
 
 
 def _cannot_choose(path: tuple[str, ...], value: Any, other: Any) -> RuntimeError:

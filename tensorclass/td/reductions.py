@@ -62,7 +62,7 @@ class Reductions(Collection):
             )
         if isinstance(dim, str):
             if dim != "feature":
-                raise ValueError(f"dim: expected ints, 'feature' or None, got {dim!r}")
+                raise TypeError(f"dim: expected ints, 'feature' or None, got {dim!r}; a dimension is no name here")
             return self._same(
                 {
                     key: value._reduce(function, dim, keepdim, kwargs)
@@ -72,6 +72,8 @@ class Reductions(Collection):
                 }
             )
         dims = shapes.wrap_dims(dim, ndim)
+        if not dims and function is not _ALL and function is not _ANY:  # no dims are all of them, as in torch
+            return self._reduce(function, None, keepdim, kwargs)
         which: int | tuple[int, ...] = dims[0] if len(dims) == 1 else dims
         if dims:
             function = getattr(function, "plain", function)
@@ -92,7 +94,7 @@ class Reductions(Collection):
         if not leaves:
             raise ValueError("reduce=True: there is no tensor to reduce")
         ndim = len(self._batch_size)
-        if dim is None:
+        if dim is None or dim == ():
             return torch.cat([leaf.reshape(-1) for leaf in leaves]), 0
         if isinstance(dim, str):
             return torch.cat([leaf.reshape((*leaf.shape[:ndim], -1)) for leaf in leaves], -1), -1
@@ -213,7 +215,7 @@ class Reductions(Collection):
         return self._run(_AMIN, dim, keepdim, reduce)
 
     def logsumexp(self, dim: Dim = None, keepdim: bool = False, *, out: Self | None = None) -> Any:
-        """``log(sum(exp(x)))``; without ``dim`` over all batch dimensions."""
+        """``log(sum(exp(x)))``; without ``dim`` over all batch dimensions, or over everything where there are none."""
         dims: Dim = tuple(range(len(self._batch_size))) if dim is None else dim
         result = self._reduce(_LOGSUMEXP, dims, keepdim, {})
         if out is None:

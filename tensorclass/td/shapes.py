@@ -9,8 +9,9 @@ whose name starts with ``names_`` do the same for dimension names, ``None`` stan
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias
 
 import torch
 from torch import Size, Tensor
@@ -35,6 +36,8 @@ def as_size(batch_size: Any) -> Size:
     if isinstance(batch_size, (int, torch.SymInt)):
         return Size([batch_size])  # type: ignore[list-item]  # torch's stubs do not know of symbolic sizes
     sizes = batch_size
+    if isinstance(batch_size, SupportsIndex) and not getattr(batch_size, "shape", ()):
+        return Size([operator.index(batch_size)])  # an int of numpy
     if isinstance(batch_size, (str, bytes)) or not isinstance(batch_size, Iterable):
         raise TypeError(f"batch_size: expected an int or a sequence of ints, got {batch_size!r}")
     return Size(tuple(sizes))

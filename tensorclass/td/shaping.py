@@ -239,8 +239,9 @@ class Shaping(Collection):
             inplace,
         )
 
-    def tile(self, dims: Sequence[int]) -> Self:
+    def tile(self, dims: int | Sequence[int]) -> Self:
         """:meth:`repeat` where missing counts are ones in front, and more of them add dimensions in front."""
+        dims = (dims,) if isinstance(dims, int) else dims
         counts = (1,) * (len(self._batch_size) - len(dims)) + tuple(dims)
         result = self
         for _ in range(len(counts) - len(self._batch_size)):

@@ -38,11 +38,17 @@ class State(Collection):
             keep_vars: give the tensors as they are, not detached.
             flatten: nested keys joined by dots; otherwise nested dicts.
 
+        Batch sizes and devices are in its attribute ``_metadata``, where ``nn.Module`` has the versions of modules.
+
         >>> from tensorclass import TensorDict
         >>> list(TensorDict({"a": 1, "b": {"c": 2}}).state_dict())
         ['a', 'b.c']
         """
-        result: dict[str, Any] = OrderedDict() if destination is None else destination
+        result: Any = OrderedDict() if destination is None else destination
+        if destination is None:
+            result._metadata = OrderedDict()
+        if hasattr(result, "_metadata"):
+            result._metadata[prefix[:-1]] = {"batch_size": self._batch_size, "device": self._device}
         for key, value in self._store.items():
             if isinstance(value, Tensor):
                 result[prefix + key] = value if keep_vars else value.detach()
@@ -54,7 +60,7 @@ class State(Collection):
                 value.state_dict(result, f"{prefix}{key}.", keep_vars, True)
             else:
                 result[prefix + key] = value.state_dict(None, "", keep_vars, False)
-        return result
+        return result  # type: ignore[no-any-return]
 
     def load_state_dict(
         self,
@@ -63,7 +69,7 @@ class State(Collection):
         assign: bool = False,
         from_flatten: bool | None = None,
     ) -> Self:
-        """Writes the tensors of a state dict.
+        """Writes the tensors of a state dict, and takes the batch sizes that it has.
 
         Args:
             state_dict: what :meth:`state_dict` gave, flat or nested.
@@ -89,21 +95,58 @@ class State(Collection):
         for key, value in source.items():
             if key in own and not assign and value.shape != own[key].shape:
                 problems.append(f"{'.'.join(key)}: expected shape {list(own[key].shape)}, got {list(value.shape)}")
+        before = self._sizes_below(())
+        sizes = {path: size for path, size in _sizes(state_dict, ()).items() if size != before.get(path, size)}
+        for key, leaf in own.items() if sizes else ():
+            shape = source.get(key, leaf).shape
+            above = [sizes.get(".".join(key[:depth]), Size(())) for depth in range(len(key))]
+            problems += [
+                f"{'.'.join(key)}: shape {list(shape)} does not have the batch size {list(size)}"
+                for size in above
+                if shape[: len(size)] != size and isinstance(self._find(key), Tensor)
+            ]
         if problems:
             raise RuntimeError(
                 f"load_state_dict: nothing was loaded into {type(self).__name__}; " + "; ".join(problems)
             )
+        wanted = {key: value for key, value in source.items() if key in own}
         if assign:
-            return self.update({key: value for key, value in source.items() if key in own})
+            self._take_sizes(dict.fromkeys(sizes, Size(())), ())  # tensors with any batch can come now
+            after = before
+            try:
+                self.update(wanted)
+                after = sizes
+            finally:
+                self._take_sizes(after, ())
+            return self
         with torch.no_grad():
-            for key, value in source.items():
-                if key in own:
-                    holder = self._parent_of(key[:-1])
-                    if type(holder._store) is dict:
-                        own[key].data.copy_(value)
-                    else:  # another store may have given a copy
-                        holder._set_(key[-1], value)
+            for key, value in wanted.items():
+                holder = self._parent_of(key[:-1])
+                if type(holder._store) is dict:
+                    own[key].data.copy_(value)
+                else:  # another store may have given a copy
+                    holder._set_(key[-1], value)
+        self._take_sizes(sizes, ())
         return self
+
+    def _sizes_below(self, path: tuple[str, ...]) -> dict[str, Size]:
+        """The batch size of each collection of the tree, by its joined key."""
+        sizes = {".".join(path): self._batch_size}
+        for key, value in self._store.items():
+            if isinstance(value, State) and value._is_tree():
+                sizes |= value._sizes_below((*path, key))
+        return sizes
+
+    def _take_sizes(self, sizes: Mapping[str, Size], path: tuple[str, ...]) -> None:
+        """Sets those of the batch sizes that are others than the present ones, from the top down."""
+        if not sizes:
+            return
+        size = sizes.get(".".join(path), self._batch_size)
+        if size != self._batch_size:
+            self.batch_size = size
+        for key, value in self._store.items():
+            if isinstance(value, State) and value._is_tree():
+                value._take_sizes(sizes, (*path, key))
 
     # -- pickling -----------------------------------------------------------------------------------------------------
 
@@ -151,6 +194,7 @@ class State(Collection):
 
         def lock_(self) -> Self: ...
         def _parent_of(self, path: tuple[str, ...]) -> Any: ...
+        def _find(self, path: tuple[str, ...]) -> Any: ...
         def update(self, *args: Any, **kwargs: Any) -> Self: ...
 
 
@@ -167,6 +211,19 @@ def _collect(
         elif isinstance(value, Tensor):
             name = ".".join((*path, key))
             into[(*path, key) if joined is None else joined.get(name, tuple(name.split(".")))] = value
+
+
+def _sizes(source: Any, path: tuple[str, ...]) -> dict[str, Size]:
+    """The batch sizes that a state dict has, by joined key."""
+    sizes = {
+        ".".join((*path, name) if name else path): Size(about["batch_size"])
+        for name, about in getattr(source, "_metadata", {}).items()
+        if "batch_size" in about
+    }
+    for key, value in source.items():
+        if isinstance(value, Mapping):
+            sizes |= _sizes(value, (*path, key))
+    return sizes
 
 
 def rebuild(

@@ -439,3 +439,11 @@ def test_rows_of_a_named_batch_stack_to_one_with_as_many_names_as_dimensions() -
     row = TensorDict({"a": torch.zeros(1), "text": "x"}, [1], names=["time"])[0]
     stacked = torch.stack([row, row])
     assert stacked.names == stacked.get("text").names == [None]
+
+
+def test_padding_has_the_dtype_of_the_value_for_which_it_stands() -> None:
+    full = TensorDict({"a": torch.ones(2), "n": {"b": torch.ones(2, dtype=torch.bool)}}, [2])
+    part, keep = full.select("a"), torch.tensor([True, False])
+    assert full.where(keep, part, pad=0)["n", "b"].tolist() == [True, False]
+    assert part.where(keep, full, pad=0)["n", "b"].tolist() == [False, True]
+    assert full.where(keep, part, pad=0)["n", "b"].dtype is torch.bool

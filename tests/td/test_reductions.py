@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tensorclass import NonTensorStack, TensorClass, TensorDict
 from tests import strategies as draw
-from tests.checks import assert_consistent, shares_memory
+from tests.checks import assert_consistent, assert_equal, shares_memory
 from tests.samples import Unchanged
 
 Reduce = Callable[..., Tensor]
@@ -124,8 +124,17 @@ def test_the_names_of_the_dimensions_that_stay_are_kept(name: str) -> None:
     assert getattr(data.select("v"), name)(*args, dim="feature").names == ["row", None]
 
 
-@pytest.mark.parametrize("name", [name for name in TABLE if name not in ("std", "var")])
-def test_over_no_dimension_every_item_stands_for_itself(name: str) -> None:
+@keeping
+@pytest.mark.parametrize("name", [name for name in TABLE if name not in ("all", "any", "logsumexp")])
+def test_no_dimensions_are_all_of_them_as_in_torch(name: str, keepdim: bool) -> None:
+    data, args = collection(), arguments(name)
+    assert_equal(getattr(data, name)(*args, (), keepdim), getattr(data, name)(*args, None, keepdim))
+    assert torch.equal(data.sum((), keepdim)["x"], data["x"].sum((), keepdim))
+    assert data.sum((), reduce=True).ndim == 0
+
+
+@pytest.mark.parametrize("name", ["all", "any"])
+def test_over_no_dimension_every_item_stands_for_itself_as_in_torch(name: str) -> None:
     data = collection()
     result = getattr(data, name)(*arguments(name), ())
     assert_reduced(result, data, lambda leaf, _: TABLE[name](leaf.unsqueeze(-1), (leaf.ndim,)), lambda size: size)
@@ -147,7 +156,7 @@ def test_a_dimension_twice_is_an_error(name: str) -> None:
 
 @every
 def test_another_word_than_feature_is_an_error(name: str) -> None:
-    with pytest.raises(ValueError, match="'feature'"):
+    with pytest.raises(TypeError, match="'feature'"):
         getattr(collection(), name)(*arguments(name), "features")
 
 

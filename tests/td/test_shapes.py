@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -464,3 +465,9 @@ def test_an_index_tensor_of_several_dimensions_or_a_bool_makes_dimensions_withou
 
 def test_an_index_tensor_without_dimensions_takes_its_dimension_away() -> None:
     assert shapes.names_indexed(NAMES, (slice(None), torch.tensor(0))) == ("w", "y", "z")
+
+
+def test_ints_of_numpy_and_torch_are_batch_sizes() -> None:
+    assert shapes.as_size(np.int64(3)) == shapes.as_size(torch.tensor(3)) == torch.Size([3])
+    assert type(shapes.as_size(np.int64(3))[0]) is int
+    assert shapes.as_size(np.array([3, 4])) == shapes.as_size([np.int64(3), torch.tensor(4)]) == torch.Size([3, 4])

@@ -387,3 +387,8 @@ def test_in_place_a_locked_collection_stays_as_it_is(operation: Callable[..., An
     with pytest.raises(RuntimeError, match="locked"):
         operation(source, inplace=True)
     assert_equal(source, before)
+
+
+def test_tile_takes_one_count_as_an_int() -> None:
+    data = TensorDict({"a": torch.arange(3)}, [3])
+    assert_equal(data.tile(2), data.tile((2,)))

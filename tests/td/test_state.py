@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from tensorclass import NonTensorData, NonTensorStack, TensorClass, TensorDict
+from tensorclass import NonTensorData, NonTensorStack, TensorClass, TensorDict, lazy_stack
 from tests import strategies as draw
 from tests.checks import assert_consistent, assert_equal
 from tests.samples import Unchanged, mixed, nested
@@ -134,6 +134,47 @@ def test_loading_not_strictly_takes_the_keys_in_common() -> None:
     assert "z" not in data
     assert torch.equal(data["a"], nested()["a"])
     assert torch.equal(data["b", "c"], source["b", "c"])
+
+
+@pytest.mark.parametrize("assign", [True, False])
+@pytest.mark.parametrize("flatten", [True, False])
+def test_loading_takes_the_batch_sizes(flatten: bool, assign: bool) -> None:
+    source = TensorDict({"a": torch.ones(3, 4), "n": TensorDict({"b": torch.ones(3, 4, 5)}, [3, 4])}, [3])
+    data = TensorDict({"a": torch.zeros(3, 4), "n": TensorDict({"b": torch.zeros(3, 4, 5)}, [3, 4, 5])})
+    data.load_state_dict(source.state_dict(flatten=flatten), assign=assign)
+    assert (data.batch_size, data["n"].batch_size) == ((3,), (3, 4))
+    assert_equal(data, source)
+
+
+def test_loading_with_assign_takes_a_longer_batch() -> None:
+    source = TensorDict({"n": TensorDict({"b": torch.ones(5, 4)}, [5, 4])}, [5])
+    data = TensorDict({"n": {"b": torch.zeros(3, 4)}}, [3])
+    data.load_state_dict(source.state_dict(), assign=True)
+    assert_equal(data, source)
+
+
+@pytest.mark.parametrize("assign", [True, False])
+def test_a_batch_size_that_does_not_fit_what_stays_is_listed_and_nothing_is_loaded(assign: bool) -> None:
+    data = TensorDict({"a": torch.zeros(3, 4), "b": torch.zeros(3)}, [3])
+    state = TensorDict({"a": torch.ones(3, 4)}, [3, 4]).state_dict()
+    with Unchanged(data), pytest.raises(RuntimeError, match=r"b: shape \[3\] .* batch size \[3, 4\]"):
+        data.load_state_dict(state, strict=False, assign=assign)
+
+
+def test_the_batch_sizes_of_a_state_dict_go_through_a_file() -> None:
+    file = io.BytesIO()
+    torch.save(nested().state_dict(), file)
+    file.seek(0)
+    data = nested().auto_batch_size_()
+    data.load_state_dict(torch.load(file, weights_only=True))
+    assert_equal(data, nested())
+
+
+def test_loading_writes_through_stores_whose_values_are_copies() -> None:
+    parts = [TensorDict({"a": torch.zeros(2), "n": {"b": torch.zeros(2)}}, [2]) for _ in range(3)]
+    data = lazy_stack(parts)
+    data.load_state_dict((data + 1).state_dict())
+    assert all(part["a"].tolist() == part["n", "b"].tolist() == [1, 1] for part in parts)
 
 
 def test_a_state_dict_goes_through_a_module() -> None:
