@@ -16,7 +16,7 @@ import numpy as np
 import typing_extensions
 from torch import Tensor
 
-from .td import values
+from .td import shapes, values
 from .td.base import TensorCollection
 from .td.modes import LIST_TO_STACK
 from .td.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
@@ -276,6 +276,7 @@ class FieldSpec:
         return self._stored(record, value)
 
     def _stored(self, record: TensorClass, value: Any) -> Value:
+        shapes.check_size(record._batch_size)
         result = NonTensorData(value, batch_size=record._batch_size, device=record._device)
         result._names = record._names
         return result

@@ -120,8 +120,7 @@ class Collection:
 
     def _set_batch_size(self, batch_size: Sequence[int] | int) -> None:
         size = shapes.as_size(batch_size)
-        if not self._store:  # a tensor would show it
-            shapes.check_size(size)
+        shapes.check_size(size)
         self._check_batch_size(size, ())
         self._take_batch_size(size)
 

@@ -523,6 +523,12 @@ CASES: dict[str, Case] = {
     },
     **{f"{name}: keys": Case(calling(name, lacking), KeyError, ("b3",)) for name in ("add_", "mul_", "maximum_")},
     "add_: tensor": Case(lambda x, lib: x.add_(torch.ones(7)), RuntimeError, ("[4]", "[7]")),
+    "add_: meta": Case(
+        lambda x, lib: x.add_(collection(lib, like(bad=torch.ones(4, 2, device="meta")), [4])),
+        RuntimeError,
+        ("b3", "meta"),
+        same=False,
+    ),
     "add_: text": Case(lambda x, lib: x.add_("text"), (TypeError, RuntimeError), ("text",), same=False),
     "+=: text": Case(lambda x, lib: x.__iadd__("text") + 1, (TypeError), (), same=False),
     "lerp_: end": Case(lambda x, lib: x.lerp_(wide(lib), 0.5), RuntimeError, ("b3", "[4, 5]")),
@@ -725,6 +731,42 @@ def test_the_error_is_of_the_class_that_the_peer_raises(name: str) -> None:
         got = outcome(lambda: case.call(plain()[0], ours))
         builtin = next(cls for cls in type(expected).__mro__ if cls.__module__ == "builtins")
         assert isinstance(got, builtin)
+
+
+class Named(TensorClass):
+    text: str | None = None
+
+
+MAKERS: dict[str, Callable[[Any], Any]] = {
+    "TensorDict": lambda size: ours.TensorDict({}, size),
+    "with text": lambda size: ours.TensorDict({"text": "hello"}, size),
+    "record": lambda size: Named(batch_size=size),
+    "record with text": lambda size: Named("hello", batch_size=size),
+    "setter": lambda size: setting(ours.TensorDict({"inner": {}}), "batch_size", size),
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("size", [-1, [-1], [3, -2]], ids=str)
+def test_sizes_are_not_negative(maker: str, size: Any) -> None:
+    with pytest.raises(RuntimeError, match="negative"):
+        MAKERS[maker](size)
+
+
+def test_a_collection_made_of_another_is_on_its_device() -> None:
+    source = ours.TensorDict({"a": torch.zeros(3)}, [3], device="cpu")
+    assert ours.TensorDict(source).device == torch.device("cpu")
+    assert ours.TensorDict(source, device="meta").device == torch.device("meta")
+    assert ours.TensorDict(source, [3]).device is None
+
+
+@pytest.mark.parametrize("name", ["add_", "maximum_", "copy_", "update_"])
+def test_a_part_of_a_lazy_stack_that_does_not_fit_leaves_the_parts_before_it(name: str) -> None:
+    parts = [ours.TensorDict({"a": torch.zeros(2)}), ours.TensorDict({"a": torch.zeros(3)})]
+    source = ours.lazy_stack([ours.TensorDict({"a": torch.ones(2)}), ours.TensorDict({"a": torch.ones(2)})])
+    with pytest.raises(RuntimeError, match=r"a: .*\[3\].*\[2\]"):
+        getattr(ours.lazy_stack(parts), name)(source)
+    assert parts[0]["a"].tolist() == [0.0, 0.0]
 
 
 # -- any structure, any key -------------------------------------------------------------------------------------------
