@@ -69,6 +69,7 @@ from .td import (
     where,
 )
 from .td.values import BatchMismatch
+from .typed import TypedTensorDict
 
 BatchMismatch.__module__ = __name__  # how a traceback names it
 
@@ -104,6 +105,7 @@ __all__ = [
     "TensorCollection",
     "TensorDict",
     "TensorDictBase",
+    "TypedTensorDict",
     "UnbatchedTensor",
     "assert_allclose_td",
     "assert_close",

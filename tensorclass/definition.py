@@ -390,16 +390,17 @@ def _property(spec: FieldSpec, frozen: bool) -> property:
 
     getter: Callable[[Any], Any] = get_object if not tensor else get_optional if spec.optional else get_value
     if name in _RESERVED:
-        getter = _hiding(name, getter, frozen)
+        as_frozen = frozen and name in _FROZEN_MEMBERS
+        member = _FROZEN_MEMBERS[name] if as_frozen else inspect.getattr_static(TensorClass, name)
+        getter = hiding(getter, member)
     setter = set_tensor if spec.kind is Kind.TENSOR and not frozen else set_value
     return property(getter, setter, delete)
 
 
-def _hiding(name: str, getter: Callable[[Any], Any], frozen: bool) -> Callable[[Any], Any]:
-    """The getter of a field that hides a member of records: the engine, which needs the member, still sees that."""
-    member = _FROZEN_MEMBERS[name] if frozen and name in _FROZEN_MEMBERS else inspect.getattr_static(TensorClass, name)
+def hiding(getter: Callable[[Any], Any], member: Any) -> Callable[[Any], Any]:
+    """The getter of a field that hides a member of collections: the engine, which needs the member, still sees that."""
 
-    def get(self: TensorClass) -> Any:
+    def get(self: Any) -> Any:
         # (torch.compile cannot trace the question who asks)
         if is_dynamo_compiling() or not sys._getframe(1).f_globals.get("__name__", "").startswith(_ENGINE):
             return getter(self)

@@ -202,6 +202,15 @@ def post_inits_of_an_index(library: Any) -> Any:
     return len(ran)
 
 
+def typed(library: Any) -> Any:
+    base: Any = library.TypedTensorDict
+
+    class Typed(base):  # type: ignore[misc]
+        a: torch.Tensor
+
+    return Typed
+
+
 def nested_under_a_filter(library: Any) -> Any:
     @library.tensorclass(cast_filter=lambda key, tensor: False)  # type: ignore[untyped-decorator]
     class Kept:
@@ -618,6 +627,14 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     ],
     "`__post_init__` runs when a record is made from values.": [
         (post_inits_of_an_index, 0, 1),
+    ],
+    "A typed TensorDict has its keys from the start.": [
+        (lambda m: list(typed(m)({"z": torch.zeros(2)}).keys()), error(TypeError), ["z"]),
+        (lambda m: list(typed(m).from_dict({"z": torch.zeros(2)}).keys()), error(TypeError), ["z"]),
+        (lambda m: setattr(typed(m)(a=torch.zeros(2)), "z", 1), error(AttributeError), None),
+        (lambda m: m.TypedTensorDict["nocast"].__name__, error(TypeError), "TypedTensorDict_nocast"),
+        (lambda m: typed(m)({"a": torch.zeros(2)}, a=torch.zeros(2)).is_empty(), error(ValueError), False),
+        (lambda m: type(typed(m)(a=torch.zeros(2)) == 0).__name__, "Typed", "TensorDict"),
     ],
     "The filter of a nested class holds.": [
         (nested_under_a_filter, torch.float32, torch.float64),

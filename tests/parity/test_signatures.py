@@ -12,7 +12,7 @@ import pytest
 
 import tensorclass
 import tensorclass.utils
-from tensorclass import TensorClass, TensorDict
+from tensorclass import LazyStackedTensorDict, TensorClass, TensorDict, TypedTensorDict
 from tensorclass.td.nontensor import NonTensorData, NonTensorStack
 
 pytestmark = pytest.mark.parity
@@ -178,6 +178,8 @@ OWNERS: list[tuple[str, Any]] = [
     ("TensorDictBase", TensorClass),
     ("TensorDict", TensorDict),
     ("TensorClass", TensorClass),
+    ("TypedTensorDict", TypedTensorDict),
+    ("LazyStackedTensorDict", LazyStackedTensorDict),
     ("NonTensorData", NonTensorData),
     ("NonTensorStack", NonTensorStack),
     ("functions of the package", tensorclass),

@@ -243,9 +243,16 @@ class LazyParts(OnStore):
             self._batch_size = size
             raise
 
-    def valid_keys(self, *args: Any, **kwargs: Any) -> Any:
+    def valid_keys(
+        self,
+        include_nested: bool = False,
+        leaves_only: bool = False,
+        is_leaf: Callable[[type], bool] | None = None,
+        *,
+        sort: bool = False,
+    ) -> Any:
         """:meth:`keys`."""
-        return self.keys(*args, **kwargs)
+        return self.keys(include_nested, leaves_only, is_leaf, sort=sort)
 
     # -- metadata -----------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import torch
 from torch import Size
 
 from tensorclass.td import shapes
@@ -268,7 +269,9 @@ def _by_part_with(name: str) -> Callable[..., Any]:
 def _named(method: Callable[..., Any], name: str) -> Callable[..., Any]:
     method.__name__ = name
     method.__qualname__ = f"LazyStacked.{name}"
-    method.__doc__ = getattr(getattr(TensorCollection, name), "__doc__", None)
+    own: Any = getattr(TensorCollection, name)
+    method.__doc__ = getattr(own, "__doc__", None)
+    method.__wrapped__ = own  # type: ignore[attr-defined]  # for inspect.signature
     return method
 
 
@@ -470,6 +473,37 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):
             self._set_names(shapes.as_names(names, len(self._batch_size)))
 
     @classmethod
+    def lazy_stack(  # type: ignore[override]
+        cls,
+        items: Sequence[T],
+        dim: int = 0,
+        *,
+        device: DeviceLike | None = None,
+        out: T | None = None,
+        stack_dim_name: str | None = None,
+        strict_shape: bool = False,
+        as_list: bool = False,
+        as_padded_tensor: bool = False,
+        as_nested_tensor: bool = False,
+        padding_side: str = "right",
+        layout: torch.layout | None = None,
+        padding_value: float | int | bool = 0.0,
+    ) -> T:
+        """:func:`tensorclass.lazy_stack`."""
+        return lazy_stack(
+            items, dim, out=out, device=device, stack_dim_name=stack_dim_name, strict_shape=strict_shape,
+            as_list=as_list, as_padded_tensor=as_padded_tensor, as_nested_tensor=as_nested_tensor,
+            padding_side=padding_side, layout=layout, padding_value=padding_value,
+        )  # fmt: skip
+
+    @classmethod
+    def maybe_dense_stack(  # type: ignore[override]
+        cls, items: Sequence[T], dim: int = 0, out: T | None = None, strict: bool = False
+    ) -> T:
+        """:func:`tensorclass.maybe_dense_stack`."""
+        return maybe_dense_stack(items, dim, out=out, strict=strict)
+
+    @classmethod
     def from_list(
         cls,
         input: Sequence[Mapping[Any, Any]],
@@ -500,11 +534,11 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):
         return result
 
     @classmethod
-    def from_dict(
+    def from_dict(  # type: ignore[override]
         cls,
         input_dict: Any,
         *other: Any,
-        auto_batch_size: bool | None = None,
+        auto_batch_size: bool = False,
         batch_size: Any = None,
         device: Any = None,
         batch_dims: int | None = None,
