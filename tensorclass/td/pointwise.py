@@ -616,7 +616,7 @@ class Pointwise(Collection):
                     item._check_mask(mask, value, (*path, key))
                 continue
             own = _right(mask, item.ndim)
-            if not _broadcasts(own.shape, item.shape):
+            if item.shape[: mask.ndim] != mask.shape and not _broadcasts(own.shape, item.shape):
                 raise ShapeMismatch(
                     (*path, key),
                     f"a mask of the shape {list(mask.shape)} does not fit a value of the shape {list(item.shape)}; "
