@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from tests.parity.converter_differences import CONVERTERS
 from tests.parity.lazy_differences import LAZY_STACKS
+from tests.parity.record_differences import RECORDS
 from tests.parity.sides import OURS, PEER, Raised, described, outcome
 
 pytestmark = pytest.mark.parity
@@ -223,6 +224,20 @@ def nested_under_a_filter(library: Any) -> Any:
 DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     **CONVERTERS,
     **LAZY_STACKS,
+    **RECORDS,
+    "A collection made of another one has its batch size.": [
+        (lambda m: list(m.TensorDict(named(m)).batch_size), [4, 3], []),
+    ],
+    "Complex numbers are numbers.": [
+        (lambda m: collection(m, {"a": 1j})["a"], torch.tensor(1j), 1j),
+    ],
+    "A key that is missing has no class.": [
+        (lambda m: named(m).entry_class("z"), error(KeyError), type(None)),
+    ],
+    "`apply` gives a collection of tensors.": [
+        (lambda m: list(named(m).apply(lambda x: None).keys()), [], error(AttributeError)),
+        (lambda m: named(m).apply(lambda x: "text")["a"], error(TypeError), "text"),
+    ],
     "Equal objects stay one.": [
         (lambda m: torch.stack([collection(m, {"text": "a"})] * 2)["text"], "a", ["a", "a"]),
         (uncaptured, ["a", "a"], ["a", "a"]),
