@@ -15,5 +15,11 @@ def both(call: Callable[[Any], Any]) -> tuple[Any, Any]:
     for library in (OURS, PEER):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the peer warns of changes to come
-            results.append(described(outcome(lambda library=library: call(library))))
+            result = outcome(lambda library=library: call(library))
+        results.append(_class(result) if isinstance(result, Exception) else described(result))
     return results[0], results[1]
+
+
+def _class(error: Exception) -> type:
+    """The class of Python that users catch: either library has classes of its own below it."""
+    return next(cls for cls in type(error).__mro__ if cls.__module__ == "builtins")
