@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from tensorclass.record import TensorClass
 from tensorclass.td.base import TensorCollection
@@ -40,15 +40,16 @@ def from_any(
         return from_struct_array(cls, obj, **options)
     if is_dataframe(obj):
         return from_pandas(cls, obj, **options)
-    if isinstance(obj, list) and is_record:
-        return from_list(cls, obj, **options)
+    given: Any = obj  # whatever a checker learns of it below
+    rows = cast("list[object]", obj) if isinstance(obj, list) else None
+    if is_record and rows is not None:
+        return from_list(cls, rows, **options)
     if is_record:
         raise TypeError(
             f"{cls.__name__}.from_any: expected something with entries for the fields {list(cls._specs)}: a mapping, a "  # type: ignore[attr-defined]
-            f"dataclass, a named tuple, a structured array, a table, or a list of those; got a {type(obj).__name__}"
+            f"dataclass, a named tuple, a structured array, a table, or a list of those; got a {type(given).__name__}"
         )
-    if isinstance(obj, list):
-        rows: list[Any] = obj
+    if rows is not None:
         tensor = as_tensor(rows, asked.device)
         return column(rows) if tensor is None else tensor
-    return obj
+    return given

@@ -6,11 +6,12 @@ lists of one length further dimensions, other lists ragged (jagged) tensors, tex
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Size, Tensor
+from torch.utils import dlpack
 
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
@@ -23,6 +24,10 @@ from .tree import C, build, converted_entries, objects, plan
 _EXTRA = "arrow"
 _NULLS = ("raise", "fill", "mask")
 _MASK = "_mask"  #: where the masks are written by default
+
+# torch has a part of their types only
+_from_numpy: Callable[[Any], Tensor] = torch.from_numpy  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+_from_dlpack: Callable[[Any], Tensor] = dlpack.from_dlpack  # pyright: ignore[reportUnknownMemberType]
 
 
 def from_arrow(
@@ -83,6 +88,7 @@ class _Column(NamedTuple):
 
 
 def _as_table(pa: Any, table: Any) -> Any:
+    kind: str = table.__class__.__name__
     if isinstance(table, pa.Table):
         return table
     if isinstance(table, pa.RecordBatch):
@@ -93,10 +99,9 @@ def _as_table(pa: Any, table: Any) -> Any:
         try:
             return pa.table(table)
         except pa.ArrowInvalid as error:
-            raise TypeError(f"from_arrow: expected columns, got a {type(table).__name__} ({error})") from None
+            raise TypeError(f"from_arrow: expected columns, got a {kind} ({error})") from None
     raise TypeError(
-        f"from_arrow: expected a pyarrow.Table, a record batch or another object with Arrow columns, got a "
-        f"{type(table).__name__}"
+        f"from_arrow: expected a pyarrow.Table, a record batch or another object with Arrow columns, got a {kind}"
     )
 
 
@@ -156,19 +161,19 @@ class _Reader:
                 f"from_arrow: the column {'.'.join(path)!r} has {array.null_count} null values; nulls='fill' fills "
                 "them (with 0, nan or None), nulls='mask' also says where they were"
             )
-        return torch.from_numpy(array.is_valid().to_numpy(zero_copy_only=False).copy())
+        return _from_numpy(array.is_valid().to_numpy(zero_copy_only=False).copy())
 
     def _numbers(self, array: Any, path: tuple[str, ...]) -> _Column:
         types, mask = self.pa.types, self._mask(array, path)
         if mask is None and not types.is_boolean(array.type) and len(array):
-            shared = torch.utils.dlpack.from_dlpack(array)  # shares the memory of the table
+            shared = _from_dlpack(array)  # shares the memory of the table
             return _Column(shared.clone() if self.copy else shared)
         if self.copy is False and len(array):
             why = "its nulls are filled" if mask is not None else "booleans are single bits there"
             raise ValueError(f"from_arrow: the column {'.'.join(path)!r} cannot be read without a copy: {why}")
         if mask is not None and not types.is_floating(array.type):  # floats have nan there
             array = array.fill_null(False if types.is_boolean(array.type) else 0)
-        return _Column(torch.from_numpy(array.to_numpy(zero_copy_only=False).copy()), mask)
+        return _Column(_from_numpy(array.to_numpy(zero_copy_only=False).copy()), mask)
 
     def _struct(self, array: Any, path: tuple[str, ...]) -> _Column:
         names: list[str] = [array.type.field(position).name for position in range(array.type.num_fields)]
@@ -211,7 +216,7 @@ class _Reader:
         mask = self._mask(array, path)
         if mask is not None:  # what stands below a null is anything: empty lists instead
             array = self.pa.array([item if item is not None else [] for item in array.to_pylist()], type=array.type)
-        lengths = torch.from_numpy(array.value_lengths().to_numpy(zero_copy_only=False).copy()).long()
+        lengths = _from_numpy(array.value_lengths().to_numpy(zero_copy_only=False).copy()).long()
         inner = self.read(array.flatten(), path)
         if inner.mask is not None and self.nulls == "mask":
             raise ValueError(

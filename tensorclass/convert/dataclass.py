@@ -142,7 +142,7 @@ def record_class(
         "frozen": frozen, "autocast": autocast, "nocast": nocast, "shadow": shadow, "tensor_only": tensor_only,
     }  # fmt: skip
     if isinstance(obj, type):
-        if not dataclasses.is_dataclass(obj):
+        if not _is_dataclass(obj):
             raise TypeError(_expected(obj, "a dataclass"))
         if dest_cls is not None or asked.auto or asked.batch_size is not None or device is not None:
             raise ValueError(
@@ -153,7 +153,7 @@ def record_class(
     if not is_dataclass_instance(obj):
         raise TypeError(_expected(obj, "a dataclass or an instance of one"))
     if dest_cls is None:
-        dest_cls = _class_of(type(obj), options)
+        dest_cls = _class_of(obj.__class__, options)
     elif any(options.values()):
         raise ValueError(
             f"from_dataclass: {dest_cls.__name__} has its options already; they are given without dest_cls"
@@ -173,6 +173,9 @@ _GENERATED = (
     "__init__", "__repr__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__setattr__", "__delattr__",
     "__replace__", "__getstate__", "__setstate__",
 )  # fmt: skip
+
+#: what holds a function of a class
+_WRAPPERS: Any = (classmethod, staticmethod)
 
 
 def _class_of(cls: type[Any], options: dict[str, bool], around: tuple[type[Any], ...] = ()) -> type[Any]:
@@ -227,7 +230,14 @@ def _as_base(cls: type[Any]) -> type[Any]:
     copied = {name: _in_cell(member, cell) for name, member in space.items()}
     copy = types.new_class(cls.__name__, bases, {}, lambda namespace: namespace.update(copied))
     cell.cell_contents = copy
-    return dataclasses.dataclass(init=False, repr=False, eq=False)(copy) if dataclasses.is_dataclass(cls) else copy
+    if _is_dataclass(cls):
+        dataclasses.dataclass(init=False, repr=False, eq=False)(copy)
+    return copy
+
+
+def _is_dataclass(cls: type) -> bool:
+    """``dataclasses.is_dataclass``, which would make a type checker forget that it is a class."""
+    return dataclasses.is_dataclass(cls)
 
 
 def _cannot_be_base(cls: type[Any]) -> bool:
@@ -245,8 +255,8 @@ def _in_cell(member: Any, cell: types.CellType) -> Any:
         new = types.FunctionType(member.__code__, member.__globals__, member.__name__, member.__defaults__, closure)
         new.__kwdefaults__ = member.__kwdefaults__
         return functools.update_wrapper(new, member, updated=("__dict__",))
-    if isinstance(member, (classmethod, staticmethod)):
-        return type(member)(_in_cell(member.__func__, cell))
+    if isinstance(member, _WRAPPERS):
+        return member.__class__(_in_cell(member.__func__, cell))
     if isinstance(member, property):
         parts = [_in_cell(part, cell) for part in (member.fget, member.fset, member.fdel)]
         return property(parts[0], parts[1], parts[2], member.__doc__)
@@ -272,7 +282,7 @@ def _with_records(hint: Any, options: dict[str, bool], around: tuple[type[Any], 
     """An annotation with record classes for dataclasses; ``None`` where there are none in it."""
     if isinstance(hint, type) and dataclasses.is_dataclass(hint) and not issubclass(hint, TensorClass):
         if hint is around[-1]:
-            return Self
+            return Self  # pyright: ignore[reportUnknownVariableType]  # to be an annotation of the class
         return None if hint in around else _class_of(hint, options, around)
     if typing.get_origin(hint) not in (typing.Union, types.UnionType):
         return None

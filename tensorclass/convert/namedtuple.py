@@ -59,7 +59,7 @@ def to_namedtuple(data: TensorCollection, dest_cls: type[Any] | None = None) -> 
 def is_namedtuple(obj: object) -> bool:
     """Whether an object, or a class, is a named tuple."""
     cls = obj if isinstance(obj, type) else type(obj)
-    return issubclass(cls, tuple) and hasattr(cls, "_fields")
+    return hasattr(cls, "_fields") and issubclass(cls, tuple)
 
 
 @functools.lru_cache(maxsize=256)

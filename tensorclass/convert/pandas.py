@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -10,7 +10,6 @@ from torch import Size, Tensor
 
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
-from tensorclass.td.nontensor import NonTensorDataBase
 from tensorclass.td.values import as_tensor
 
 from .extras import require
@@ -64,10 +63,11 @@ def to_pandas(data: TensorCollection, *, separator: str | None = None) -> Any:
 
 
 def _key(label: Any, separator: str | None) -> Any:
-    parts: tuple[Any, ...] = label if isinstance(label, tuple) else ()
-    if parts and all(isinstance(part, str) for part in parts):
-        return parts  # of columns on several levels
     name = str(label)
+    if isinstance(label, tuple):
+        parts = cast("tuple[object, ...]", label)
+        if parts and all(isinstance(part, str) for part in parts):
+            return parts  # of columns on several levels
     if separator is None or separator not in name:
         return name
     return tuple(name.split(separator))
@@ -132,7 +132,7 @@ def _collect(data: TensorCollection, separator: str | None, path: tuple[str, ...
                 f"to_pandas: {name!r} has the shape {list(value.shape)}; a column has one value a row: split it with "
                 "unbind, or use to_arrow, which has columns of tensors"
             )
-        columns[name] = value.tolist() if isinstance(value, NonTensorDataBase) else _array(name, value)
+        columns[name] = _array(name, value) if isinstance(value, Tensor) else value.tolist()
 
 
 def _array(name: str, value: Tensor) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from torch import Size, Tensor
@@ -53,10 +53,10 @@ def from_pytree(
                 f"{cls.__name__}.from_pytree: expected a mapping or a named tuple with the fields {names}, got a "
                 f"{type(pytree).__name__}"
             )
-        found: Mapping[Any, Any] = pytree if isinstance(pytree, Mapping) else pytree._asdict()
+        found = cast("Mapping[str, Any]", pytree) if isinstance(pytree, Mapping) else pytree._asdict()
         return build(cls, {key: _below(cls, key, value) for key, value in found.items()}, asked)
     node = _node(pytree)
-    return build(cls, node, asked) if isinstance(node, dict) else node
+    return build(cls, cast("dict[str, Any]", node), asked) if isinstance(node, dict) else node
 
 
 def to_pytree(data: TensorCollection) -> Any:
@@ -78,7 +78,7 @@ def _below(cls: type[TensorClass], key: Any, value: Any) -> Any:
 
 def _node(tree: Any) -> Any:
     """A node as a dict of the values of its collection; a leaf as its value."""
-    kind: Any = type(tree)
+    kind: Any = tree.__class__
     if isinstance(tree, Tensor):
         return tree
     if isinstance(tree, Collection):
@@ -128,7 +128,7 @@ def _tree(value: Any) -> Any:
     if kind is Leaf:
         return children["value"]
     if kind in _DICTS:
-        made = collections.defaultdict(value[CONTEXT]) if kind is collections.defaultdict else kind()
+        made: dict[Any, Any] = kind(value[CONTEXT]) if CONTEXT in value._store else kind()  # a defaultdict's factory
         for key, item in children.items():
             if key.startswith(_ENTRY):
                 made[item._store["key"]._unwrapped()] = _tree(item._store["value"])

@@ -33,7 +33,8 @@ def from_struct_array(
     """See :meth:`TensorDict.from_struct_array`."""
     asked = plan("from_struct_array", auto_batch_size, batch_dims, batch_size, device)
     if not is_struct_array(struct_array):
-        kind = f"an array of dtype {struct_array.dtype}" if isinstance(struct_array, np.ndarray) else repr(struct_array)
+        given: Any = struct_array
+        kind = f"an array of dtype {given.dtype}" if isinstance(struct_array, np.ndarray) else repr(given)
         raise TypeError(
             f"from_struct_array: expected a numpy array of a structured dtype, such as [('a', 'i4')]; got {kind}"
         )
@@ -113,10 +114,10 @@ def _array(value: Tensor, path: tuple[str, ...]) -> Any:
 
 def _array_of_objects(value: NonTensorDataBase) -> Any:
     """Text, bytes, times and numbers in arrays of their own dtype, other objects in one of objects."""
-    items = np.empty(len(value._objects), dtype=object)
+    items: Any = np.empty(len(value._objects), dtype=object)
     for position, item in enumerate(value._objects):
         items[position] = item
-    kinds = {type(item) for item in value._objects}
+    kinds: set[type] = {item.__class__ for item in value._objects}
     if len(kinds) == 1 and issubclass(next(iter(kinds)), (str, bytes, bool, int, float, complex, np.generic)):
         plain = np.array(list(value._objects))
         # numpy cannot tell text that ends in zeros from its padding

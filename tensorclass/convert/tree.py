@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 import torch
@@ -80,9 +80,9 @@ def entries(obj: Any) -> dict[Any, Any] | None:
     {'0': 1, '1': 'a'}
     """
     if isinstance(obj, Mapping):
-        return dict(obj)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return dict(cast("Mapping[object, Any]", obj))
     if isinstance(obj, tuple):
-        items: tuple[Any, ...] = obj
+        items = cast("tuple[object, ...]", obj)
         fields: Sequence[str] | None = getattr(items, "_fields", None)
         names = map(str, range(len(items))) if fields is None else fields
         return dict(zip(names, items, strict=True))
@@ -134,7 +134,7 @@ def converted(value: Any, target: Target, plan: Plan, path: tuple[str, ...] = ()
 
         return from_pandas(target_class(part), value)
     if isinstance(value, list):
-        rows: list[Any] = value
+        rows = cast("list[object]", value)
         if issubclass(target_class(part), TensorClass) and rows and all(_has_entries(row) for row in rows):
             from .list import from_list
 
@@ -144,6 +144,7 @@ def converted(value: Any, target: Target, plan: Plan, path: tuple[str, ...] = ()
             return tensor
         if plan.batch_size is None:  # the rows that the list has, while no others are given
             return column(rows)
+        return rows
     return value
 
 
@@ -219,13 +220,14 @@ def _keyed(source: Mapping[Any, Any], what: str, path: tuple[str, ...]) -> dict[
             ) from None
         node = result
         for name in parents:
-            inner: Any = node.setdefault(name, {})
-            if id(inner) not in made and isinstance(inner, Mapping):
-                inner = node[name] = dict(inner)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-            if not isinstance(inner, dict):
-                raise KeyError(f"{what}: {key!r} is below {name!r}, which is a {type(inner).__name__} and has no keys")
-            made.add(id(inner))  # pyright: ignore[reportUnknownArgumentType]
-            node = inner  # pyright: ignore[reportUnknownVariableType]
+            inner: object = node.setdefault(name, {})
+            if id(inner) not in made:
+                if not isinstance(inner, Mapping):
+                    kind = type(inner).__name__
+                    raise KeyError(f"{what}: {key!r} is below {name!r}, which is a {kind} and has no keys")
+                inner = node[name] = dict(cast("Mapping[str, Any]", inner))
+                made.add(id(inner))
+            node = cast("dict[str, Any]", inner)
         if last in node:
             raise KeyError(f"{what}: two values are given for {'.'.join((*path, *parents, last))!r}")
         node[last] = value
@@ -303,11 +305,11 @@ def _shape(value: Any, target: Target) -> tuple[int, ...] | None:
         return value.shape if has_shape(value) else None
     part: Any = target
     if isinstance(value, dict):
-        inner: dict[str, Any] = value
+        inner = cast("dict[str, Any]", value)
         return None if part is None or _is(part, Tensor) else _common_size(inner, part)
     if isinstance(value, (bool, int, float, complex)):
         return None if part is None else ()
     tensor = as_tensor(value)
     if tensor is not None:
         return tensor.shape
-    return (len(value),) if isinstance(value, list) else None  # pyright: ignore[reportUnknownArgumentType]
+    return (len(cast("list[object]", value)),) if isinstance(value, list) else None
