@@ -1,6 +1,6 @@
 """The engine: untyped collections of tensors. It knows nothing of records."""
 
-from . import entering  # noqa: F401  # it tells the others how objects enter
+from . import entering as entering  # it tells the others how objects enter
 from .base import TensorCollection
 from .combining import cat, merge_tensordicts, stack, where
 from .comparing import assert_allclose_td, assert_close

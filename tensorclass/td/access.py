@@ -222,7 +222,8 @@ class Access(Reading):
         if isinstance(value, (list, tuple)) and isinstance(self._store.get(key), Tensor):
             value = as_tensor(value)
         try:
-            self._store[key][index] = value
+            entry: Any = self._store[key]
+            entry[index] = value
         except KeyError:
             if key in self._store:
                 raise
@@ -357,6 +358,7 @@ class Access(Reading):
         non_blocking: bool,
         is_leaf: IsLeaf | None,
         undo: list[Before],
+        /,
     ) -> None:
         """Writes the values of a source, and notes in ``undo`` what each level was before."""
         if source is None:
@@ -518,7 +520,8 @@ class Access(Reading):
         """
         if not fast or type(self._store) is not dict:  # what is read from another store may be a copy
             return self.update_at_(tensordict, idx, non_blocking=non_blocking)
-        index: tuple[Any, ...] = idx if isinstance(idx, tuple) else (idx,)
+        given: Any = idx
+        index: tuple[Any, ...] = given if isinstance(idx, tuple) else (idx,)
         views: list[tuple[Tensor, Tensor]] = []
         simple = all(item is None or item is ... or type(item) is int or type(item) is slice for item in index)
         if not (simple and isinstance(tensordict, Access) and self._views_at(index, tensordict, views)):
@@ -532,7 +535,8 @@ class Access(Reading):
 
     def _views_at(self, index: tuple[Any, ...], rows: Collection, views: list[tuple[Tensor, Tensor]]) -> bool:
         """Collects the indexed tensors with what is to be written into them; ``False`` where one does not fit."""
-        if type(self._store) is not dict:
+        store: Any = self._store
+        if type(store) is not dict:
             return False
         for key, row in rows._store.items():
             value: Any = self._store.get(key)

@@ -352,11 +352,11 @@ class Combining(Collection):
             if isinstance(value, Combining):
                 store[key] = value.to_padded_tensor(padding)
             elif value.is_nested:
-                store[key] = torch.nested.to_padded_tensor(value, padding)
+                store[key] = jagged.as_padded(value, padding)
                 if -1 in self._batch_size:
                     size = store[key].shape[:ndim]
                     marks = [torch.ones(part.shape[: ndim - 1], dtype=torch.bool) for part in value.unbind(0)]
-                    mask = torch.nested.to_padded_tensor(torch.nested.as_nested_tensor(marks), False)
+                    mask = jagged.as_padded(jagged.as_nested(marks), False)
             else:
                 store[key] = value
         result = self._like(store, size, self._names)

@@ -15,6 +15,7 @@ from typing_extensions import Self
 from .collection import Collection, DeviceLike
 from .keys import NestedKey
 from .linked import LinkedList
+from .objects import listed
 
 BatchSize: TypeAlias = "Sequence[int] | int | None"
 
@@ -491,7 +492,7 @@ class Converting(Collection):
             elif convert_tensors == "numpy":
                 entry = _array(key, value)
             else:
-                entry = value.tolist() if convert_tensors else value
+                entry = listed(value) if convert_tensors else value
             result[key] = entry
         return result
 
@@ -551,9 +552,9 @@ class Converting(Collection):
         if not isinstance(last, slice):
             before, last = list(index), slice(None)
         places = range(self._batch_size[len(before)])[last]
-        if not isinstance(value, list) or len(value) != len(places):  # pyright: ignore[reportUnknownArgumentType]
+        rows: Any = value
+        if not isinstance(value, list) or len(rows) != len(places):
             raise ValueError(f"expected a list of {len(places)} rows; nothing was written")
-        rows: list[Any] = value
         for place, row in zip(places, rows, strict=True):
             self._write_items((*before, place), row, depth - 1)
 

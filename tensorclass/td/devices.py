@@ -16,6 +16,7 @@ from .collection import Collection, as_device
 from .context import CAST
 
 if TYPE_CHECKING:
+    from .base import TensorCollection
     from .collection import Store
 
 R = TypeVar("R", covariant=True)
@@ -188,7 +189,7 @@ class Devices(Collection):
             result._device = self._device
         return result
 
-    def _placed(self, device: torch.device, non_blocking: builtins.bool) -> Self:
+    def _placed(self, device: torch.device, non_blocking: builtins.bool, /) -> Self:
         """The values on a device; tensors that are there already need no call."""
         return self._on(
             {
@@ -205,6 +206,7 @@ class Devices(Collection):
         non_blocking: builtins.bool,
         copy: builtins.bool,
         memory_format: torch.memory_format | None,
+        /,
     ) -> Self:
         if device is None and not copy and memory_format is None:
             return self._same({key: value.to(dtype) for key, value in self._store.items()})
@@ -417,7 +419,7 @@ class Devices(Collection):
 
     def backward(
         self,
-        gradient: Collection | None = None,
+        gradient: TensorCollection | None = None,
         retain_graph: builtins.bool | None = None,
         create_graph: builtins.bool = False,
         inputs: Collection | Sequence[Tensor] | None = None,
@@ -447,7 +449,7 @@ class Devices(Collection):
                 continue
             given: Any = None
             if gradient is not None:
-                given = gradient.get(path)  # type: ignore[attr-defined]
+                given = gradient.get(path)
                 if given is None:
                     raise KeyError(f"backward: the gradient lacks the key {'.'.join(path)!r}")
             elif leaf.numel() != 1:

@@ -22,7 +22,8 @@ def non_tensor(value: Any, batch_size: Size, device: torch.device | None, names:
     Lists of such lists give an object for each position of two dimensions, and so on. A list of collections is stacked.
     :class:`set_list_to_stack` says otherwise.
     """
-    if isinstance(value, list) and (column := as_column(value, batch_size)) is not None:
+    given: Any = value
+    if isinstance(value, list) and (column := as_column(given, batch_size)) is not None:
         return column
     shapes.check_size(batch_size)
     return NonTensorData(value, batch_size=batch_size, device=device, names=names)

@@ -11,6 +11,7 @@ from torch import Tensor
 from . import shapes
 from .keys import NestedKey, unravel_key_to_tuple
 from .nontensor import NonTensorDataBase
+from .objects import listed
 from .reading import MISSING
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="TensorCollection")
 
-_unique: Callable[..., tuple[Tensor, Tensor]] = torch.unique  # pyright: ignore[reportUnknownMemberType]
+_unique: Callable[..., tuple[Tensor, Tensor]] = torch.unique  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def group_by(tensordict: T, key: NestedKey) -> tuple[Tensor | list[Any], tuple[T, ...]]:
@@ -62,7 +63,7 @@ def group_by(tensordict: T, key: NestedKey) -> tuple[Tensor | list[Any], tuple[T
         raise TypeError(f"group_by: {key!r} holds a {type(value).__name__}; a tensor or objects are needed")
     count = len(values)
     order = torch.argsort(codes, stable=True)
-    sizes: list[int] = torch.bincount(codes, minlength=count).tolist()  # pyright: ignore[reportUnknownMemberType]
+    sizes = listed(torch.bincount(codes, minlength=count))
     return values, tuple(tensordict[rows] for rows in order.split_with_sizes(sizes))
 
 

@@ -7,11 +7,15 @@ nothing. Each row is a tensor of its own, and the result is made of the rows: gr
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+
+# torch has a part of their types only
+as_nested: Callable[..., Tensor] = torch.nested.as_nested_tensor  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+as_padded: Callable[[Tensor, float], Tensor] = torch.nested.to_padded_tensor  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def among(values: Iterable[Any]) -> bool:

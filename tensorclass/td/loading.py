@@ -23,7 +23,7 @@ from .tensordict import TensorDict
 Path = tuple[str, ...]
 
 _torch: Any = _collating  # it has no types that checkers know
-_nested_tensor: Any = torch.nested.nested_tensor  # pyright: ignore[reportUnknownMemberType]
+_nested_tensor: Any = torch.nested.nested_tensor  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def collate(

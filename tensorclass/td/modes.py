@@ -9,10 +9,13 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
-from torch.utils._contextlib import context_decorator  # for generators it leaves the block where they yield
+from torch.utils import _contextlib
 from typing_extensions import Self
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+#: around a generator, it leaves the block where that yields; torch has no types for it
+_decorated: Callable[..., Any] = _contextlib.context_decorator  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 #: the mode of the innermost ``with`` statement, and those around it
 Entered: TypeAlias = "tuple[bool, Entered | None]"
@@ -89,7 +92,7 @@ class Setting:
         if inspect.isasyncgenfunction(given):
             raise TypeError(f"{type(self).__name__} cannot decorate the asynchronous generator {given.__qualname__}")
         if not inspect.iscoroutinefunction(given):
-            return context_decorator(self.clone, given)  # type: ignore[no-any-return, no-untyped-call]
+            return _decorated(self.clone, given)  # type: ignore[no-any-return]
 
         @functools.wraps(given)
         async def decorated(*args: Any, **kwargs: Any) -> Any:

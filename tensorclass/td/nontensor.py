@@ -297,8 +297,9 @@ class NonTensorStack(NonTensorDataBase):
             dim = shapes.unsqueezed_dim(len(below), stack_dim)
             objects, codes = joined(parts, lambda codes: torch.stack(codes, dim))
             if stack_dim_name is not None:
-                names = [None] * codes.ndim if names is None else list(names)
-                names[dim] = stack_dim_name
+                own: list[str | None] = [None] * codes.ndim if names is None else list(names)
+                own[dim] = stack_dim_name
+                names = own
         if batch_size is not None and shapes.as_size(batch_size) != codes.shape:
             raise RuntimeError(
                 f"{type(self).__name__}: expected the batch size {list(shapes.as_size(batch_size))}, the items have "
@@ -321,7 +322,7 @@ class NonTensorStack(NonTensorDataBase):
         """
         flat, lengths = flattened(list(non_tensors))
         if any(isinstance(item, NonTensorDataBase) for item in flat):
-            return cls(*[cls.from_list(item) if isinstance(item, list) else item for item in non_tensors])
+            return cls(*[cls.from_list([*item]) if isinstance(item, list) else item for item in non_tensors])
         return stack_of(tuple(flat), row_by_row(Size(lengths)), None, None)
 
     @classmethod

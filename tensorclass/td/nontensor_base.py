@@ -348,7 +348,7 @@ class NonTensorDataBase(TensorCollection):
             input_dict_or_td, clone, True, non_blocking=non_blocking, keys_to_update=keys_to_update, **kwargs
         )
 
-    def copy_(self, src: Any, non_blocking: bool = False) -> Self:
+    def copy_(self, src: Any, non_blocking: bool = False) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]  # the peer's name
         """Writes the objects of other non-tensor data here, also where it is locked."""
         return self._copy(src, non_blocking)  # type: ignore[no-any-return]
 
@@ -442,13 +442,12 @@ class NonTensorDataBase(TensorCollection):
         """Position by position, as a tensor of booleans over the batch."""
         if not isinstance(other, NonTensorDataBase):
             other = NonTensorData(other)
+        size = shapes.broadcast(self._batch_size, other._batch_size)
         if isinstance(self, NonTensorData) and isinstance(other, NonTensorData):
-            size = shapes.broadcast(self._batch_size, other._batch_size)
             return torch.full(size, same_object(self._objects[0], other._objects[0]) == equal)
-        codes = torch.broadcast_tensors(self._codes(), other._codes())  # type: ignore[no-untyped-call]
-        ours, theirs = (listed(part.flatten()) for part in codes)
+        ours, theirs = (listed(item._codes().expand(size).flatten()) for item in (self, other))
         same = [same_object(self._objects[a], other._objects[b]) == equal for a, b in zip(ours, theirs, strict=True)]
-        return torch.tensor(same, dtype=torch.bool).reshape(codes[0].shape)
+        return torch.tensor(same, dtype=torch.bool).reshape(size)
 
     def __eq__(self, other: Any) -> Any:
         return self._compared(other, True)
@@ -474,7 +473,8 @@ def _rebuild(
     names: Names,
     metadata: dict[Any, Any] | None,
 ) -> NonTensorDataBase:
-    new: NonTensorDataBase = object.__new__(cls[0][cls[1]] if isinstance(cls, tuple) else cls)
+    given: Any = cls
+    new: NonTensorDataBase = object.__new__(given[0][given[1]] if isinstance(cls, tuple) else given)
     new._store = store
     new._batch_size = Size(batch_size)
     new._device = device

@@ -94,9 +94,8 @@ def joined(items: Sequence[Any], join: Callable[[list[Tensor]], Tensor]) -> tupl
 
 
 def listed(codes: Tensor) -> list[Any]:
-    """The codes as (nested) lists."""
-    result: list[Any] = codes.tolist()  # pyright: ignore[reportUnknownMemberType]
-    return result
+    """The codes, or other numbers, as (nested) lists."""
+    return codes.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def looked_up(codes: Any, objects: tuple[Any, ...]) -> Any:

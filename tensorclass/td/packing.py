@@ -96,16 +96,16 @@ class PackLayout:
         return root
 
 
-def _made(cls: type | None, batch_size: Size, device: torch.device | None) -> TensorCollection:
+def _made(cls: type[TensorCollection] | None, batch_size: Size, device: torch.device | None) -> TensorCollection:
     from .tensordict import TensorDict
 
     empty = TensorDict({}, batch_size, device)
     if cls is None:
         return empty
-    new: Any = object.__new__(cls)
+    new = object.__new__(cls)
     new._store, new._lock, new._names = {}, None, None
     new._batch_size, new._device = empty._batch_size, empty._device
-    return new  # type: ignore[no-any-return]
+    return new
 
 
 class Packing(Access):
@@ -151,7 +151,7 @@ class Packing(Access):
             raise KeyError(f"pack: the layout has the keys {list(keys)}, the collection has {list(found.leaves)}")
         sizes = tuple(found.leaves[key].shape[ndim:] for key in keys)
         if layout is None:
-            cls = _class(self)
+            cls = _class(self)  # type: ignore[arg-type]
             layout = PackLayout(keys, sizes, at - ndim - 1, tuple(found.nested), self._device, cls)
         elif sizes != layout.shapes:
             raise ValueError(f"pack: the layout has the shapes {list(layout.shapes)}, the collection {list(sizes)}")
@@ -267,11 +267,11 @@ class Packing(Access):
         return self
 
 
-def _class(collection: Any) -> type | None:
+def _class(collection: TensorCollection) -> type[TensorCollection] | None:
     """The class of a record; ``None`` for a TensorDict."""
     from .tensordict import TensorDict
 
-    cls: type[Any] = type(collection._same({}))
+    cls = type(collection._same({}))
     return None if cls is TensorDict else cls
 
 

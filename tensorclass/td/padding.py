@@ -11,6 +11,7 @@ from typing_extensions import Self
 
 from .collection import Collection
 from .keys import FlatKey, NestedKey, unravel_key, unravel_key_to_tuple
+from .objects import listed
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -313,7 +314,7 @@ class _Runs:
                     if below is None:
                         below = mask._same({})  # the values in it, if there are any, lack theirs
                     self.find(value, below, here)
-            elif below is None:
+            elif not isinstance(below, Tensor):
                 raise KeyError(f"unpad_sequence: there is no mask for {'.'.join(here)!r}")
             else:
                 self.of[here] = self.runs(below, here)
@@ -331,9 +332,9 @@ class _Runs:
         if not mask.shape[at]:
             return [(0, 0)] * self.count
         marked = mask.movedim(at, 1).reshape(self.count, mask.shape[at], -1).any(-1)
-        lengths: list[int] = marked.sum(-1).tolist()
-        first: list[int] = marked.int().argmax(-1).tolist()
-        last: list[int] = (marked.shape[1] - marked.flip(1).int().argmax(-1)).tolist()
+        lengths = listed(marked.sum(-1))
+        first = listed(marked.int().argmax(-1))
+        last = listed(marked.shape[1] - marked.flip(1).int().argmax(-1))
         for number, (start, length, stop) in enumerate(zip(first, lengths, last, strict=True)):
             if length and stop - start != length:
                 raise ValueError(
@@ -349,12 +350,10 @@ class _Runs:
             size = Size((*size[: self.dim], run[number][1], *size[self.dim + 1 :]))
         store: Store = {}
         for key, value in source._store.items():
-            here = (*path, key)
+            here, entry = (*path, key), value
             if isinstance(value, Collection) and value._is_tree():
                 store[key] = self.cut(value, number, here)
-            elif here in self.of:
-                store[key] = value[number].narrow(self.dim, *self.of[here][number])
             else:
-                item: Any = value[number]
-                store[key] = item if run is None else item.narrow(self.dim, *run[number])
+                item, own = entry[number], self.of.get(here, run)
+                store[key] = item if own is None else item.narrow(self.dim, *own[number])
         return source._like(store, size)

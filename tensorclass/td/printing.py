@@ -154,7 +154,7 @@ def _is_shared(value: Any) -> bool:
 def described(value: Any) -> str:
     """One value in a ``repr``: a tensor by its form, everything else by its own ``repr``."""
     if not isinstance(value, Tensor):
-        own = getattr(type(value), "__repr__", None)  # a class of users can have one
+        own = getattr(value.__class__, "__repr__", None)  # a class of users can have one
         return value._long() if own is Printing.__repr__ else repr(value)
     shown = _OPTIONS
     facts: list[str] = []

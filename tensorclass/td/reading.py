@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 MISSING: Any = object()
 
 
-_GIVES_NONE = True
+_gives_none = True
 
 
 def get_defaults_to_none() -> bool:
     """Whether ``get`` gives ``None`` for a missing key when no default is given: :func:`set_get_defaults_to_none`."""
-    return _GIVES_NONE
+    return _gives_none
 
 
 def set_get_defaults_to_none(set_to_none: bool = True) -> None:
@@ -33,8 +33,8 @@ def set_get_defaults_to_none(set_to_none: bool = True) -> None:
     Args:
         set_to_none: ``True``, as at first, gives ``None``; ``False`` raises a ``KeyError``, as ``data[key]`` does.
     """
-    global _GIVES_NONE
-    _GIVES_NONE = set_to_none
+    global _gives_none
+    _gives_none = set_to_none
 
 
 class KeyView(KeysView[Any]):
@@ -193,7 +193,7 @@ class Reading(Collection):
         """What stands for a missing value."""
         if default is not MISSING:
             return default
-        if _GIVES_NONE:
+        if _gives_none:
             return None
         raise self._key_error(key)
 

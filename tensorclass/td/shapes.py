@@ -591,10 +591,11 @@ def convert_ellipsis_to_idx(idx: Any, batch_size: Sequence[int]) -> Any:
     >>> convert_ellipsis_to_idx((..., 0), [3, 4, 5])
     (slice(None, None, None), slice(None, None, None), 0)
     """
-    items: tuple[Any, ...] = idx if isinstance(idx, tuple) else (idx,)
+    given: Any = idx
+    items: tuple[Any, ...] = given if isinstance(idx, tuple) else (idx,)
     places = [place for place, item in enumerate(items) if item is Ellipsis]
     if not places:
-        return idx
+        return given
     if len(places) > 1:
         raise RuntimeError("an index can hold one ... only")
     used = 0

@@ -121,8 +121,8 @@ def make_tensordict(
     torch.Size([3])
     """
     given: Any = input_dict
-    items = {} if input_dict is None else given._store if isinstance(input_dict, Collection) else given
-    result = TensorDict({**kwargs, **items}, batch_size, device)
+    entries: Any = given._store if isinstance(input_dict, Collection) else given
+    result = TensorDict(kwargs if entries is None else {**kwargs, **entries}, batch_size, device)
     return result.auto_batch_size_() if auto_batch_size and batch_size is None else result
 
 

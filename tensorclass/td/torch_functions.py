@@ -152,7 +152,8 @@ def _with_option(function: Callable[..., Any], option: str) -> Callable[..., Any
             return NotImplemented
         if not input._is_tree() and input._held() is None:
             return input
-        result: Any = input._pairwise(single, *args) if args else input._each(single)  # type: ignore[attr-defined]
+        given: Any = input
+        result: Any = given._pairwise(single, *args) if args else given._each(single)
         return result if out is None else _written(result, out)
 
     return call
@@ -223,7 +224,8 @@ HANDLERS[torch.round] = _with_option(torch.round, "decimals")
 
 def _like(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
-        if args or kwargs or type(input._store) is not dict or not input._is_tree():
+        store: Any = input._store
+        if args or kwargs or type(store) is not dict or not input._is_tree():
             return input._each(function, *args, **kwargs)
         return input._same({key: function(value) for key, value in input._store.items()})
 

@@ -10,12 +10,14 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
+from torch.utils import _pytree
 from typing_extensions import Self
 
 from . import pytree, shapes
 from .base import TensorCollection
 from .collection import Collection, DeviceLike, functorch
 from .combining import _chosen, _common_names, _right
+from .objects import listed
 from .pointwise import Pointwise
 from .printing import described
 from .shapes import Names
@@ -61,9 +63,10 @@ class UnbatchedTensor(TensorCollection):
         if isinstance(data, UnbatchedTensor):
             data = data._tensor
         if not isinstance(data, Tensor):
+            given: Any = data
             if isinstance(data, (Collection, Mapping, str)):
-                raise TypeError(f"UnbatchedTensor: expected a tensor, got a {type(data).__name__}")
-            data = torch.as_tensor(data)
+                raise TypeError(f"UnbatchedTensor: expected a tensor, got a {type(given).__name__}")
+            data = torch.as_tensor(given)
         self._store = {}
         self._batch_size = shapes.as_size(batch_size)
         self._names = shapes.as_names(names, len(self._batch_size))
@@ -158,7 +161,7 @@ class UnbatchedTensor(TensorCollection):
 
     def tolist(self) -> Any:  # type: ignore[override]
         """The tensor as nested lists of numbers."""
-        return self._tensor.tolist()  # pyright: ignore[reportUnknownMemberType]
+        return listed(self._tensor)
 
     # -- any batch size fits ------------------------------------------------------------------------------------------
 
@@ -426,7 +429,7 @@ def _flatten(node: Any) -> tuple[list[Any], Any]:
 
 
 def _flatten_with_keys(node: Any) -> tuple[list[tuple[Any, Any]], Any]:
-    return [(torch.utils._pytree.GetAttrKey("data"), node._tensor)], pytree._context(node)
+    return [(_pytree.GetAttrKey("data"), node._tensor)], pytree._context(node)
 
 
 def _unflatten(leaves: Any, context: Any) -> Any:
@@ -436,11 +439,12 @@ def _unflatten(leaves: Any, context: Any) -> Any:
     new._store = {}
     new._device = device
     new._lock = None
+    given: Any = origin
     if isinstance(origin, tuple):
-        ndim, new._names = origin
+        ndim, new._names = given
         new._batch_size = Size((0,) * ndim)  # that of the collection around it comes with the other values
     else:
-        new._batch_size, new._names = origin.size, origin.names
+        new._batch_size, new._names = given.size, given.names
         while isinstance(leaf, Tensor) and functorch.is_batchedtensor(leaf):
             if functorch.maybe_get_level(leaf) <= origin.level:
                 break

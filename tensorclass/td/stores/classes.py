@@ -54,7 +54,8 @@ class OnStore(TensorCollection):
 
 def dense_class(cls: type[C]) -> type[C]:
     """The class of a collection, or of what it would be on a plain dict."""
-    return cls._dense if issubclass(cls, OnStore) else cls
+    given: Any = cls
+    return given._dense if issubclass(cls, OnStore) else given  # type: ignore[no-any-return]
 
 
 def on_store(methods: type[OnStore], cls: type[C]) -> type[C]:
@@ -68,7 +69,7 @@ def on_store(methods: type[OnStore], cls: type[C]) -> type[C]:
             "__doc__": dense.__doc__, "_dense": dense,
         }  # fmt: skip
         options = {"is_base": True} if hasattr(dense, "_specs") else {}  # a record: its fields are declared already
-        metaclass: Any = type(dense)
+        metaclass: Any = dense.__class__
         made = metaclass(dense.__name__, (methods, dense), namespace, **options)
         setattr(dense, name, made)
         made._register()

@@ -39,7 +39,7 @@ class Entries(MutableMapping[str, "Value"]):
         self.owner: Callable[[], Any]
 
     def __getitem__(self, key: str) -> Any:
-        value: Any = self.source[key]
+        value = held = self.source[key]
         if isinstance(value, Tensor) or (isinstance(value, Collection) and value._is_tree()):
             return value
         if not isinstance(value, MutableMapping):
@@ -48,9 +48,9 @@ class Entries(MutableMapping[str, "Value"]):
         if nested is None:
             owner: TensorCollection = self.owner()
             metadata = owner._batch_size, owner._device, owner._names
-            nested = self.nested[key] = through(owner._nested_class(key), value, *metadata)
+            nested = self.nested[key] = through(owner._nested_class(key), held, *metadata)
         entries: Any = nested._store
-        entries.source = value
+        entries.source = held
         return nested
 
     def __setitem__(self, key: str, value: Any) -> None:
@@ -66,11 +66,11 @@ class Entries(MutableMapping[str, "Value"]):
         """Keeps the batch size, the names and the class of a nested collection that became a mapping."""
         if isinstance(value, Tensor) or not value._is_tree():
             return
-        held: Any = self.source[key]
+        source = held = self.source[key]
         if isinstance(held, MutableMapping):
             metadata = value._batch_size, value._device, value._names
-            nested = self.nested[key] = through(dense_class(type(value)), held, *metadata)
-            entries: Any = nested._store
+            nested: Any = through(dense_class(value.__class__), source, *metadata)
+            self.nested[key], entries = nested, nested._store
             for name, below in value._store.items():
                 entries._remember(name, below)
 
@@ -107,7 +107,7 @@ class OnMapping(WrittenBack):
     def _take(self, values: Any, objects: bool = True) -> None:
         store = self._store
         for key, value in values._store.items():
-            current: Any = None
+            given, current = value, None
             if isinstance(value, Collection):
                 if value._is_tree():
                     current = store.get(key)
@@ -120,11 +120,11 @@ class OnMapping(WrittenBack):
             elif isinstance(current, WrittenBack) and not isinstance(current, OnMapping):
                 current._take(value, objects)
             else:
-                store[key] = value
+                store[key] = given
 
 
 def _alike(a: Any, b: Any) -> bool:
-    same_class: bool = dense_class(type(a)) is dense_class(type(b))
+    same_class = dense_class(a.__class__) is dense_class(b.__class__)
     return same_class and (a._batch_size, a._names) == (b._batch_size, b._names)
 
 

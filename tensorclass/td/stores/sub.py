@@ -89,7 +89,7 @@ class SubTensorDict(WrittenBack):
     __slots__ = ()
 
     if TYPE_CHECKING:
-        _store: Rows
+        _store: Rows  # pyright: ignore[reportIncompatibleVariableOverride]  # no other store comes here
 
     def __new__(cls, source: Any, idx: Any, batch_size: Sequence[int] | None = None) -> Any:
         if not isinstance(source, Collection):

@@ -79,22 +79,14 @@ class WrittenBack(OnStore):
     def _merge(self, source: Any, *options: Any) -> None:
         self._merge_all([source], *options)
 
-    def _merge_all(
-        self,
-        sources: list[Any],
-        wanted: dict[str, Any] | None,
-        clone: bool,
-        inplace: bool,
-        non_blocking: bool,
-        is_leaf: Any,
-        undo: Any,
-    ) -> None:
+    def _merge_all(self, sources: list[Any], *options: Any) -> None:
+        _wanted, _clone, inplace, *_rest = options
         entries = [entries_of(source) for source in sources if source is not None]
         part = self._read(dict.fromkeys(unravel_key_to_tuple(key)[0] for source in entries for key in source))
         if inplace:
             part = self._apart(part)
         before: dict[str, Value] = {**part._store}
-        part._merge_all(sources, wanted, clone, inplace, non_blocking, is_leaf, undo)
+        part._merge_all(sources, *options)
         changed = {
             key: value
             for key, value in part._store.items()

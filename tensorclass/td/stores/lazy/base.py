@@ -48,7 +48,7 @@ def lazily(items: list[Any], dim: int, like: Parts | None = None, name: str | No
             raise names_differ(items)
         if item._lock is None:
             locked = False
-    new: Any = object.__new__(on_store(LazyStacked, type(first)))
+    new: Any = object.__new__(on_store(LazyStacked, first.__class__))
     new._store = store = Parts(items, dim, lazily) if like is None else like.like(items, dim)
     store.name = name
     new._batch_size = Size((*size[:dim], len(items), *size[dim:])) if even else stacked_size(items, dim)
@@ -87,7 +87,7 @@ def checked(items: Sequence[Any], what: str) -> list[Any]:
     found = list(items)
     if not found:
         raise RuntimeError(f"{what}: expected at least one collection, got an empty sequence")
-    cls = type(found[0])
+    cls = found[0].__class__
     if issubclass(cls, TensorCollection):
         ndim = len(found[0]._batch_size)
         for item in found:
@@ -108,7 +108,7 @@ def checked(items: Sequence[Any], what: str) -> list[Any]:
 
 
 def check_classes(items: list[Any], what: str) -> None:
-    cls = dense_class(type(items[0]))
+    cls: Any = dense_class(items[0].__class__)
     for position, item in enumerate(items):
         if not issubclass(cls, TensorDict) and not isinstance(item, cls):
             raise TypeError(
@@ -146,7 +146,7 @@ class LazyParts(OnStore):
     __slots__ = ()
 
     if TYPE_CHECKING:
-        _store: Parts
+        _store: Parts  # pyright: ignore[reportIncompatibleVariableOverride]  # no other store comes here
 
     @classmethod
     def _register(cls) -> None:
@@ -312,6 +312,7 @@ class LazyParts(OnStore):
     def _pieces(self, value: Any) -> list[Any]:
         """What an operand is for each part: a collection or a tensor over the batch in parts, else the same for all."""
         dim, count, ndim = self._store.dim, len(self._store.items_), len(self._batch_size)
+        given: Any = value
         if isinstance(value, LazyParts) and value._store.dim == dim and len(value._store.items_) == count:
             return value._store.items_
         if isinstance(value, Collection):
@@ -331,7 +332,7 @@ class LazyParts(OnStore):
                 return [value] * count
             return list(value.unbind(at)) if value.shape[at] == count else [value.select(at, 0)] * count
         if isinstance(value, Mapping):
-            return self._pieces(TensorDict(value, self._batch_size))
+            return self._pieces(TensorDict(given, self._batch_size))
         return [value] * count
 
     def _aligned_parts(self, operand: Any) -> Any:

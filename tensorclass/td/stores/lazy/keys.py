@@ -130,7 +130,7 @@ class LazyKeys(LazyParts):
                 columns = {name: self._entries(str(name), entry, non_blocking) for name, entry in given.items()}
                 pieces = [{name: column[i] for name, column in columns.items()} for i in range(count)]
             else:
-                pieces = [value] * count
+                pieces = [given] * count
             return [part._fit(key, piece, non_blocking) for part, piece in zip(store.items_, pieces, strict=True)]
         fitted: Any = self._fit(key, value, non_blocking)
         return list(fitted.unbind(store.dim))

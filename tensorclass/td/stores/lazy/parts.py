@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Size, Tensor
 
+from tensorclass.td import jagged
 from tensorclass.td.collection import Collection
 from tensorclass.td.nontensor import NonTensorDataBase, NonTensorStack
 
@@ -140,7 +141,7 @@ def nested(values: Sequence[Tensor], dim: int, layout: torch.layout) -> Tensor:
             f"the parts of a nested tensor lie along its first dimension, this stack along dimension {dim}; read the "
             "values with as_list=True or as_padded_tensor=True"
         )
-    return torch.nested.as_nested_tensor(list(values), layout=layout)
+    return jagged.as_nested(list(values), layout=layout)
 
 
 def padded(values: Sequence[Tensor], dim: int, padding_value: float | bool, side: str) -> Tensor:

@@ -11,6 +11,7 @@ from typing_extensions import Self
 
 from tensorclass.td import shapes
 from tensorclass.td.indexing import prepare
+from tensorclass.td.objects import listed
 
 from .base import LazyParts, lazily
 
@@ -23,7 +24,7 @@ class LazyRows(LazyParts):
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def __getitem__(self, index: Any) -> Any:
-        kind = type(index)
+        kind: Any = index.__class__
         if kind is str:
             return super().__getitem__(index)
         if kind is tuple and index and (type(index[0]) is str or type(index[0]) is tuple):
@@ -56,9 +57,8 @@ class LazyRows(LazyParts):
         tensors = [item for item in index if isinstance(item, Tensor)]
         if any(isinstance(item, bool) or item is None for item in index) or len(tensors) < 2:
             raise RuntimeError(f"a lazy stack of the batch size {list(self._batch_size)} cannot be indexed in this way")
-        spread = iter(torch.broadcast_tensors(*tensors))  # type: ignore[no-untyped-call]
-        rows = [next(spread).reshape(-1).tolist() if isinstance(item, Tensor) else item for item in index]
-        shape = torch.broadcast_shapes(*[tensor.shape for tensor in tensors])  # type: ignore[no-untyped-call]
+        shape = shapes.broadcast(*[tensor.shape for tensor in tensors])
+        rows = [listed(item.expand(shape).reshape(-1)) if isinstance(item, Tensor) else item for item in index]
         first = next(i for i, item in enumerate(index) if isinstance(item, Tensor))
         at = sum(1 for item in index[:first] if isinstance(item, slice))
         picked = [
@@ -85,7 +85,8 @@ class LazyRows(LazyParts):
         positions = torch.arange(shapes.numel(size)).reshape(size)[index]
         coordinates = torch.unravel_index(positions, size)
         found: list[tuple[Any, tuple[Any, ...], Any]] = []
-        for which in torch.unique(coordinates[dim]).tolist():
+        there: list[int] = listed(torch.unique(coordinates[dim]))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        for which in there:
             here = coordinates[dim] == which
             inner = tuple([coordinate[here] for axis, coordinate in enumerate(coordinates) if axis != dim])
             found.append((items[which], inner, here))
@@ -194,7 +195,7 @@ def _plan(index: tuple[Any, ...], batch_size: Size, dim: int) -> tuple[Any, tupl
         return position % count, rest, 0
     stacked = _new_dims(index[:at]) + (dim - seen if at == len(index) else 0)
     if advanced:
-        block = torch.broadcast_shapes(*[index[i].shape for i in advanced])  # type: ignore[no-untyped-call]
+        block = shapes.broadcast(*[index[i].shape for i in advanced])
         if advanced[0] < at < advanced[-1]:
             return None
         if _gaps(index, advanced, -1) or advanced[0] < at:  # torch puts the dimensions of the tensors in front
@@ -218,4 +219,4 @@ def _positions(own: Tensor, count: int) -> Any:
     if low < -count or high >= count:
         wrong = low if low < -count else high
         raise IndexError(f"index {wrong} is out of bounds for a lazy stack of {count} parts")
-    return (own % count).tolist() if own.numel() else []
+    return listed(own % count) if own.numel() else []

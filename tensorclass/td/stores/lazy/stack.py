@@ -414,7 +414,7 @@ def dense_stack_tds(td_list: Sequence[T] | T, dim: int | None = None) -> T:
 # the untyped one
 
 
-class LazyStackedTensorDict(LazyStacked, TensorDict):
+class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportIncompatibleVariableOverride]  # its store
     """A lazy stack of TensorDicts. See :func:`lazy_stack`, which makes one of any collections.
 
     Args:
@@ -522,7 +522,7 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):
         """
         if lazy is False:
             raise ValueError("LazyStackedTensorDict.from_list: lazy=False is what TensorDict.from_list is for")
-        options = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "device": device}
+        options: Any = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "device": device}
         below = None if batch_size is None else shapes.as_size(batch_size)[1:]
         items = [
             entry if isinstance(entry, TensorCollection) else TensorDict.from_dict(entry, batch_size=below, **options)
@@ -548,8 +548,9 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):
     ) -> Any:
         """A lazy stack from mappings: a list of them, a mapping of them (as ``to_dict`` of old gave), or several."""
         first: Any = input_dict
-        entries = [first, *other] if other else list(first.values()) if isinstance(first, Mapping) else list(first)
-        options = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "device": device}
+        entries: list[Any]
+        entries = [first, *other] if other else [*(first.values() if isinstance(input_dict, Mapping) else first)]
+        options: Any = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "device": device}
         below = None if batch_size is None else shapes.without(shapes.as_size(batch_size), (stack_dim,))
         items = [
             entry if isinstance(entry, TensorCollection) else TensorDict.from_dict(entry, batch_size=below, **options)
