@@ -236,7 +236,8 @@ def _tensors(node: Collection) -> list[Tensor]:
 
     Not those without batch dimensions: they tell nothing of the batch size.
     """
-    if type(node._store) is not dict:
+    store: Any = node._store
+    if type(store) is not dict:
         return [leaf for leaf in node._leaves() if isinstance(leaf, Tensor)]
     if not node._is_tree() and node._held() is not None:
         return []

@@ -28,8 +28,9 @@ def check(
         args: an operand for all values, or a list with one for each.
         kwargs: options of the method.
     """
+    given: Any = args
     if len(args) == 1 and not kwargs and type(args[0]) is list:  # what most calls are: the same dtypes and shapes
-        for value, operand in zip(values, args[0]):  # noqa: B905
+        for value, operand in zip(values, given[0]):  # noqa: B905
             if type(value) is not Tensor or type(operand) is not Tensor:
                 break
             dtype = value.dtype
@@ -47,7 +48,7 @@ def check(
     for i, value in enumerate(values):
         if not isinstance(value, Tensor):
             return False
-        operands = [arg[i] if type(arg) is list else arg for arg in args]
+        operands = [arg[i] if arg.__class__ is list else arg for arg in args]
         kinds: list[Any] = []
         for operand in operands:
             if isinstance(operand, Tensor):

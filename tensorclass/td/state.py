@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,6 +16,8 @@ from .shapes import Names
 
 if TYPE_CHECKING:
     from .base import TensorCollection
+
+_ordered: Callable[[], Any] = OrderedDict  # with whatever attributes
 
 
 class State(Collection):
@@ -44,9 +46,9 @@ class State(Collection):
         >>> list(TensorDict({"a": 1, "b": {"c": 2}}).state_dict())
         ['a', 'b.c']
         """
-        result: Any = OrderedDict() if destination is None else destination
+        result: Any = _ordered() if destination is None else destination
         if destination is None:
-            result._metadata = OrderedDict()
+            result._metadata = _ordered()
         if hasattr(result, "_metadata"):
             result._metadata[prefix[:-1]] = {"batch_size": self._batch_size, "device": self._device}
         for key, value in self._store.items():
