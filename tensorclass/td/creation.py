@@ -40,8 +40,11 @@ class Creation(Collection):
         kwargs = {key: value for key, value in kwargs.items() if value is not None or key == "device"}
         if "device" not in kwargs and self._device is not None:
             kwargs["device"] = self._device
+        empty_lazy = kwargs.pop("empty_lazy", None)  # which tensors do not know
         store = {
             key: getattr(value, name)(batch_size + value.shape[ndim:], *args, **kwargs)
+            if not empty_lazy or isinstance(value, Tensor)
+            else getattr(value, name)(batch_size + value.shape[ndim:], *args, **kwargs, empty_lazy=True)
             for key, value in self._store.items()
         }
         result = self._like(store, batch_size)
@@ -113,9 +116,10 @@ class Creation(Collection):
             requires_grad: whether the tensors require gradients.
             layout: of the tensors.
             pin_memory: put them into page-locked memory.
-            empty_lazy: leave the lazy stacks of the result empty. There are none in it: it stands on plain dicts.
+            empty_lazy: what is a lazy stack here is one in the result too, of parts that have nested collections but
+                no values yet; by default its values are stacked.
         """
-        options = _options(dtype, device, requires_grad, layout, pin_memory)
+        options = _options(dtype, device, requires_grad, layout, pin_memory, empty_lazy)
         return self._new("new_zeros", size, (), options)
 
     def new_ones(
@@ -129,7 +133,7 @@ class Creation(Collection):
         empty_lazy: bool = False,
     ) -> Self:
         """Ones with another batch size; see :meth:`new_zeros` for the arguments."""
-        options = _options(dtype, device, requires_grad, layout, pin_memory)
+        options = _options(dtype, device, requires_grad, layout, pin_memory, empty_lazy)
         return self._new("new_ones", size, (), options)
 
     def new_empty(
@@ -143,7 +147,7 @@ class Creation(Collection):
         empty_lazy: bool = False,
     ) -> Self:
         """Uninitialised values with another batch size; see :meth:`new_zeros` for the arguments."""
-        options = _options(dtype, device, requires_grad, layout, pin_memory)
+        options = _options(dtype, device, requires_grad, layout, pin_memory, empty_lazy)
         return self._new("new_empty", size, (), options)
 
     def new_full(
@@ -159,7 +163,7 @@ class Creation(Collection):
         empty_lazy: bool = False,
     ) -> Self:
         """``fill_value`` everywhere, with another batch size; see :meth:`new_zeros` for the arguments."""
-        options = _options(dtype, device, requires_grad, layout, pin_memory)
+        options = _options(dtype, device, requires_grad, layout, pin_memory, empty_lazy)
         return self._new("new_full", (size,), (fill_value,), options)
 
     def new_tensor(
@@ -205,7 +209,12 @@ class Creation(Collection):
 
 
 def _options(
-    dtype: torch.dtype | None, device: Any, requires_grad: bool, layout: torch.layout, pin_memory: bool | None
+    dtype: torch.dtype | None,
+    device: Any,
+    requires_grad: bool,
+    layout: torch.layout,
+    pin_memory: bool | None,
+    empty_lazy: bool,
 ) -> dict[str, Any]:
     options = {} if device is MISSING else {"device": device}
     return options | {
@@ -213,4 +222,5 @@ def _options(
         "requires_grad": requires_grad or None,
         "layout": layout if layout is not torch.strided else None,
         "pin_memory": pin_memory or None,
+        "empty_lazy": empty_lazy or None,
     }

@@ -8,7 +8,7 @@ them alone. Both are holders: a result of an operation is another holder of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -103,6 +103,40 @@ class NonTensorData(NonTensorDataBase):
 
     def _listed(self) -> Any:
         return filled(self._objects[0], self._batch_size)
+
+    @classmethod
+    def from_tensordict(
+        cls,
+        tensordict: Collection | Mapping[str, Any],
+        non_tensordict: Mapping[str, Any] | None = None,
+        safe: bool | None = None,
+    ) -> Self:
+        """The object under the key ``"data"``, with batch size, device and names of the collection that has it.
+
+        Args:
+            tensordict: the collection; without the key the object is ``None``.
+            non_tensordict: has the object, instead.
+            safe: ``False`` takes a mapping too, which is refused otherwise.
+
+        Raises:
+            ValueError: there are other keys.
+
+        >>> from tensorclass import TensorDict
+        >>> NonTensorData.from_tensordict(TensorDict({}, [2]), {"data": "a"}).tolist()
+        ['a', 'a']
+        """
+        source: Any = tensordict
+        if isinstance(source, Collection):
+            metadata: tuple[Any, ...] = (source._batch_size, source._device, source._names)
+            items = {**source._store, **(non_tensordict or {})}
+        elif safe is False and isinstance(source, Mapping):
+            metadata, items = (None, None, None), {**source, **(non_tensordict or {})}
+        else:
+            raise TypeError(f"from_tensordict: expected a collection, got a {type(source).__name__}")
+        if unexpected := [key for key in items if key != "data"]:
+            raise ValueError(f"{cls.__name__}: the only key is 'data'; unexpected: {unexpected}")
+        size, device, names = metadata
+        return cls(items.get("data"), batch_size=size, device=device, names=names)
 
     def maybe_to_stack(self) -> NonTensorDataBase:
         """A stack with the object at each position; itself without batch dimensions."""
@@ -435,6 +469,16 @@ class NonTensorStack(NonTensorDataBase):
     def _written(self, new: NonTensorDataBase) -> Collection:
         self._become(new)
         return self
+
+    @property
+    def stack_dim(self) -> int:
+        """The dimension along which :attr:`tensordicts` lie: the first one."""
+        return 0
+
+    @property
+    def tensordicts(self) -> list[Any]:
+        """What there is at each position of the first dimension."""
+        return list(self.unbind(0))
 
     def append(self, item: Any) -> None:
         """Adds an object (or non-tensor data of the batch size behind) at the end of the first dimension, in place."""

@@ -256,6 +256,7 @@ class UnbatchedTensor(TensorCollection):
         return self._holding(function(self._tensor, *args, **kwargs))
 
     def _new(self, name: str, size: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        kwargs = {key: value for key, value in kwargs.items() if value is not None and key != "empty_lazy"}
         tensor = getattr(self._tensor, name)(self._tensor.shape, *args, **kwargs) if name else self._tensor.clone()
         return self._holding(tensor)._resized(Size(shapes.as_sequence(size)))
 

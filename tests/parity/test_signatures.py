@@ -47,7 +47,6 @@ NAMED = "the arguments stand in the signature, where the peer has *args, **kwarg
 KEYWORD = "its last argument is by keyword, as in all other operations of two operands"
 
 ONE = "one method for all collections, with the arguments that it has for a TensorDict"
-OBJECT = "it is one object, or a column of objects: there are no keys, fields or parts to say more about"
 
 #: names whose arguments differ on purpose, of all owners or of one, with the reason
 DIFFERENT: dict[str, str] = {
@@ -88,9 +87,8 @@ DIFFERENT: dict[str, str] = {
 
 #: names that are not here, with the reason
 ABSENT = {
-    "NonTensorData.extend": OBJECT,
-    "NonTensorData.fields": OBJECT,
-    "NonTensorData.from_tensordict": OBJECT,
+    "NonTensorData.fields": "the peer has marked it deprecated",
+    "NonTensorData.extend": "it is one object, which has no rows to add; in the peer it raises an AttributeError",
     "tensorclass.utils.implement_for": "the peer has marked it deprecated",
     "tensorclass.utils.print_directory_tree": "it prints files on disk, which come with a later subject",
 }

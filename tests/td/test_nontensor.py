@@ -844,3 +844,39 @@ def test_what_holds_objects_already_is_set_as_it_is() -> None:
     assert type(data.get("about")) is MetaData
     assert data.get("about").batch_size == (2,)
     assert data[0]["deep", "list"] == ["a", "b"]
+
+
+# -- as records and lazy stacks have it -------------------------------------------------------------------------------
+
+
+def test_the_parts_of_a_stack_stacked_are_the_stack() -> None:
+    texts = NonTensorStack.from_list([["a", "b"], ["c", "d"]])
+    assert [part.tolist() for part in texts.tensordicts] == [["a", "b"], ["c", "d"]]
+    assert NonTensorStack(*texts.tensordicts, stack_dim=texts.stack_dim).tolist() == texts.tolist()
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m, n: n.from_tensordict(m.TensorDict({"data": "q"}, batch_size=[2])).tolist(),
+        lambda m, n: n.from_tensordict(m.TensorDict({}, batch_size=[2]), {"data": 3}).tolist(),
+        lambda m, n: n.from_tensordict(m.TensorDict({})).data,
+        lambda m, n: m.NonTensorStack("a", "b").stack_dim,
+        lambda m, n: [part.data for part in m.NonTensorStack("a", "b").tensordicts],
+    ],
+)
+def test_an_object_has_of_a_record_what_it_has_in_the_peer(call: Any) -> None:
+    import tensordict
+
+    import tensorclass
+
+    assert call(tensorclass, tensorclass.NonTensorData) == call(tensordict, tensordict.NonTensorData)
+
+
+def test_from_tensordict_takes_one_key_of_a_collection() -> None:
+    with pytest.raises(ValueError, match=r"the only key is 'data'; unexpected: \['z'\]"):
+        NonTensorData.from_tensordict(TensorDict({"z": 1}))
+    with pytest.raises(TypeError, match="expected a collection, got a dict"):
+        NonTensorData.from_tensordict({"data": "a"})
+    assert NonTensorData.from_tensordict({"data": "a"}, safe=False).data == "a"

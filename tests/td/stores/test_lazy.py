@@ -560,3 +560,93 @@ def test_objects_are_stacked() -> None:
     assert data["t"] == ["a", "b"]
     assert isinstance(data.get("t")[0], NonTensorData)
     assert ragged().set("t", "a")["t"] == ["a", "a"]
+
+
+# -- new ones without values ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["new_zeros", "new_ones", "new_empty", "new_full"])
+@pytest.mark.parametrize("size", [(2, 3), (5, 3), (4,), (0,)])
+def test_empty_lazy_makes_a_lazy_stack_of_parts_without_values(name: str, size: tuple[int, ...]) -> None:
+    fill = (size, 1) if name == "new_full" else size
+    new = getattr(even(), name)(*fill, empty_lazy=True)
+    assert (type(new), tuple(new.batch_size), new.stack_dim) == (LazyStackedTensorDict, size, 0)
+    assert [list(part.keys(True)) for part in new.tensordicts] == [["n"]] * size[0]
+    assert type(getattr(even(), name)(*fill)) is TensorDict
+
+
+def test_it_is_filled_part_by_part() -> None:
+    new = uneven().new_zeros(0, empty_lazy=True)
+    new.append(TensorDict({"a": torch.ones(2)}))
+    assert new["a"].tolist() == [[1, 1]]
+
+
+def test_it_is_so_too_where_a_lazy_stack_is_nested_or_a_record() -> None:
+    class Row(TensorClass):
+        a: Tensor
+
+    rows = Row.lazy_stack([Row(torch.zeros(2)), Row(torch.zeros(3))])
+    outer = TensorDict({"rows": rows, "x": torch.ones(2)}, [2])
+    new = outer.new_zeros(3, empty_lazy=True)
+    assert isinstance(new["rows"], Row)
+    assert (new["rows"].batch_size, new["rows"].stack_dim, new["x"].tolist()) == ((3,), 0, [0, 0, 0])
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("size", [(2, 3), (5, 3), (4,), ()])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_empty_lazy_is_what_it_is_in_the_peer(size: tuple[int, ...], dim: int) -> None:
+    import tensordict
+
+    def seen(library: Any) -> Any:
+        part = library.TensorDict({"a": torch.zeros(3, 2), "n": {"b": torch.zeros(3)}}, batch_size=[3])
+        new = library.lazy_stack([part, part.clone()], dim).new_zeros(*size, empty_lazy=True)
+        parts = getattr(new, "tensordicts", [])
+        return (
+            type(new).__name__, list(new.batch_size), sorted(map(str, new.keys(True))), len(parts),
+            [sorted(map(str, part.keys(True))) for part in parts], [list(part.batch_size) for part in parts],
+        )  # fmt: skip
+
+    assert seen(tensorclass) == seen(tensordict)
+
+
+# -- the class methods ------------------------------------------------------------------------------------------------
+
+CLASS_CALLS: dict[str, Any] = {
+    "items": lambda m: m.LazyStackedTensorDict.lazy_stack(items=rows(m)),
+    "named": lambda m: m.LazyStackedTensorDict.lazy_stack(rows(m), stack_dim_name="x"),
+    "strict shape": lambda m: m.LazyStackedTensorDict.lazy_stack(rows(m), strict_shape=True),
+    "maybe dense": lambda m: m.LazyStackedTensorDict.maybe_dense_stack(items=rows(m)),
+    "dense": lambda m: m.LazyStackedTensorDict.maybe_dense_stack(rows(m)[:1] * 2, 0, None, False),
+    "from_list": lambda m: m.LazyStackedTensorDict.from_list(ROWS),
+    "from_list, sized": lambda m: m.LazyStackedTensorDict.from_list(ROWS, auto_batch_size=True),
+    "from_list, named": lambda m: m.LazyStackedTensorDict.from_list(ROWS, names=["x"]),
+    "from_list, empty": lambda m: m.LazyStackedTensorDict.from_list([]),
+    "from_dict": lambda m: m.LazyStackedTensorDict.from_dict(ROWS),
+    "from_dict, sized": lambda m: m.LazyStackedTensorDict.from_dict(ROWS, auto_batch_size=True, stack_dim=1),
+    "from_dict, named": lambda m: m.LazyStackedTensorDict.from_dict(ROWS, stack_dim_name="x"),
+    "from_dict, mapping": lambda m: m.LazyStackedTensorDict.from_dict(dict(zip("01", ROWS, strict=True))),
+    "from_dict, empty": lambda m: m.LazyStackedTensorDict.from_dict([]),
+}
+ROWS = [{"a": torch.zeros(3)}, {"a": torch.ones(3), "b": torch.ones(3)}]
+
+
+def rows(library: Any) -> Any:
+    return [library.TensorDict({"a": torch.zeros(2)}), library.TensorDict({"a": torch.zeros(3)})]
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("call", CLASS_CALLS.values(), ids=list(CLASS_CALLS))
+def test_a_class_method_does_what_that_of_the_peer_does(call: Any) -> None:
+    import tensordict
+
+    def seen(library: Any) -> Any:
+        result = call(library)
+        return type(result).__name__, list(result.batch_size), sorted(result.keys()), list(result.names)
+
+    assert seen(tensorclass) == seen(tensordict)
+
+
+def test_values_can_be_read_in_the_form_that_the_class_method_is_given() -> None:
+    lazy: Any = LazyStackedTensorDict.lazy_stack(items=rows(tensorclass), as_padded_tensor=True, padding_value=2)
+    assert lazy["a"].tolist() == [[0, 0, 2], [0, 0, 0]]

@@ -296,6 +296,23 @@ class LazyParts(OnStore):
 
     # -- the tree -----------------------------------------------------------------------------------------------------
 
+    def _new(self, name: str, size: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        batch_size, dim = Size(shapes.as_sequence(size)), self._store.dim
+        if not kwargs.get("empty_lazy") or dim >= len(batch_size):
+            return super()._new(name, size, args, kwargs)
+        below = shapes.without(batch_size, (dim,))
+        device = kwargs.get("device", MISSING)
+        like = self._store.items_[0] if self._store.items_ else self._dense._from_mapping({}, below, None, None)
+        # one at least, from which the stack has its class
+        parts = [
+            like.empty(recurse=True, batch_size=below, device=device, names=None)
+            for _ in range(max(batch_size[dim], 1))
+        ]
+        result = lazily(parts, dim, self._store)
+        del result._store.items_[batch_size[dim] :]
+        result._batch_size = batch_size
+        return result
+
     def _nodes(self) -> list[Any]:
         return self._store.items_
 

@@ -528,7 +528,7 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
             entry if isinstance(entry, TensorCollection) else TensorDict.from_dict(entry, batch_size=below, **options)
             for entry in input
         ]
-        result = lazy_stack(items)
+        result = lazy_stack(items) if items else LazyStackedTensorDict(batch_size=batch_size, device=device)
         if names is not None:
             result.names = names
         return result
@@ -556,7 +556,10 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
             entry if isinstance(entry, TensorCollection) else TensorDict.from_dict(entry, batch_size=below, **options)
             for entry in entries
         ]
-        result = lazy_stack(items, stack_dim, stack_dim_name=stack_dim_name)
+        if items:
+            result = lazy_stack(items, stack_dim, stack_dim_name=stack_dim_name)
+        else:
+            result = LazyStackedTensorDict(batch_size=batch_size, device=device)
         if names is not None:
             result.names = names
         return result
