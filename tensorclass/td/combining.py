@@ -317,10 +317,17 @@ class Combining(Collection):
         >>> rows.append(TensorDict({"a": torch.ones(())}))
         >>> rows["a"]
         tensor([0., 0., 0., 1.])
+
+        Raises:
+            RuntimeError: the dimension has no position, and a stack needs a part.
         """
         from .stores.lazy import lazily
 
         dim = shapes.wrap_dim(dim, len(self._batch_size))
+        if not self._batch_size[dim]:
+            raise RuntimeError(
+                f"to_lazystack: dimension {dim} of {list(self._batch_size)} has no position to be a part"
+            )
         return lazily(list(self.unbind(dim)), dim, name=self.names[dim])  # type: ignore[no-any-return]
 
     def densify(self, layout: torch.layout = torch.strided) -> Self:

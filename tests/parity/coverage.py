@@ -55,20 +55,6 @@ LEFT_OUT = {
     "implement_for() timeit() logger()": "tools of the peer's own development",
 }
 
-#: names that wait for a case
-_NOT_YET = """
-    append as_tensor assert_allclose_td() capture_non_tensor_stack() collate() convert_ellipsis_to_idx()
-    default_is_leaf() densify expand_as_right() expand_right() extend fields from_dataclass from_dataclass()
-    from_namedtuple from_namedtuple() from_nontensordata from_struct_array from_struct_array() from_tensordict
-    get_defaults_to_none() get_nestedtensor get_printoptions() group_by() hook_in hook_out infer_size_impl() insert
-    is_bool() is_floating() is_inexact() is_integer() is_leaf_nontensor() is_seq_of_nested_key() isin() lazy_legacy()
-    lazy_stack lazy_stack() list_to_stack() load_state_dict maybe_dense_stack maybe_dense_stack() maybe_to_stack
-    parse_tensor_dict_string() remove_duplicates() set_capture_non_tensor_stack() set_get_defaults_to_none()
-    set_lazy_legacy() set_list_to_stack() set_printoptions() to_lazystack to_namedtuple to_padded_tensor
-    to_struct_array unpad_sequence() valid_keys
-"""
-NOT_YET = set(_NOT_YET.split())
-
 
 def public_names() -> list[str]:
     """The public methods and functions (with ``()``) of the peer, from the list where it is at hand."""

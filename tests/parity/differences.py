@@ -48,6 +48,10 @@ ERRORS: dict[str, set[tuple[type[Exception], type[Exception]]]] = {
 COMPARISONS = tuple(f"__{name}__" for name in ("eq", "ne", "lt", "le", "gt", "ge"))
 
 
+#: makes a lazy stack
+STACKING = ("lazy_stack", "maybe_dense_stack", "append", "insert", "extend")
+
+
 #: calls that the peer refuses: "More is taken"
 TAKEN: dict[str, type[Exception]] = {
     "__rpow__": NotImplementedError,
@@ -102,6 +106,11 @@ def without_empty(result: Any) -> Any:
     return _collections(result, _without_empty)
 
 
+def has_empty(drawn: Drawn) -> bool:
+    """Whether there are nested collections without tensors."""
+    return any(isinstance(entry := drawn.entry(path), draw.Tree) and not entry.count() for path in drawn.paths)
+
+
 def has_tensors(drawn: Drawn) -> bool:
     return bool(drawn.leaves)
 
@@ -141,6 +150,8 @@ def other_names(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers
         "new_full",
         "new_empty",
         "new_tensor",
+        "to_lazystack",
+        *STACKING,
         "__and__",
         "__or__",
         "__xor__",
@@ -173,11 +184,13 @@ def expanded(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: S
 #: operations that fail in the peer for the objects in a collection
 FAILING = (
     "apply", "apply_", "pad", "dense_stack_tds", "stack", "cat", "view", "squeeze", "expand", "expand_as",
-    "broadcast_to", "__setitem__", "where",
+    "broadcast_to", "__setitem__", "where", "tolist",
 )  # fmt: skip
 
 
 def moved_objects(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    if name in ("maybe_to_stack", "from_nontensordata"):  # without items
+        return 0 in drawn.batch_size
     if is_error(ours.result) or not drawn.objects:
         return False
     if is_error(peers.result):
@@ -190,9 +203,8 @@ def moved_objects(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, pee
 
 
 def written_names(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
-    return (
-        name == "__setitem__" and bool(drawn.names) and is_a(peers.result, RuntimeError) and not is_error(ours.result)
-    )
+    refused = {"__setitem__": RuntimeError, "update": ValueError}.get(name)
+    return refused is not None and bool(drawn.names) and is_a(peers.result, refused) and not is_error(ours.result)
 
 
 def joined_sizes(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
@@ -254,12 +266,14 @@ def empty_collections(name: str, drawn: Drawn, arguments: Arguments, ours: Seen,
         return any(isinstance(arg, Made) for arg in arguments.args)
     if is_a(peers.result, KeyError) and is_error(ours.result) and name in OPERATING:  # and dtypes that do not go
         return True
+    if not drawn.leaves and is_a(ours.result, TypeError) and name in OPERATING:  # a number where torch needs a tensor
+        return not is_error(peers.result)
     if name == "copy_" and is_a(peers.result, KeyError):  # from a collection with more keys
         return not is_error(ours.result)
     if name in ("copy_", "update_") and is_a(ours.result, KeyError):  # from a collection without tensors
         return not arguments.args[0].entry.count()
     if name == "auto_batch_size_" or "auto_batch_size" in arguments.kwargs:
-        return any(isinstance(e := drawn.entry(path), draw.Tree) and not e.count() for path in drawn.paths)
+        return has_empty(drawn)
     if peers.result is None and not drawn.leaves and not is_error(ours.result):
         return name in ("mod", "bitwise_and", "logical_and", "__mod__", "__and__", "__rand__")
     return [without_empty(p) for p in (ours.result, ours.source)] == [
@@ -323,12 +337,14 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
         return True
     if name in ("separates", "split_keys") and without_sizes(here) == without_sizes(there):  # of nested collections
         return True
+    if name == "rename_key_":  # to one below itself that is there
+        return is_a(here, KeyError) and owns(*map(_path, arguments.args))
     if name in ("select", "exclude"):  # a key and its owner
         paths = [*map(_path, arguments.args)]
         return any(a != b and a[: len(b)] == b for a in paths for b in paths)
     if name in ("split_keys", "separates"):  # a key twice in a set, or with its owner
         sets = [[*map(_path, keys)] for keys in (arguments.args if name == "split_keys" else [arguments.args])]
-        twice = [a for keys in sets for i, a in enumerate(keys) for b in keys[i + 1 :] if a[: len(b)] == b]
+        twice = [a for keys in sets for i, a in enumerate(keys) for b in keys[i + 1 :] if owns(a, b) or owns(b, a)]
         return bool(twice) and not is_error(here)
     if arguments.kwargs.get("dim") == "feature" and "keepdim" in arguments.kwargs:
         return is_a(there, TypeError)
@@ -346,11 +362,23 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
         return not is_error(here) and not is_error(there)
     if name == "share_memory_":
         return drawn.locked and is_a(there, RuntimeError)
+    if name == "remove_duplicates":
+        return 0 in drawn.batch_size and is_a(there, IndexError)
+    if name in ("to_struct_array", "from_struct_array", "unpad_sequence"):
+        return is_a(there, ValueError) and (not drawn.leaves or has_empty(drawn))
+    if name in STACKING:  # devices that differ, and names, which the peer looks at when they are read
+        devices = drawn.device is not None and (is_a(there, RuntimeError) or is_a(there, ValueError))
+        kinds = name == "maybe_dense_stack" and is_a(there, AttributeError) and not is_error(here)
+        return devices or kinds or (any(drawn.names or ()) and is_a(here, ValueError))
     if name == "logsumexp":  # over the features of a single item, of integers
         return drawn.ndim == 0
     if name in ("unravel_key", "unravel_key_to_tuple"):
         return is_a(here, TypeError) and not is_error(there)
     return False
+
+
+def owns(owner: tuple[str, ...], path: tuple[str, ...]) -> bool:
+    return path[: len(owner)] == owner
 
 
 def _path(key: Any) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from tests.parity.sides import described
 
 Call = Callable[[Any], Any]
 
+CPU = torch.device("cpu")
 MASK = torch.tensor([[True, False, True], [False, True, True]])
 
 
@@ -34,6 +35,17 @@ def is_lazy(data: Any) -> bool:
 def with_batch_size(data: Any, size: list[int]) -> Any:
     data.batch_size = size
     return tuple(data.batch_size)
+
+
+def appended(part: Any, other: Any) -> Any:
+    """The new part of a lazy stack."""
+    stack = part.unsqueeze(0).to_lazystack(0)
+    stack.append(other)
+    return stack[1]
+
+
+def refused(cls: type[Exception]) -> Any:
+    return described(cls())
 
 
 def leaves(data: Any) -> list[tuple[int, ...]]:
@@ -62,6 +74,22 @@ LAZY_STACKS: dict[str, list[tuple[Call, Any, Any]]] = {
             (2, 3),
             described(RuntimeError()),
         ),
+    ],
+    "Parts can lie on different devices.": [
+        (
+            lambda m: m.lazy_stack([m.TensorDict({}, device=d) for d in ("cpu", None)]).device,
+            None,
+            refused(RuntimeError),
+        ),
+        (lambda m: appended(m.TensorDict({}, device="cpu"), m.TensorDict({})).device, CPU, refused(ValueError)),
+        (
+            lambda m: tuple(m.lazy_stack([m.TensorDict({}, [2], names=n) for n in (None, ["x"])]).shape),
+            refused(ValueError),
+            (2, 2),
+        ),
+    ],
+    "Values of different kinds stay apart.": [
+        (lambda m: len(m.maybe_dense_stack([m.TensorDict({"a": a}) for a in (1, {})])), 2, refused(AttributeError)),
     ],
     "The batch size can be set.": [
         (lambda m: with_batch_size(lazy(m), [2]), (2,), described(RuntimeError())),

@@ -6,8 +6,8 @@ names have none.
 
 from __future__ import annotations
 
-import tensorclass
-from tests.parity.cases import dictionary, functions, locking, shaping, values
+import tensorclass.utils
+from tests.parity.cases import dictionary, functions, lazy, locking, shaping, tools, values
 from tests.parity.drawn import Case
 
 CASES: dict[str, Case] = {
@@ -27,6 +27,11 @@ CASES: dict[str, Case] = {
     **functions.CONSTRUCTORS,
     **functions.TENSORS,
     **functions.PLAIN,
+    **lazy.LAZY,
+    **lazy.STACKS_OF_OBJECTS,
+    **tools.TOOLS,
+    **tools.FORMS,
+    **tools.SWITCHES,
 }
 
 
@@ -35,9 +40,19 @@ def name_of(case: str) -> str:
     return case.split(":")[0]
 
 
+METHODS = (
+    tensorclass.TensorDict,
+    tensorclass.LazyStackedTensorDict,
+    tensorclass.NonTensorStack,
+    tensorclass.NonTensorData,
+    tensorclass.TensorClass,
+)
+FUNCTIONS = tensorclass, tensorclass.utils
+
+
 def is_here(name: str) -> bool:
-    owner = tensorclass if name.endswith("()") else tensorclass.TensorDict
-    return name.startswith("__") or hasattr(owner, name.removesuffix("()"))
+    owners = FUNCTIONS if name.endswith("()") else METHODS
+    return name.startswith("__") or any(hasattr(owner, name.removesuffix("()")) for owner in owners)
 
 
 OPERATIONS = {name: case for name, case in CASES.items() if is_here(name_of(name))}

@@ -28,6 +28,10 @@ def is_object(value: object) -> bool:
     return tensorclass.is_non_tensor(value) or tensordict.is_non_tensor(value)
 
 
+def is_lazy(value: object) -> bool:
+    return hasattr(value, "stack_dim") and not is_object(value)
+
+
 class Values:
     """A tensor as it was: equal to one with the same dtype, shape and values, up to the order of a sum."""
 
@@ -65,16 +69,6 @@ class Objects(NamedTuple):
     objects: list[Any]
 
 
-class Collected(NamedTuple):
-    """A collection as it was."""
-
-    size: tuple[int, ...]
-    names: list[str | None]
-    device: torch.device | None
-    locked: bool
-    values: dict[str, Any]
-
-
 class Raised:
     """An error: equal to one that the same ``except`` clause catches; either library has classes of its own."""
 
@@ -90,6 +84,16 @@ class Raised:
         return " and ".join(sorted(cls.__name__ for cls in self.classes))
 
 
+class Collected(NamedTuple):
+    """A collection as it was."""
+
+    size: tuple[int, ...]
+    names: list[str | None] | Raised
+    device: torch.device | None
+    locked: bool
+    values: dict[str, Any]
+
+
 def described(result: Any) -> Any:
     """A result as plain data: equal for the two libraries when they agree."""
     if isinstance(result, Exception):
@@ -99,12 +103,13 @@ def described(result: Any) -> Any:
     if is_object(result):
         return Objects(tuple(result.batch_size), described(objects(result)))
     if is_collection(result):
-        values = {key: _entry(result.get(key)) for key in result.keys()}  # noqa: SIM118
-        return Collected(tuple(result.batch_size), list(result.names), result.device, result.is_locked, values)
+        values = {key: _entry(outcome(lambda key=key: result.get(key))) for key in result.keys()}  # noqa: SIM118
+        names = described(outcome(lambda: list(result.names)))  # the parts of a lazy stack can have others
+        return Collected(tuple(result.batch_size), names, result.device, result.is_locked, values)
     if isinstance(result, torch.Size):
         return tuple(result)
     if isinstance(result, np.ndarray):
-        return "array", result.dtype, result.shape, result.tolist()
+        return "array", result.dtype, result.shape, repr(result.tolist())  # of which some hold arrays
     if isinstance(result, dict):
         return {key: described(value) for key, value in result.items()}
     if isinstance(result, (tuple, list, GeneratorType)):
@@ -113,6 +118,8 @@ def described(result: Any) -> Any:
 
 
 def _entry(value: Any) -> Any:
+    if isinstance(value, Exception):
+        return "cannot be read"  # values of a lazy stack that differ
     described_value = described(value)
     # get() gives some objects as they are
     return described_value if isinstance(described_value, (Values, Objects, Collected)) else Objects((), [value])
@@ -123,6 +130,15 @@ def memory(source: Any) -> dict[int, Tensor]:
     return {leaf.untyped_storage().data_ptr(): leaf for leaf in source.values(True, True) if isinstance(leaf, Tensor)}
 
 
+class Anything:
+    """Equal to what the other side has."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 def shared(result: Any, pieces: dict[int, Tensor]) -> Any:
     """For each tensor of the result, whether it lies in one of the pieces of memory."""
     if isinstance(result, Tensor):
@@ -130,7 +146,9 @@ def shared(result: Any, pieces: dict[int, Tensor]) -> Any:
     if isinstance(result, (tuple, list)):
         return [shared(part, pieces) for part in result]
     if is_collection(result) and not is_object(result):
-        return {key: shared(value, pieces) for key, value in result.items(True, True)}
+        if is_lazy(result):  # reading it stacks its values
+            return Anything()
+        return {key: shared(result.get(key), pieces) for key in result.keys()}  # noqa: SIM118
     return None
 
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
+from tests.parity.cases.tools import utils
 from tests.parity.converter_differences import CONVERTERS
 from tests.parity.lazy_differences import LAZY_STACKS
 from tests.parity.record_differences import RECORDS
@@ -417,8 +418,26 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             [["a"], [None]],
             error(RuntimeError),
         ),
+        (
+            lambda m: (
+                collection(m, {}, [2], names=["x"], device="cpu")
+                .update(collection(m, {"n": collection(m, {}, [2, 1])}, [2]))["n"]
+                .names
+            ),
+            ["x", None],
+            error(ValueError),
+        ),
+    ],
+    "Dimensions of lazy stacks keep names too.": [
+        (lambda m: named(m).to_lazystack(1).names, ["x", "y"], ["x", None]),
     ],
     "Some calls are taken that the peer refuses.": [
+        (lambda m: collection(m, {}, [2]).to_struct_array().shape, (2,), error(ValueError)),
+        (
+            lambda m: tuple(utils(m).remove_duplicates(collection(m, {"a": torch.zeros(0)}, [0]), "a").batch_size),
+            (0,),
+            error(IndexError),
+        ),
         (lambda m: tuple(collection(m, {}, [1, 2, 1]).squeeze((0, 2)).shape), (2,), error(TypeError)),
         (lambda m: tuple(collection(m, {"a": torch.zeros(1)}, [1]).squeeze().shape), (), error(TypeError)),
         (lambda m: tuple(named(m).flip(0, 1).shape), (4, 3), error(TypeError)),
@@ -589,6 +608,13 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             lambda m: type(collection(m, {"n": 1}).replace(collection(m, {"n": {}}))["n"]).__name__,
             "TensorDict",
             "Tensor",
+        ),
+    ],
+    "A key moves below itself only where nothing is lost.": [
+        (
+            lambda m: list(collection(m, {"n": {"a": 1}}).rename_key_("n", ("n", "a"), safe=True)["n"].keys()),
+            error(KeyError),
+            ["a"],
         ),
     ],
     "Below a leaf there is nothing.": [

@@ -179,7 +179,7 @@ COPIES = {
     "tolist": case(),
     "numpy": case(objects=False),
     "state_dict": case(call=lambda data, library: dict(data.state_dict())),
-    "state_dict: loaded": case(
+    "load_state_dict": case(
         like, call=lambda data, library, other: data.load_state_dict(other.state_dict()), objects=False
     ),
 }

@@ -155,7 +155,7 @@ DEVICES = {
     "auto_device_": case(),
     "auto_batch_size_": case(maybe(st.integers(0, 3))),
     "data_ptr": case(call=lambda data, library: data.data_ptr() is not None),
-    "share_memory_": case(),
+    "share_memory_": case(objects=False),  # each process has its own objects
     "batch_size: set": case(
         lambda d: st.just(d.batch_size[:-1]) | st.just((*d.batch_size, 2)) | draw.shapes(max_dims=2),
         call=lambda data, library, size: setattr(data, "batch_size", size),

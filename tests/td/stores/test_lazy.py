@@ -416,6 +416,26 @@ def test_what_with_undoes() -> None:
         assert "n" not in data[0]
 
 
+@pytest.mark.parametrize("more", [TensorDict({}, [3, 1]), TensorDict({}, [2]), TensorDict({}, [3], names=["x"])])
+def test_a_part_that_does_not_fit_is_not_added(more: TensorDict) -> None:
+    rows = even()
+    for add in (rows.append, lambda part: rows.insert(0, part), lambda part: rows.extend([rows[0], part])):
+        with pytest.raises(ValueError, match=r"the batch size|names"):
+            add(more)
+        assert rows.batch_size == (2, 3)
+
+
+def test_a_dimension_without_positions_is_no_lazy_stack() -> None:
+    with pytest.raises(RuntimeError, match="no position"):
+        TensorDict({"a": torch.zeros(0)}, [0]).to_lazystack()
+
+
+def test_nested_parts_with_other_numbers_of_batch_dimensions() -> None:
+    rows = lazy_stack([TensorDict({"n": TensorDict({}, size)}) for size in ([2], [])])
+    with pytest.raises(RuntimeError, match="as many batch dimensions"):
+        rows["n"]
+
+
 def test_to_lazystack() -> None:
     data = part().to_lazystack()
     assert data.batch_size == (3,)

@@ -62,6 +62,9 @@ def stacked_size(items: Sequence[Any], dim: int) -> Size:
     """The batch size of a stack, with -1 where the parts differ."""
     size = items[0]._batch_size
     for item in items:
+        if len(item._batch_size) != len(size):
+            sizes = [list(item._batch_size) for item in items]
+            raise RuntimeError(f"a lazy stack needs parts with as many batch dimensions each, got batch sizes {sizes}")
         if item._batch_size != size:
             size = Size([a if a == b else -1 for a, b in zip(size, item._batch_size, strict=True)])
     return Size((*size[:dim], len(items), *size[dim:]))
@@ -204,7 +207,7 @@ class LazyParts(OnStore):
         """Adds a part at the end.
 
         Raises:
-            ValueError: its batch size is not that of the parts (where all of them share one).
+            ValueError: its batch size (where all parts share one) or its dimension names are not those of the parts.
         """
         self.insert(len(self._store.items_), tensordict)
 
@@ -223,6 +226,8 @@ class LazyParts(OnStore):
             if not fits:
                 raise ValueError(f"insert: the parts have the batch size {list(expected)}, the new one has {list(got)}")
             check_classes([parts.items_[0], tensordict], "insert")
+            if tensordict._names != parts.items_[0]._names:
+                raise names_differ([parts.items_[0], tensordict])
         else:
             expected = got
         parts.items_.insert(index, tensordict if self._device is None else tensordict.to(self._device))
@@ -232,8 +237,6 @@ class LazyParts(OnStore):
         """Adds several parts: a list of collections, or those of another lazy stack."""
         self._check_unlocked()
         new = tensordict.unbind(self.stack_dim) if isinstance(tensordict, TensorCollection) else list(tensordict)
-        if self._store.items_:
-            checked([self._store.items_[0], *new], "extend")
         before, size = list(self._store.items_), self._batch_size
         try:
             for item in new:
