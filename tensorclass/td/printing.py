@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from contextlib import ContextDecorator
 from typing import Any
 
@@ -32,7 +33,7 @@ _IN_COMPACT = {"show_batch_size", "show_device", "show_dtype"}
 _VERBOSE = ("show_device", "show_is_shared", "show_field_device", "show_dtype", "show_field_is_shared")
 _WIDTH = 80
 
-_OPTIONS: dict[str, Any] = {**_SHOWN, "sort_keys": "alphabetical", "compact": False}
+_OPTIONS: dict[str, Any] = {**_SHOWN, "sort_keys": "alphabetical", "compact": False, "html": True}
 
 
 def get_printoptions() -> dict[str, Any]:
@@ -55,9 +56,11 @@ class set_printoptions(ContextDecorator):
         show_shape: of tensors; likewise ``show_field_device``, ``show_dtype``, ``show_field_is_shared``, and what is
             not shown at first: ``show_grad``, ``show_is_contiguous``, ``show_is_view`` and ``show_storage_size``.
         plain: show mean and standard deviation of floating point tensors, minimum and maximum of integers.
-        sort_keys: ``"alphabetical"`` or ``"insertion"``; the fields of records have their order.
+        sort_keys: ``"alphabetical"``, ``"insertion"``, or a function of the key, by whose results it is sorted; the
+            fields of records have their order.
         compact: a tensor in a few characters, by dtype and shape behind the batch dimensions: ``f32[3]``. An option
             that only the long form has asks for the long form where this is not given.
+        html: show a tree in notebooks, not the text.
 
     Raises:
         TypeError: there is no such option.
@@ -71,8 +74,9 @@ class set_printoptions(ContextDecorator):
     def __init__(self, *, verbose: bool = True, **kwargs: Any) -> None:
         if unknown := kwargs.keys() - _OPTIONS.keys():
             raise TypeError(f"set_printoptions: there are no options {sorted(unknown)}; there are {list(_OPTIONS)}")
-        if kwargs.get("sort_keys", "insertion") not in ("alphabetical", "insertion", None):
-            raise ValueError(f"sort_keys: expected 'alphabetical' or 'insertion', got {kwargs['sort_keys']!r}")
+        sort_keys = kwargs.get("sort_keys")
+        if not callable(sort_keys) and sort_keys not in ("alphabetical", "insertion", None):
+            raise ValueError(f"sort_keys: expected 'alphabetical', 'insertion' or a function, got {sort_keys!r}")
         self.options = dict(kwargs)
         if not verbose:
             self.options = dict.fromkeys(_VERBOSE, False) | self.options
@@ -134,12 +138,35 @@ class Printing(Collection):
         return f"{type(self).__name__}({head}fields={{" + ",".join(f"\n    {field}" for field in fields) + "})"
 
     def _items_for_repr(self) -> Any:
-        return sorted(self._store.items()) if _OPTIONS["sort_keys"] == "alphabetical" else self._store.items()
+        order = _OPTIONS["sort_keys"]
+        if callable(order):
+            return sorted(self._store.items(), key=lambda item: order(item[0]))
+        return sorted(self._store.items()) if order == "alphabetical" else self._store.items()
+
+    def _repr_html_(self) -> str | None:
+        """What notebooks show: a tree whose nested collections unfold. ``None``, which means the text, without it."""
+        return _tree(self, "", True) if _OPTIONS["html"] and self._is_tree() else None
 
     def is_shared(self) -> bool:
         """Whether all tensors are in shared memory (CUDA tensors always are)."""
         leaves = list(self._leaves())
         return bool(leaves) and all(_is_shared(leaf) for leaf in leaves)
+
+
+def _tree(data: Printing, label: str, is_open: bool) -> str:
+    """A collection as HTML: a list that can be folded."""
+    rows: list[str] = []
+    for key, value in data._items_for_repr():
+        name = html.escape(f"{key}: ")
+        if isinstance(value, Printing) and value._is_tree():
+            rows.append(_tree(value, name, False))
+        else:
+            text = _short(value, data) if _OPTIONS["compact"] else described(value)
+            rows.append(f"{name}<small>{html.escape(text)}</small>")
+    head = f"{label}<b>{type(data).__name__}</b> <small>{html.escape(', '.join(data._facts()))}</small>"
+    items = "".join(f"<li>{row}</li>" for row in rows)
+    begin = '<details open="">' if is_open else "<details>"
+    return f"{begin}<summary>{head}</summary><ul>{items}</ul></details>"
 
 
 def _is_shared(value: Any) -> bool:

@@ -494,10 +494,6 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     "The long form is printed.": [
         (lambda m: repr(named(m)).splitlines()[0], "TensorDict(", "TensorDict(batch_size=[4,3], fields={a: f32[]})"),
     ],
-    "Notebooks show the text.": [
-        (lambda m: hasattr(named(m), "_repr_html_"), False, True),
-        (lambda m: "html" in m.get_printoptions(), False, True),
-    ],
     "Unknown options are errors.": [
         (lambda m: list(named(m).attrs(fields=["colour"]).keys()), error(ValueError), ["a"]),
         (

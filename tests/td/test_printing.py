@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import tensordict
@@ -231,3 +232,45 @@ def test_an_option_that_does_not_exist_is_an_error() -> None:
         set_printoptions(colour=True)
     with pytest.raises(ValueError, match="alphabetical"):
         set_printoptions(sort_keys="random")
+
+
+# -- notebooks --------------------------------------------------------------------------------------------------------
+
+
+def test_notebooks_show_a_tree_of_the_keys() -> None:
+    data = TensorDict({"n": {"b": torch.ones(3)}, "<a>": torch.zeros(3, 2), "t": "<text>"}, [3])
+    with set_printoptions(compact=True):
+        tree = data._repr_html_()
+    assert tree is not None
+    assert ElementTree.fromstring(tree).tag == "details"
+    shown = "".join(ElementTree.fromstring(tree).itertext())
+    assert shown.startswith("TensorDict batch_size=torch.Size([3])")
+    assert "<a>: f32[2]n: TensorDict batch_size" in shown
+    assert shown.endswith("b: f32[]t: str")
+
+
+def test_the_tree_follows_the_long_form_too() -> None:
+    tree = TensorDict({"a": torch.zeros(3), "t": "<text>"})._repr_html_()
+    shown = "".join(ElementTree.fromstring(str(tree)).itertext())
+    assert "a: Tensor(shape=torch.Size([3])" in shown
+    assert "'<text>'" in shown
+
+
+def test_notebooks_show_the_text_without_html_and_of_objects() -> None:
+    with set_printoptions(html=False):
+        assert TensorDict({})._repr_html_() is None
+    assert NonTensorData("a")._repr_html_() is None
+
+
+def test_keys_are_sorted_by_a_function() -> None:
+    data = TensorDict({"aaa": 1, "b": 2, "cc": 3})
+    with set_printoptions(sort_keys=len, compact=True):
+        assert repr(data).index("b:") < repr(data).index("cc:") < repr(data).index("aaa:")
+
+
+@pytest.mark.parity
+def test_the_peer_has_the_same_options() -> None:
+    theirs = tensordict.get_printoptions()
+    assert {**tensorclass.get_printoptions(), "compact": True} == theirs
+    with tensordict.set_printoptions(html=False):
+        assert tensordict.TensorDict({})._repr_html_() is None
