@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,10 @@ def collection(library: Any, values: dict[str, Any], size: list[int] | None = No
 
 def named(library: Any) -> Any:
     return collection(library, {"a": torch.zeros(4, 3)}, [4, 3], names=["x", "y"])
+
+
+def unnamed(library: Any) -> Any:
+    return collection(library, {"a": torch.zeros(4, 3)}, [4, 3])
 
 
 def column(library: Any) -> Any:
@@ -231,6 +235,13 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     ],
     "Complex numbers are numbers.": [
         (lambda m: collection(m, {"a": 1j})["a"], torch.tensor(1j), 1j),
+    ],
+    "A collection is no `Mapping`.": [
+        (lambda m: isinstance(named(m), Mapping), False, True),
+        (lambda m: [len(named(m)), [list(row.batch_size) for row in named(m)]], [4, [[3]] * 4], [4, [[3]] * 4]),
+    ],
+    "`gather` takes an index of all batch dimensions.": [
+        (lambda m: list(unnamed(m).gather(0, torch.tensor([0]))["a"].shape), error(RuntimeError), [1, 3]),
     ],
     "A key that is missing has no class.": [
         (lambda m: named(m).entry_class("z"), error(KeyError), type(None)),
