@@ -29,6 +29,7 @@ format: $(READY) ## rewrite the files as lint wants them
 
 typecheck: $(READY)
 	@$(BIN)/mypy
+	@$(BIN)/pyright --project pyproject.toml
 
 types: $(READY) ## the errors that each type checker finds in the package
 	@$(BIN)/python tests/typing/checkers.py $(ARGS)

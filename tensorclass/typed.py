@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class TypedMeta(type):
     """Makes a class of typed TensorDicts: the declared keys become properties."""
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> TypedMeta:
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
         given = {key: kwargs.pop(key) for key in (*_OPTIONS, *_OF_RECORDS) if key in kwargs}
         # without a __dict__ assigning an attribute that is no key is an error
         namespace.setdefault("__slots__", ())
@@ -114,7 +114,8 @@ class TypedTensorDict(TensorDict, _Declared, metaclass=TypedMeta):
 
     def __class_getitem__(cls, item: Any) -> Any:
         generic = getattr(super(), "__class_getitem__", None)
-        names = item if isinstance(item, tuple) else (item,)
+        given: Any = item
+        names: tuple[Any, ...] = given if isinstance(item, tuple) else (item,)
         if generic is None or all(isinstance(name, str) for name in names):
             if not all(isinstance(name, str) for name in names):
                 raise TypeError(f"{cls.__name__} is not generic: it cannot be subscripted with {item!r}")
@@ -271,11 +272,11 @@ def _mark(annotation: Any) -> str | None:
 
 
 def _default(value: Any) -> Callable[[], Any]:
-    if isinstance(value, dataclasses.Field):
-        if value.default_factory is not dataclasses.MISSING:
-            return value.default_factory
-        value = value.default
-    return lambda: value
+    given: Any = value
+    if not isinstance(value, dataclasses.Field):
+        return lambda: given
+    factory: Any = given.default_factory
+    return (lambda: given.default) if factory is dataclasses.MISSING else factory
 
 
 def _property(owner: str, name: str, is_none: bool) -> property:
