@@ -255,6 +255,23 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
             if type(row) is not Tensor or key not in self._store:
                 self._spec(key).check(self, row, key not in self._store)
 
+    def set(  # type: ignore[override]
+        self, key: NestedKey, value: Any, inplace: bool = False, non_blocking: bool = False
+    ) -> Self:
+        """Writes a field, or a value below one; see :meth:`TensorDict.set`.
+
+        Args:
+            key: the field, or a nested key that begins with it.
+            value: what the field takes.
+            inplace: write into the value that is there, if there is one.
+            non_blocking: do not wait for the transfer to the record's device.
+        """
+        if type(key) is str:
+            self._set(key, value, inplace, non_blocking)
+        else:
+            self._set_nested(unravel_key_to_tuple(key), value, inplace, non_blocking)
+        return self
+
     def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
         """Writes into rows of the value at ``key``: ``record[key][index] = value``."""
         *path, last = unravel_key_to_tuple(key)

@@ -2110,3 +2110,22 @@ def test_the_fields_of_a_plain_dataclass_are_inherited() -> None:
     assert ([f.name for f in dataclasses.fields(Child)], child[0].scale) == (["scale", "x"], 3.0)
     with pytest.raises(TypeError, match=r"Plain\.scale: expected float, got str"):
         child.scale = "text"
+
+
+@pytest.mark.parametrize("library", ["here", pytest.param("peer", marks=pytest.mark.parity)])
+def test_set_takes_a_value_by_name_and_its_options_by_position(library: str) -> None:
+    if library == "peer":
+        from tensordict import TensorClass as Base
+    else:
+        from tensorclass import TensorClass as Base  # type: ignore[assignment]
+
+    class Row(Base):  # type: ignore[misc, valid-type]
+        a: torch.Tensor
+
+    row: Any = Row(torch.zeros(2), batch_size=[2])
+    first = row.a
+    assert row.set(key="a", value=torch.ones(2)) is row
+    assert first.tolist() == [0, 0]
+    second = row.a
+    row.set("a", torch.zeros(2), True, False)
+    assert second.tolist() == [0, 0]

@@ -67,7 +67,7 @@ DIFFERENT: dict[str, str] = {
     "unsqueeze": NAMED,
     "TensorClass.from_dict": MORE,
     "TensorClass.from_dict_instance": MORE,
-    "TensorClass.set": ONE,
+    "TensorClass.set": "as for the peer's records, not as for its TensorDict",
     "TensorClass.to_dict": MORE,
     "TensorClass.update_": "it writes in place: there is no inplace to choose",
     "TensorClass.where": NAMED,
