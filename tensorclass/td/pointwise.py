@@ -610,19 +610,20 @@ class Pointwise(Collection):
 
     def _check_mask(self, mask: Tensor, value: Any, path: tuple[str, ...]) -> None:
         """Raises an error where a mask does not fit a tensor: torch would find out when others have been written."""
+        fits_reals = mask.dtype is torch.bool and type(value) in (bool, int, float)
         for key, item in self._store.items():
             if isinstance(item, Pointwise):
                 if item._is_tree():
                     item._check_mask(mask, value, (*path, key))
                 continue
-            own = _right(mask, item.ndim)
-            if item.shape[: mask.ndim] != mask.shape and not _broadcasts(own.shape, item.shape):
+            if item.shape[: mask.ndim] != mask.shape and not _broadcasts(_right(mask, item.ndim).shape, item.shape):
                 raise ShapeMismatch(
                     (*path, key),
                     f"a mask of the shape {list(mask.shape)} does not fit a value of the shape {list(item.shape)}; "
                     f"expected a mask over the batch, {list(self._batch_size)}. Nothing was changed",
                 )
-            rehearsal.check("masked_fill_", [item], [own, value])
+            if not (fits_reals and item.is_floating_point()):
+                rehearsal.check("masked_fill_", [item], [_right(mask, item.ndim), value])
 
     # -- operators ----------------------------------------------------------------------------------------------------
 
