@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Size, Tensor
 from typing_extensions import Self
@@ -86,6 +86,9 @@ class Access(Reading):
     """set, update, pop and everything else of a dict that changes it; nested keys as any nesting of tuples."""
 
     __slots__ = ()
+
+    #: whether a tensor that has the batch size in front fits any key of a plain dict
+    _TAKES_ANY_KEY: ClassVar[bool] = False
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -298,8 +301,25 @@ class Access(Reading):
         >>> sorted(data.update({"b": {"d": 3}}).keys(True, True), key=str)
         [('b', 'c'), ('b', 'd'), 'a']
         """
-        if self._lock is not None and not inplace and not ignore_lock:
-            self._check_unlocked()
+        if self._lock is not None:
+            if not inplace and not ignore_lock:
+                self._check_unlocked()
+        elif (
+            type(input_dict_or_td) is dict
+            and self._TAKES_ANY_KEY
+            and self._device is None
+            and not (
+                clone or inplace or kwargs or update_batch_size or keys_to_update is not None or is_leaf is not None
+            )
+        ):  # what most updates are: tensors that fit replace those there, and nothing can fail
+            size = self._batch_size
+            ndim = len(size)
+            for key, value in input_dict_or_td.items():
+                if type(key) is not str or type(value) is not Tensor or value.shape[:ndim] != size:
+                    break
+            else:
+                self._store.update(input_dict_or_td)
+                return self
         wanted = None if keys_to_update is None else tree_of(keys_to_update)
         lock = self._lock
         if ignore_lock and lock is not None:

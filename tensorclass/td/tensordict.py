@@ -39,6 +39,8 @@ class TensorDict(TensorCollection):
 
     __slots__ = ()
 
+    _TAKES_ANY_KEY = True
+
     def __init__(
         self,
         source: Mapping[Any, Any] | Collection | None = None,

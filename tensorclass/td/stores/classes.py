@@ -25,6 +25,8 @@ class OnStore(TensorCollection):
 
     __slots__ = ()
 
+    _TAKES_ANY_KEY = False
+
     if TYPE_CHECKING:
         _dense: ClassVar[type[Any]]
 
