@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from torch import Size, Tensor
 from typing_extensions import Self
@@ -88,7 +88,7 @@ class Access(Reading):
     __slots__ = ()
 
     #: whether a tensor that has the batch size in front fits any key of a plain dict
-    _TAKES_ANY_KEY: ClassVar[bool] = False
+    _TAKES_ANY_KEY = False
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
