@@ -186,7 +186,8 @@ class TypedTensorDict(TensorDict, _Declared, metaclass=TypedMeta):
             cls._check_required(td._store)
         if isinstance(td, LazyStacked) and td.tensordicts:
             parts = [cls.from_tensordict(part, check=False) for part in td.tensordicts]
-            return td._with_parts(parts)  # type: ignore[no-any-return]
+            stacked: Any = td._with_parts(parts)
+            return stacked  # type: ignore[no-any-return]
         # the class of the store's methods is the first base of the source's class: see on_store
         target = on_store(type(td).__bases__[0], cls) if isinstance(td, OnStore) else cls
         new = object.__new__(target)

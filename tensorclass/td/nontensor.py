@@ -128,11 +128,12 @@ class NonTensorData(NonTensorDataBase):
         source: Any = tensordict
         if isinstance(source, Collection):
             metadata: tuple[Any, ...] = (source._batch_size, source._device, source._names)
-            items = {**source._store, **(non_tensordict or {})}
+            found: Any = source._store
         elif safe is False and isinstance(source, Mapping):
-            metadata, items = (None, None, None), {**source, **(non_tensordict or {})}
+            metadata, found = (None, None, None), tensordict
         else:
             raise TypeError(f"from_tensordict: expected a collection, got a {type(source).__name__}")
+        items: dict[Any, Any] = {**found, **(non_tensordict or {})}
         if unexpected := [key for key in items if key != "data"]:
             raise ValueError(f"{cls.__name__}: the only key is 'data'; unexpected: {unexpected}")
         size, device, names = metadata

@@ -138,9 +138,10 @@ class Printing(Collection):
         return f"{type(self).__name__}({head}fields={{" + ",".join(f"\n    {field}" for field in fields) + "})"
 
     def _items_for_repr(self) -> Any:
-        order = _OPTIONS["sort_keys"]
+        order: Any = _OPTIONS["sort_keys"]
+        given: Any = order
         if callable(order):
-            return sorted(self._store.items(), key=lambda item: order(item[0]))
+            return sorted(self._store.items(), key=lambda item: given(item[0]))
         return sorted(self._store.items()) if order == "alphabetical" else self._store.items()
 
     def _repr_html_(self) -> str | None:

@@ -185,14 +185,14 @@ class LazyParts(OnStore):
     def hook_out(self, hook: Callable[[Any], Any] | None) -> None:
         self._store.hook_out = hook
 
-    def _with_parts(self, items: list[Any], dim: int | None = None, name: Any = MISSING) -> Any:
+    def _with_parts(self, items: list[Any], dim: int | None = None, name: Any = MISSING) -> Self:
         """A lazy stack of other parts, with this one's name of the stack dimension; itself where nothing changed."""
         store = self._store
         if dim is None and all(a is b for a, b in zip(items, store.items_, strict=True)):
             return self
         if not items:
             return self._densified()
-        return lazily(items, store.dim if dim is None else dim, store, store.name if name is MISSING else name)
+        return lazily(items, store.dim if dim is None else dim, store, store.name if name is MISSING else name)  # type: ignore[no-any-return]
 
     def _is_ragged(self) -> bool:
         """Whether the parts differ in their batch sizes."""
@@ -326,7 +326,7 @@ class LazyParts(OnStore):
         for part in self._store.items_:
             yield from part._leaves()
 
-    def _with_leaves(self, leaves: Iterator[Tensor]) -> Any:
+    def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
         return self._with_parts([part._with_leaves(leaves) for part in self._store.items_])
 
     def _pieces(self, value: Any) -> list[Any]:
@@ -358,7 +358,7 @@ class LazyParts(OnStore):
     def _aligned_parts(self, operand: Any) -> Any:
         return zip(self._store.items_, self._pieces(operand), strict=True)
 
-    def _shallow(self) -> Any:
+    def _shallow(self) -> Self:
         items = [part._shallow() for part in self._store.items_]
         return lazily(items, self._store.dim, self._store, self._store.name) if items else self._densified()
 

@@ -65,12 +65,12 @@ class LazyKeys(LazyParts):
             return Tensor
         return super().entry_class(key)
 
-    def _densified(self) -> Any:
+    def _densified(self) -> Self:
         if not self._store.items_:
-            return self._same({})
+            return self._same({})  # type: ignore[no-any-return]
         return super()._densified()
 
-    def densify(self, layout: torch.layout = torch.strided) -> Any:
+    def densify(self, layout: torch.layout = torch.strided) -> Self:
         """The same on a plain dict, with nested tensors (of that layout) where the shapes of the parts differ."""
         store: Store = {}
         for key in self._store:
@@ -80,9 +80,9 @@ class LazyKeys(LazyParts):
             else:
                 value = self._store[key]
                 store[key] = value.densify(layout) if isinstance(value, TensorCollection) else value
-        return self._same(store)
+        return self._same(store)  # type: ignore[no-any-return]
 
-    def to_padded_tensor(self, padding: float = 0.0, mask_key: NestedKey | None = None) -> Any:
+    def to_padded_tensor(self, padding: float = 0.0, mask_key: NestedKey | None = None) -> Self:
         """The same on a plain dict, with padding where the shapes of the parts differ. See ``TensorDict``."""
         store: Store = {}
         size = self._batch_size
@@ -107,7 +107,7 @@ class LazyKeys(LazyParts):
             marks = [torch.ones(part._batch_size, dtype=torch.bool) for part in self._store.items_]
             mask = together(marks, self._store.dim, as_padded_tensor=True, padding_value=False)
         result = self._like(store, size, self._names)
-        return result if mask is None else result.set(mask_key, mask)
+        return result if mask is None else result.set(mask_key, mask)  # type: ignore[no-any-return]
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -317,7 +317,7 @@ class LazyKeys(LazyParts):
             result._set_names(shapes.as_names(names, self.ndim))
         return result
 
-    def select(self, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Any:
+    def select(self, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Self:
         """Only some keys. See :meth:`TensorDict.select`."""
         if strict:
             for key in keys:

@@ -29,7 +29,7 @@ class LazyShaping(LazyParts):
 
     # A `with` statement on what was done part by part undoes what was done to the parts.
 
-    def _undone_by_part(self, items: list[Any], dim: int | None = None, name: Any = MISSING) -> Any:
+    def _undone_by_part(self, items: list[Any], dim: int | None = None, name: Any = MISSING) -> Self:
         result = self._with_parts(items, dim, name)
         if result is not self:
             own = {id(part) for part in self._store.items_}
@@ -56,29 +56,30 @@ class LazyShaping(LazyParts):
 
     # -- shapes -------------------------------------------------------------------------------------------------------
 
-    def unsqueeze(self, dim: int) -> Any:
+    def unsqueeze(self, dim: int) -> Self:
         """With one more batch dimension, of size 1."""
         dim, own = shapes.unsqueezed_dim(len(self._batch_size), dim), self._store.dim
         before = dim <= own
         parts = [part.unsqueeze(dim if before else dim - 1) for part in self._store.items_]
         return self._undone_by_part(parts, own + before)
 
-    def squeeze(self, dim: int | Sequence[int] | None = None) -> Any:
+    def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
         """Without the batch dimensions of size 1 (those among ``dim``)."""
         dims, own = shapes.squeezed_dims(self._batch_size, dim), self._store.dim
         inner = tuple([d - (d > own) for d in dims if d != own])
         items = [part.squeeze(inner) if inner else part for part in self._store.items_]
         if own in dims:
-            return items[0]
+            only: Any = items[0]
+            return only  # type: ignore[no-any-return]
         return self._undone_by_part(items, own - sum(d < own for d in dims))
 
-    def _permute(self, order: tuple[int, ...]) -> Any:
+    def _permute(self, order: tuple[int, ...]) -> Self:
         own = self._store.dim
         inner = tuple([d - (d > own) for d in order if d != own])
         items = [part._permute(inner) if inner else part for part in self._store.items_]
         return self._undone_by_part(items, order.index(own))
 
-    def transpose(self, dim0: int, dim1: int) -> Any:
+    def transpose(self, dim0: int, dim1: int) -> Self:
         """Two batch dimensions swapped."""
         return self._permute(shapes.transposition(len(self._batch_size), dim0, dim1))
 
@@ -109,7 +110,7 @@ class LazyShaping(LazyParts):
         ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
         return tuple([self._index((*front, slice(end - size, end))) for size, end in zip(sizes, ends, strict=True)])
 
-    def expand(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Any:
+    def expand(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Self:
         """Batch dimensions of size 1 made larger, and new ones in front, without a copy."""
         asked = tuple(size) if size is not None else shapes.as_sequence(shape)
         new = shapes.expanded(self._batch_size, asked)
@@ -135,7 +136,7 @@ class LazyShaping(LazyParts):
         names = self._names and shapes.names_reshaped(self._names, old, new)
         return self._undone_by_part(parts, at, names[at] if names else None)
 
-    def reshape(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Any:
+    def reshape(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Self:
         """The same items in another batch size: lazy where the parts stay whole, else stacked; rows when ragged."""
         asked = tuple(size) if size is not None else shapes.as_sequence(shape)
         if self._is_ragged():
@@ -144,9 +145,9 @@ class LazyShaping(LazyParts):
         result = self._reshaped(new, "reshape") if new else None
         if result is None:
             return self._rows(new) if new and self._is_uneven() else super().reshape(*new)
-        return result
+        return result  # type: ignore[no-any-return]
 
-    def view(self, *shape: int | Sequence[int] | torch.dtype, size: Any = None, batch_size: Size | None = None) -> Any:
+    def view(self, *shape: int | Sequence[int] | torch.dtype, size: Any = None, batch_size: Size | None = None) -> Self:
         """:meth:`reshape` that never copies: where the parts do not stay whole, a lazy stack of their rows."""
         if size is not None or batch_size is not None:
             shape = tuple(size if size is not None else batch_size or ())
@@ -164,9 +165,9 @@ class LazyShaping(LazyParts):
         if result is None:
             result = self._rows(new)
             result._context = ((), RESIZED, ref(self))
-        return result
+        return result  # type: ignore[no-any-return]
 
-    def _rows(self, shape: Sequence[int]) -> Any:
+    def _rows(self, shape: Sequence[int]) -> Self:
         """All rows, each a view of its part, lazily stacked in another batch size."""
         if self._is_ragged() and self._store.dim != 0:
             raise RuntimeError(f"reshape: the parts of this lazy stack differ and lie along dimension {self.stack_dim}")
@@ -178,7 +179,7 @@ class LazyShaping(LazyParts):
         sizes = shapes.reshaped(Size([len(rows)]), tuple(shape))
         return folded(rows, list(sizes), 0) if sizes else rows[0]
 
-    def flatten(self, start_dim: int | None = None, end_dim: int | None = None, *, inplace: bool = False) -> Any:
+    def flatten(self, start_dim: int | None = None, end_dim: int | None = None, *, inplace: bool = False) -> Self:
         """The batch dimensions ``start_dim`` to ``end_dim``, or all of them, made one."""
         _refuse_inplace("flatten", inplace)
         first, last = 0 if start_dim is None else start_dim, -1 if end_dim is None else end_dim
@@ -189,7 +190,7 @@ class LazyShaping(LazyParts):
             return self._rows((-1,))
         return self.reshape(shapes.flattened(self._batch_size, start, end))
 
-    def unflatten(self, dim: int, unflattened_size: Sequence[int], *, inplace: bool = False) -> Any:
+    def unflatten(self, dim: int, unflattened_size: Sequence[int], *, inplace: bool = False) -> Self:
         """The batch dimension ``dim`` split into several."""
         _refuse_inplace("unflatten", inplace)
         dim, own = shapes.wrap_dim(dim, len(self._batch_size)), self._store.dim
@@ -203,9 +204,9 @@ class LazyShaping(LazyParts):
         whole = shapes.unflattened(Size([len(self._store.items_)]), 0, sizes)
         result = folded(self._store.items_, list(whole), own)
         result._context = ((), RESIZED, ref(self))
-        return result
+        return result  # type: ignore[no-any-return]
 
-    def flip(self, *args: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Any:
+    def flip(self, *args: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
         """The items along some batch dimensions in reverse."""
         asked = shapes.as_sequence(args if dims is None else (dims,))
         wrapped, own = shapes.wrap_dims(asked, len(self._batch_size)), self._store.dim
@@ -213,7 +214,7 @@ class LazyShaping(LazyParts):
         parts = [part.flip(inner) for part in self._store.items_]
         return self._undone_by_part(parts[::-1] if own in wrapped else parts, own)
 
-    def repeat(self, *repeats: int | Sequence[int], inplace: bool = False) -> Any:
+    def repeat(self, *repeats: int | Sequence[int], inplace: bool = False) -> Self:
         """Copies along each batch dimension."""
         _refuse_inplace("repeat", inplace)
         counts, own = shapes.as_sequence(repeats), self._store.dim
@@ -241,7 +242,7 @@ class LazyShaping(LazyParts):
             parts = [part.clone() for part, count in zip(items, counts, strict=True) for _ in range(count)]
         return self._with_parts(parts, own)
 
-    def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Any:
+    def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
         """The same on a plain dict, every value contiguous in memory."""
         _refuse_inplace("contiguous", inplace)
         return self._densified().contiguous(canonical=canonical)
@@ -299,7 +300,7 @@ class LazyShaping(LazyParts):
             return list(value.unbind(dim)) * (count // value.shape[dim]) if value.ndim > dim else [value] * count
         return self._pieces(value)
 
-    def masked_fill(self, mask: Tensor, value: float | bool) -> Any:
+    def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
         """``value`` where the mask over the leading batch dimensions is true."""
         pairs = zip(self._store.items_, self._left_pieces(mask), strict=True)
         return self._with_parts([part.masked_fill(own, value) for part, own in pairs])

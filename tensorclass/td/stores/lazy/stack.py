@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Size
+from typing_extensions import Self
 
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
@@ -41,7 +42,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
 
     # -- functions on the values --------------------------------------------------------------------------------------
 
-    def _plain_apply(self, fn: Callable[..., Any]) -> Any:
+    def _plain_apply(self, fn: Callable[..., Any]) -> Self:
         return self._with_parts([part._plain_apply(fn) for part in self._store.items_])
 
     def _plain_named_apply(self, fn: Callable[..., Any], path: tuple[str, ...] | None) -> Any:
@@ -92,7 +93,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
 
         return _UNSET
 
-    def to(self, *args: Any, batch_size: Any = None, **kwargs: Any) -> Any:
+    def to(self, *args: Any, batch_size: Any = None, **kwargs: Any) -> Self:
         """The values on another device, of another dtype, or both. See :meth:`TensorDict.to`."""
         result = self._undone_by_part([part.to(*args, **kwargs) for part in self._store.items_])
         if batch_size is not None:
@@ -100,10 +101,10 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
             result._set_batch_size(batch_size)
         return result
 
-    def _moved(self, *args: Any) -> Any:
+    def _moved(self, *args: Any) -> Self:
         return self._with_parts([part._moved(*args) for part in self._store.items_])
 
-    def _placed(self, *args: Any) -> Any:
+    def _placed(self, *args: Any) -> Self:
         return self._with_parts([part._placed(*args) for part in self._store.items_])
 
     def all(self, dim: Any = None, keepdim: bool = False) -> Any:
@@ -145,7 +146,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
 
     # -- one by one ---------------------------------------------------------------------------------------------------
 
-    def to_lazystack(self, dim: int = 0) -> Any:
+    def to_lazystack(self, dim: int = 0) -> Self:
         """The same, stacked along another dimension."""
         dim = shapes.wrap_dim(dim, self.ndim)
         return self if dim == self._store.dim else lazily(list(self.unbind(dim)), dim, None, self.names[dim])
