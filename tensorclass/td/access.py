@@ -305,7 +305,7 @@ class Access(Reading):
             if not inplace and not ignore_lock:
                 self._check_unlocked()
         elif (
-            type(input_dict_or_td) is dict
+            input_dict_or_td.__class__ is dict
             and self._TAKES_ANY_KEY
             and self._device is None
             and not (
@@ -314,11 +314,12 @@ class Access(Reading):
         ):  # what most updates are: tensors that fit replace those there, and nothing can fail
             size = self._batch_size
             ndim = len(size)
-            for key, value in input_dict_or_td.items():
+            given: Any = input_dict_or_td
+            for key, value in given.items():
                 if type(key) is not str or type(value) is not Tensor or value.shape[:ndim] != size:
                     break
             else:
-                self._store.update(input_dict_or_td)
+                self._store.update(given)
                 return self
         wanted = None if keys_to_update is None else tree_of(keys_to_update)
         lock = self._lock
