@@ -124,14 +124,23 @@ def _aligned(tree: Any, operand: Any) -> Iterator[Any]:
         yield from tree._own_operands(operand)
         return
     if not isinstance(operand, Collection):
-        for leaf in tree._leaves():
+        if not isinstance(operand, Tensor) or not operand.ndim:
             # without dimensions it takes part in type promotion as a number does, and must go on so
-            yield _right(operand, leaf.ndim) if isinstance(operand, Tensor) and operand.ndim else operand
-        return
+            for _ in tree._leaves():
+                yield operand
+            return
+        operand = _right(operand, len(tree._batch_size))
     parts = tree._aligned_parts(operand)
     if parts is not None:
         for part, own in parts:
             yield from _aligned(part, own)
+        return
+    if isinstance(operand, Tensor):
+        for value in tree._store.values():
+            if isinstance(value, Collection):
+                yield from _aligned(value, operand)
+            else:
+                yield _right(operand, value.ndim)
         return
     _check_same_keys(tree, operand)
     for key, value in tree._store.items():

@@ -32,6 +32,7 @@ ERRORS: dict[str, set[tuple[type[Exception], type[Exception]]]] = {
     "min": {(IndexError, RuntimeError)},
     "logsumexp": {(IndexError, ValueError)},
     "clamp": {(RuntimeError, TypeError)},
+    "densify": {(ValueError, RuntimeError)},
     "refine_names": {(ValueError, IndexError)},
     **{name: {(TypeError, RuntimeError)} for name in ("unravel_key", "unravel_key_list", "unravel_key_to_tuple")},
     "stack": {(RuntimeError, AttributeError)},
@@ -94,6 +95,10 @@ def without_devices(result: Any) -> Any:
 
 def without_sizes(result: Any) -> Any:
     return _collections(result, lambda data: data._replace(size=(), names=[], device=None))
+
+
+def values_alone(result: Any) -> Any:
+    return _collections(result, lambda data: data._replace(locked=False, names=[], device=None))
 
 
 def _without_empty(data: Collected) -> Collected:
@@ -184,7 +189,7 @@ def expanded(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: S
 #: operations that fail in the peer for the objects in a collection
 FAILING = (
     "apply", "apply_", "pad", "dense_stack_tds", "stack", "cat", "view", "squeeze", "expand", "expand_as",
-    "broadcast_to", "__setitem__", "where", "tolist",
+    "broadcast_to", "__setitem__", "where", "tolist", "update_at_",
 )  # fmt: skip
 
 
@@ -275,7 +280,7 @@ def empty_collections(name: str, drawn: Drawn, arguments: Arguments, ours: Seen,
     if name == "auto_batch_size_" or "auto_batch_size" in arguments.kwargs:
         return has_empty(drawn)
     if peers.result is None and not drawn.leaves and not is_error(ours.result):
-        return name in ("mod", "bitwise_and", "logical_and", "__mod__", "__and__", "__rand__")
+        return name in ("apply", "mod", "bitwise_and", "logical_and", "__mod__", "__and__", "__rand__")
     return [without_empty(p) for p in (ours.result, ours.source)] == [
         without_empty(p) for p in (peers.result, peers.source)
     ]
@@ -333,11 +338,15 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
         return drawn.objects and arguments.kwargs.get("retain_none") is False
     if name == "update" and is_a(here, KeyError):  # a key below a leaf
         return not is_error(there) or ours.source != peers.source
-    if name in ("update_at_", "set_at_", "__setitem__", "copy_at_") and 0 in drawn.batch_size:  # no item to write
+    if name in AT and is_a(there, IndexError) and ... in as_tuple(arguments.args[-1]):  # for batch dimensions
+        return True
+    if name in AT and 0 in drawn.batch_size:  # no item to write
         return True
     if name in ("separates", "split_keys") and without_sizes(here) == without_sizes(there):  # of nested collections
         return True
     if name == "rename_key_":  # to one below itself that is there
+        if is_a(here, RuntimeError):  # into a collection with more batch dimensions
+            return not is_error(there)
         return is_a(here, KeyError) and owns(*map(_path, arguments.args))
     if name in ("select", "exclude"):  # a key and its owner
         paths = [*map(_path, arguments.args)]
@@ -368,6 +377,8 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
         return is_a(there, ValueError) and (not drawn.leaves or has_empty(drawn))
     if name in STACKING:  # devices that differ, and names, which the peer looks at when they are read
         devices = drawn.device is not None and (is_a(there, RuntimeError) or is_a(there, ValueError))
+        if "cannot be read" in repr(here) + repr(there):  # values of different kinds
+            return True
         kinds = name == "maybe_dense_stack" and is_a(there, AttributeError) and not is_error(here)
         return devices or kinds or (any(drawn.names or ()) and is_a(here, ValueError))
     if name == "logsumexp":  # over the features of a single item, of integers
@@ -375,6 +386,15 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
     if name in ("unravel_key", "unravel_key_to_tuple"):
         return is_a(here, TypeError) and not is_error(there)
     return False
+
+
+#: writes rows
+AT = ("update_at_", "set_at_", "__setitem__", "copy_at_")
+
+
+def as_tuple(index: Any) -> list[Any]:
+    """The items of an index that are no tensors, which an ellipsis cannot be compared with."""
+    return [item for item in (index if isinstance(index, tuple) else (index,)) if item is ...]
 
 
 def owns(owner: tuple[str, ...], path: tuple[str, ...]) -> bool:

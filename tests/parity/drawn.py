@@ -27,6 +27,22 @@ numbers = st.builds(
 
 
 @dataclass(frozen=True)
+class Lazy:
+    """How a collection is a lazy stack: along which dimension, and whether itself or the collections in it."""
+
+    dim: int
+    nested: bool = False
+
+    def stacked(self, data: Any, tree: draw.Tree) -> Any:
+        if not self.nested:
+            return data.to_lazystack(self.dim)
+        for key, entry in tree.entries.items():
+            if isinstance(entry, draw.Tree):
+                data.set(key, data.get(key).to_lazystack(self.dim))
+        return data
+
+
+@dataclass(frozen=True)
 class Drawn:
     """A collection, before it is built for a library or after some operations on it."""
 
@@ -35,9 +51,12 @@ class Drawn:
     names: list[str | None] | None = None
     device: Any = None
     locked: bool = False
+    lazy: Lazy | None = None
 
     def build(self, library: Any) -> Any:
         data = self.tree.build(self.batch_size, self.names, library, self.device)
+        if self.lazy is not None:
+            data = self.lazy.stacked(data, self.tree)
         return data.lock_() if self.locked else data
 
     @classmethod

@@ -91,6 +91,10 @@ LAZY_STACKS: dict[str, list[tuple[Call, Any, Any]]] = {
     "Values of different kinds stay apart.": [
         (lambda m: len(m.maybe_dense_stack([m.TensorDict({"a": a}) for a in (1, {})])), 2, refused(AttributeError)),
     ],
+    "Lazy stacks do what others do.": [
+        (lambda m: lazy(m).cumsum(0)["a"][1, 0].tolist(), [1.0, 1.0], refused(AttributeError)),
+        (lambda m: tuple(lazy(m).auto_batch_size_().batch_size), (2, 3, 2), refused(RuntimeError)),
+    ],
     "The batch size can be set.": [
         (lambda m: with_batch_size(lazy(m), [2]), (2,), described(RuntimeError())),
     ],

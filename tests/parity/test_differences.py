@@ -617,6 +617,24 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             "Tensor",
         ),
     ],
+    "An ellipsis stands for dimensions of the batch.": [
+        (
+            lambda m: collection(m, {"n": collection(m, {"a": torch.zeros(2, 1)}, [2, 1])}, [2]).update_at_(
+                collection(m, {"n": collection(m, {"a": torch.ones(1)}, [1])}), (..., 1)
+            )["n", "a"],
+            torch.tensor([[0.0], [1.0]]),
+            error(IndexError),
+        ),
+    ],
+    "A renamed value fits where it comes.": [
+        (
+            lambda m: tuple(
+                collection(m, {"n": collection(m, {}, [1]), "a": 1}).rename_key_("a", ("n", "a"))["n"].get("a").shape
+            ),
+            error(RuntimeError),
+            (),
+        ),
+    ],
     "A key moves below itself only where nothing is lost.": [
         (
             lambda m: list(collection(m, {"n": {"a": 1}}).rename_key_("n", ("n", "a"), safe=True)["n"].keys()),

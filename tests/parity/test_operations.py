@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,10 +17,10 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from tests import strategies as draw
-from tests.parity.differences import is_known
-from tests.parity.drawn import Arguments, Drawn, numbers
+from tests.parity.differences import is_known, values_alone
+from tests.parity.drawn import Arguments, Drawn, Lazy, numbers
 from tests.parity.operations import OPERATIONS
-from tests.parity.sides import OURS, PEER, Seen, apart, described, is_collection, memory, outcome, shared
+from tests.parity.sides import OURS, PEER, Raised, Seen, apart, described, is_collection, memory, outcome, shared
 
 pytestmark = [
     pytest.mark.parity,
@@ -30,10 +31,10 @@ EXAMPLES = int(os.environ.get("PARITY_EXAMPLES", "4000"))
 SHARDS = 8
 
 
-def drawing(examples: int) -> Callable[[Any], Any]:
+def drawing(examples: int, at_least: int = 5) -> Callable[[Any], Any]:
     thorough = "PARITY_EXAMPLES" in os.environ
     return settings(
-        max_examples=max(examples, 5),
+        max_examples=max(examples, at_least),
         derandomize=not thorough,
         print_blob=True,
         report_multiple_bugs=False,
@@ -89,6 +90,43 @@ def test_does_the_same_as_in_the_peer(name: str, data: st.DataObject) -> None:
     drawn = data.draw(collections(case.dims, case.numbers, case.objects))
     arguments = data.draw(case.arguments(drawn))
     step(name, drawn, *built(drawn), arguments)
+
+
+@st.composite
+def lazy_stacks(data: Callable[..., Any], dims: int, computing: bool, objects: bool) -> Drawn:
+    drawn = data(collections(max(dims, 1), computing, objects))
+    size = tuple(max(n, 1) for n in drawn.batch_size)
+    lazy = Lazy(data(st.integers(0, len(size) - 1)), data(st.integers(0, 3)) == 0)
+    return replace(drawn, batch_size=size, names=None, lazy=lazy)  # the peer loses the name of the dimension
+
+
+def done(name: str, data: Any, library: Any, arguments: Arguments) -> Seen:
+    """What an operation does, without regard to what becomes lazy."""
+    result = described(outcome(lambda: OPERATIONS[name](name, data, library, arguments)))
+    return Seen(values_alone(result), False, None, values_alone(described(data)), None)
+
+
+def refused(ours: Seen, arguments: Arguments) -> bool:
+    """What a lazy stack cannot do: parts become others in place, or lose the dimension of the stack."""
+    in_place = isinstance(ours.result, Raised) and "inplace" in arguments.kwargs
+    return in_place or ("batch_dims" in arguments.kwargs and ours.result == Raised(RuntimeError))
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@drawing(EXAMPLES // 8 // len(OPERATIONS), 2)
+@given(data=st.data())
+def test_a_lazy_stack_does_the_same_as_in_the_peer_or_as_one_that_is_not_lazy(name: str, data: st.DataObject) -> None:
+    case = OPERATIONS[name]
+    drawn = data.draw(lazy_stacks(case.dims, case.numbers, case.objects))
+    arguments = data.draw(case.arguments(drawn))
+    ours, peers = (
+        done(name, side, library, arguments) for side, library in zip(built(drawn), (OURS, PEER), strict=True)
+    )
+    if ours == peers or is_known(name, drawn, arguments, ours, peers) or refused(ours, arguments):
+        return
+    dense = done(name, replace(drawn, lazy=None).build(OURS), OURS, arguments)
+    if ours != dense:
+        raise AssertionError(f"{name} with {arguments} on {drawn}\n{apart(ours, dense)}")
 
 
 @lru_cache(maxsize=256)

@@ -129,7 +129,7 @@ def _from_array(owner: Callable[[Any], Any]) -> Callable[..., Any]:
 def _dataclass(data: Any) -> Any:
     """An instance of a dataclass with the tensors of a collection as its fields."""
     values = {f"field{i}": value for i, value in enumerate(data.values()) if isinstance(value, torch.Tensor)}
-    return dataclasses.make_dataclass("Made", list(values))(**values)
+    return dataclasses.make_dataclass("Made", [(name, torch.Tensor) for name in values])(**values)
 
 
 def _from_dataclass(owner: Callable[[Any], Any]) -> Callable[..., Any]:

@@ -425,6 +425,16 @@ def test_a_part_that_does_not_fit_is_not_added(more: TensorDict) -> None:
         assert rows.batch_size == (2, 3)
 
 
+def test_a_tensor_over_the_batch_meets_nested_lazy_stacks_row_by_row() -> None:
+    inner = TensorDict({"a": torch.arange(6.0).reshape(2, 3), "m": {"b": torch.arange(4.0).reshape(2, 2, 1)}}, [2])
+    inner.set("m", inner["m"].to_lazystack())
+    data = TensorDict({"n": inner, "lazy": inner.clone().to_lazystack(), "x": torch.ones(2)}, [2])
+    factor = torch.tensor([2.0, 3.0])
+    for result in (data * factor, data.mul(factor), data.clone().mul_(factor)):
+        for key in (("n", "a"), ("n", "m", "b"), ("lazy", "a"), ("lazy", "m", "b"), "x"):
+            assert torch.equal(result[key], data[key] * factor.reshape(2, *[1] * (data[key].ndim - 1)))
+
+
 def test_a_dimension_without_positions_is_no_lazy_stack() -> None:
     with pytest.raises(RuntimeError, match="no position"):
         TensorDict({"a": torch.zeros(0)}, [0]).to_lazystack()
