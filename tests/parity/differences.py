@@ -194,7 +194,7 @@ FAILING = (
 
 
 def moved_objects(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
-    if name in ("maybe_to_stack", "from_nontensordata"):  # without items
+    if name in ("maybe_to_stack", "from_nontensordata", "to_dict"):  # without items
         return 0 in drawn.batch_size
     if is_error(ours.result) or not drawn.objects:
         return False
@@ -375,6 +375,8 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
         return 0 in drawn.batch_size and is_a(there, IndexError)
     if name in ("to_struct_array", "from_struct_array", "unpad_sequence"):
         return is_a(there, ValueError) and (not drawn.leaves or has_empty(drawn))
+    if name == "to_padded_tensor":  # padded along the stack dimension, in the order of the parts' other dimensions there
+        return "cannot be read" in repr(there)
     if name in STACKING:  # devices that differ, and names, which the peer looks at when they are read
         devices = drawn.device is not None and (is_a(there, RuntimeError) or is_a(there, ValueError))
         if "cannot be read" in repr(here) + repr(there):  # values of different kinds
