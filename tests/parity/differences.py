@@ -33,7 +33,7 @@ ERRORS: dict[str, set[tuple[type[Exception], type[Exception]]]] = {
     "logsumexp": {(IndexError, ValueError)},
     "clamp": {(RuntimeError, TypeError)},
     "densify": {(ValueError, RuntimeError)},
-    "refine_names": {(ValueError, IndexError)},
+    "refine_names": {(ValueError, IndexError), (RuntimeError, ValueError)},
     **{name: {(TypeError, RuntimeError)} for name in ("unravel_key", "unravel_key_list", "unravel_key_to_tuple")},
     "stack": {(RuntimeError, AttributeError)},
     "stack_tensors": {(TypeError, AttributeError)},
@@ -320,6 +320,10 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
         return (here, there) == (0, 1)
     if name == "depth":  # a level that holds nothing is one
         return here > there
+    if name == "auto_device_":  # of nothing
+        return not drawn.leaves and without_devices(here) == without_devices(there)
+    if name == "set" and arguments.kwargs.get("inplace") and has_empty(drawn):  # an object over a collection
+        return is_a(here, TypeError)
     if name in ("set", "set_"):  # what does not fit, into a batch without items
         return is_a(here, RuntimeError) and 0 in drawn.batch_size
     if name == "entry_class":
@@ -375,7 +379,7 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
         return 0 in drawn.batch_size and is_a(there, IndexError)
     if name in ("to_struct_array", "from_struct_array", "unpad_sequence"):
         return is_a(there, ValueError) and (not drawn.leaves or has_empty(drawn))
-    if name == "to_padded_tensor":  # padded along the stack dimension, in the order of the parts' other dimensions there
+    if name == "to_padded_tensor":  # lazy in the peer, and uneven
         return "cannot be read" in repr(there)
     if name in STACKING:  # devices that differ, and names, which the peer looks at when they are read
         devices = drawn.device is not None and (is_a(there, RuntimeError) or is_a(there, ValueError))

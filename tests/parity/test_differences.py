@@ -606,6 +606,8 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         ),
     ],
     "Empty collections stay.": [
+        (lambda m: collection(m, {}, device="cpu").auto_device_().device, torch.device("cpu"), None),
+        (lambda m: len(collection(m, {"n": {}}).set("n", "a", inplace=True)["n"].keys()), error(TypeError), 0),
         (lambda m: list((collection(m, {"n": {}, "a": torch.zeros(2)}, [2]) + 1).keys()), ["n", "a"], ["a"]),
         (lambda m: list(collection(m, {"n": {}}).split_keys([])[-1].keys()), ["n"], []),
         (lambda m: collection(m, {"n": {}}).depth, 1, 0),

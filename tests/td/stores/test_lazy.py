@@ -435,6 +435,16 @@ def test_a_tensor_over_the_batch_meets_nested_lazy_stacks_row_by_row() -> None:
             assert torch.equal(result[key], data[key] * factor.reshape(2, *[1] * (data[key].ndim - 1)))
 
 
+@pytest.mark.parametrize("more", [(), (1,)])
+def test_a_block_on_a_view_of_rows_writes_back(more: tuple[int, ...]) -> None:
+    data = TensorDict({"a": torch.zeros(2, *more)}, [2, *more]).to_lazystack()
+    with data.view(-1) as rows:
+        rows["x"] = torch.ones(2)
+    assert data["x"].shape == (2, *more)
+    with pytest.raises(RuntimeError, match="locked"), data.lock_().view(-1) as rows:
+        rows["y"] = torch.ones(2)
+
+
 def test_a_dimension_without_positions_is_no_lazy_stack() -> None:
     with pytest.raises(RuntimeError, match="no position"):
         TensorDict({"a": torch.zeros(0)}, [0]).to_lazystack()

@@ -134,7 +134,10 @@ class LazyShaping(LazyParts):
         inner = shapes.without(new, (at,))
         parts = [getattr(part, name)(*inner) if inner else part._index((0,) * part.ndim) for part in self._store.items_]
         names = self._names and shapes.names_reshaped(self._names, old, new)
-        return self._undone_by_part(parts, at, names[at] if names else None)
+        result = self._undone_by_part(parts, at, names[at] if names else None)
+        if not inner:
+            result._context = ((), RESIZED, ref(self))
+        return result
 
     def reshape(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Self:
         """The same items in another batch size: lazy where the parts stay whole, else stacked; rows when ragged."""
