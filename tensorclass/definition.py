@@ -298,7 +298,7 @@ def _scope(cls: Any, annotations: Mapping[str, Any]) -> dict[str, Any]:
     class statement, and of the class itself.
     """
     frame: Any = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__") in _DEFINING:
+    while frame is not None and _is_defining(frame.f_globals):
         frame = frame.f_back
     while frame is not None and not frame.f_code.co_flags & _OPTIMIZED and frame.f_code.co_name != "<module>":
         frame = frame.f_back  # the body of a class around this one: its names are not seen from within
@@ -315,6 +315,12 @@ def _scope(cls: Any, annotations: Mapping[str, Any]) -> dict[str, Any]:
         scope.update(frame.f_locals)
     scope[cls.__name__] = cls
     return scope
+
+
+def _is_defining(names: Mapping[str, Any]) -> bool:
+    """Whether these are the names of a module between the place where a class is written and ``_scope``."""
+    module = names.get("__name__")
+    return module in _DEFINING and names is vars(sys.modules[module])
 
 
 #: the modules between the place where a class is written and _scope

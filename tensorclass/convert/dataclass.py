@@ -124,7 +124,7 @@ def record_class(
     >>> from tensorclass import from_dataclass
     >>> @dataclasses.dataclass
     ... class Point:
-    ...     x: torch.Tensor
+    ...     x: Any
     ...     label: str = "a"
     ...
     ...     def doubled(self):

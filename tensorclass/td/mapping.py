@@ -248,7 +248,7 @@ class Applying(Collection):
                 result = current._changes(result._store)
                 if not result:
                     continue
-            elif isinstance(result, Collection) and current is not None:
+            elif isinstance(result, Applying) and current is not None and result._held() is None:
                 continue
             changes[key] = result
         return changes

@@ -714,7 +714,7 @@ class Pointwise(Collection):
         return self.abs()
 
     def __invert__(self) -> Self:
-        return self._same({key: ~value for key, value in self._store.items()})
+        return self._same({key: value.__invert__() for key, value in self._store.items()})
 
     def __eq__(self, other: Any) -> Any:
         """Element by element: a collection of booleans. ``False`` for what cannot be compared."""

@@ -289,7 +289,7 @@ def test_a_new_key_of_a_row_is_the_tensor_for_all() -> None:
 def test_apply_is_called_with_the_tensor() -> None:
     data = sample()
     shapes: dict[Any, Any] = {}
-    result = data.named_apply(lambda key, x: shapes.setdefault(key, x.shape) and x + 1, nested_keys=True)
+    result = data.named_apply(lambda key, x: (shapes.setdefault(key, x.shape), x + 1)[1], nested_keys=True)
     assert shapes == {"x": (4, 2), "u": (3,), ("n", "v"): (3,)} or shapes[("u",)] == (3,)
     assert torch.equal(held(result), VALUES + 1)
     assert torch.equal(held(data.apply(lambda x: x * 2)), VALUES * 2)
