@@ -322,8 +322,10 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
         return here > there
     if name == "auto_device_":  # of nothing
         return not drawn.leaves and without_devices(here) == without_devices(there)
-    if name == "set" and arguments.kwargs.get("inplace") and has_empty(drawn):  # an object over a collection
-        return is_a(here, TypeError)
+    if name in ("set", "update") and arguments.kwargs.get("inplace") and is_a(here, TypeError) and not is_error(there):
+        return True  # an object over an empty collection, or the other way
+    if name == "unpad_sequence" and without_items(ours.source) and not is_error(here) and not is_error(there):
+        return True  # a mask without items says nothing about lengths
     if name in ("set", "set_"):  # what does not fit, into a batch without items
         return is_a(here, RuntimeError) and 0 in drawn.batch_size
     if name == "entry_class":

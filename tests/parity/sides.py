@@ -127,7 +127,10 @@ def _entry(value: Any) -> Any:
 
 def memory(source: Any) -> dict[int, Tensor]:
     """The pieces of memory that the tensors of a collection lie in; the tensors keep them from being used again."""
-    return {leaf.untyped_storage().data_ptr(): leaf for leaf in source.values(True, True) if isinstance(leaf, Tensor)}
+    leaves = outcome(lambda: list(source.values(True, True)))
+    if isinstance(leaves, Exception):  # values of a lazy stack that differ
+        return {}
+    return {leaf.untyped_storage().data_ptr(): leaf for leaf in leaves if isinstance(leaf, Tensor)}
 
 
 class Anything:
@@ -148,7 +151,7 @@ def shared(result: Any, pieces: dict[int, Tensor]) -> Any:
     if is_collection(result) and not is_object(result):
         if is_lazy(result):  # reading it stacks its values
             return Anything()
-        return {key: shared(result.get(key), pieces) for key in result.keys()}  # noqa: SIM118
+        return {key: shared(outcome(lambda key=key: result.get(key)), pieces) for key in result.keys()}  # noqa: SIM118
     return None
 
 

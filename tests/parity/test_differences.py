@@ -291,6 +291,15 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         ),
     ],
     "`separates` gives what is asked for.": [
+        (
+            lambda m: len(
+                collection(m, {"n": collection(m, {"a": torch.zeros(2, 3)}, [2, 3])}, [2])
+                .separates(("n", "a"))["n"]
+                .batch_size
+            ),
+            1,
+            2,
+        ),
         (lambda m: list(texts(m, "a", "b").separates("a").keys()), ["a"], ["text", "a"]),
     ],
     "Both sides have the same keys.": [
@@ -606,6 +615,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         ),
     ],
     "Empty collections stay.": [
+        (lambda m: collection(m, {"n": "a"}).update({"n": {}}, inplace=True)["n"], error(TypeError), "a"),
         (lambda m: collection(m, {}, device="cpu").auto_device_().device, torch.device("cpu"), None),
         (lambda m: len(collection(m, {"n": {}}).set("n", "a", inplace=True)["n"].keys()), error(TypeError), 0),
         (lambda m: list((collection(m, {"n": {}, "a": torch.zeros(2)}, [2]) + 1).keys()), ["n", "a"], ["a"]),
