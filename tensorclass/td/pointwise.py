@@ -133,7 +133,11 @@ def _aligned(tree: Any, operand: Any) -> Iterator[Any]:
     parts = tree._aligned_parts(operand)
     if parts is not None:
         for part, own in parts:
-            yield from _aligned(part, own)
+            if isinstance(own, Tensor) and not own.ndim:  # of one with dimensions: it promotes dtypes as such
+                for leaf in part._leaves():
+                    yield own.reshape((1,) * leaf.ndim)
+            else:
+                yield from _aligned(part, own)
         return
     if isinstance(operand, Tensor):
         for value in tree._store.values():

@@ -326,6 +326,20 @@ def test_state_dicts_are_loaded_into_the_parts() -> None:
     assert (outer["x"][1]["n", "b"] == 5).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.float32])
+def test_a_tensor_over_the_parts_promotes_dtypes_as_one_with_dimensions_does(dtype: torch.dtype) -> None:
+    data = lazy_stack([TensorDict({"a": torch.ones(2), "b": torch.ones(2).int()}) for _ in range(2)])
+    factor = torch.tensor([2, 3], dtype=dtype)
+    outer = TensorDict({"x": data, "y": torch.ones(2)}, [2])
+    for result, expected in (
+        (data * factor, data.contiguous() * factor),
+        ((outer * factor)["x"], data.contiguous() * factor),
+    ):
+        for key in ("a", "b"):
+            assert result[key].dtype == expected[key].dtype
+            assert torch.equal(result[key], expected[key])
+
+
 def test_ragged_values_are_written_one_a_part() -> None:
     data = ragged()
     data["list"] = [torch.zeros(3), torch.ones(4)]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
-from torch import Size
+from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.td import shapes
@@ -243,11 +243,21 @@ def _undone_by_part(name: str) -> Callable[..., Any]:
     return method
 
 
+def _promotes(operand: Any, data: LazyStacked) -> bool:
+    """Whether a tensor over the stack dimension alone has another dtype than a value."""
+    if not isinstance(operand, Tensor) or operand.ndim != 1 or data._is_uneven():
+        return False
+    return any(leaf.dtype != operand.dtype for leaf in data._leaves())
+
+
 def _by_part_with(name: str) -> Callable[..., Any]:
     """A point-wise method: operands that cover the batch are taken apart first."""
     in_place = name[-1] == "_" and (name[:2] != "__" or (name[2] == "i" and name != "__invert__"))
 
     def method(self: LazyStacked, *args: Any, **kwargs: Any) -> Any:
+        if not in_place and self._store.dim == self.ndim - 1 and any(_promotes(arg, self) for arg in args):
+            # a piece without dimensions would not promote the dtypes of the values, as the tensor does
+            return getattr(self._densified(), name)(*args, **kwargs).to_lazystack(self._store.dim)
         columns = [self._pieces(arg) for arg in args]
         named = {key: self._pieces(value) for key, value in kwargs.items()}
         parts: list[Any] = []
