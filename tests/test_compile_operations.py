@@ -85,7 +85,11 @@ def test_what_is_said_not_to_be_traced_is_not(name: str) -> None:
     assert isinstance(error, Exception)
 
 
-@pytest.mark.parametrize("name", [name for name in CALLS if name not in UNTRACED])
+#: torch compares no values of this dtype
+UNCOMPARED = {"complex32"}
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in UNTRACED and name not in UNCOMPARED])
 def test_an_operation_is_traced_whole(name: str) -> None:
     call, integer = CALLS[name], name in INTEGER
     data = record(integer)
