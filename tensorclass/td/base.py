@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
+from torch import Size
 from typing_extensions import Self
 
 from . import shapes
@@ -23,6 +24,7 @@ from .padding import Padding
 from .pointwise import Pointwise
 from .printing import Printing
 from .reductions import Reductions
+from .shapes import Names
 from .shaping import Shaping
 from .state import State
 from .torch_functions import HANDLERS, unsupported
@@ -154,12 +156,23 @@ class TensorCollection(
             batch_dims: how many dimensions at most.
             keep_compliant_size: leave nested collections whose batch size fits already as they are.
         """
+        before: list[tuple[Collection, Size, Names]] = []
+        _sizes_below(self, before)
+        try:
+            self._find_batch_size(batch_dims, keep_compliant_size)
+        except BaseException:
+            for node, size, names in before:
+                node._batch_size, node._names = size, names
+            raise
+        return self
+
+    def _find_batch_size(self, batch_dims: int | None, keep_compliant_size: bool) -> None:
         for value in self._store.values():
             if isinstance(value, TensorCollection) and value._is_tree() and not keep_compliant_size:
-                value.auto_batch_size_(batch_dims)
+                value._find_batch_size(batch_dims, False)
         sizes = [value.shape for value in self._store.values() if has_shape(value)]
         if not sizes:
-            return self
+            return
         common: list[int] = []
         for entries in zip(*sizes, strict=False):
             if len(set(entries)) != 1 or (batch_dims is not None and len(common) == batch_dims):
@@ -169,7 +182,13 @@ class TensorCollection(
             if isinstance(value, TensorCollection) and not has_shape(value):
                 value._set_batch_size(common)
         self._set_batch_size(common)
-        return self
+
+
+def _sizes_below(node: Collection, found: list[tuple[Collection, Size, Names]]) -> None:
+    """The batch size and names of a collection and of those that it consists of."""
+    found.append((node, node._batch_size, node._names))
+    for below in node._nodes():
+        _sizes_below(below, found)
 
 
 def has_shape(value: Any) -> bool:

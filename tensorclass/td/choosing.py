@@ -55,6 +55,10 @@ class Choosing(Access):
                 renamed itself.
         """
         result = self.copy()
+        olds = [unravel_key_to_tuple(old) for old in mapping]
+        if len(set(olds)) < len(olds):
+            twice = sorted({".".join(old) for old in olds if olds.count(old) > 1})
+            raise ValueError(f"rename_keys: the old keys {twice} are given twice, in different spellings")
         moves = {unravel_key_to_tuple(old): unravel_key_to_tuple(new) for old, new in mapping.items()}
         values = {old: result._find(old) for old in moves}
         for old in [old for old, value in values.items() if value is MISSING]:

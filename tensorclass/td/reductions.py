@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -384,9 +385,15 @@ def _prod(
 ) -> Tensor:
     if isinstance(dims, int):
         return torch.prod(value, dims, keepdim=keepdim, dtype=dtype)
-    result = torch.prod(value.unsqueeze(-1), -1, dtype=dtype)
-    for dim in sorted(dims, reverse=True):
-        result = torch.prod(result, dim, keepdim=keepdim, dtype=dtype)
+    # all at once: an infinite product of some, times a zero among the others, would be no number
+    dims = tuple(sorted(dim % value.ndim for dim in dims)) if value.ndim else ()
+    rest = [dim for dim in range(value.ndim) if dim not in dims]
+    shape = [value.shape[dim] for dim in rest]
+    count = math.prod(value.shape[dim] for dim in dims)
+    result = torch.prod(value.permute([*rest, *dims]).reshape([*shape, count]), -1, dtype=dtype)
+    if keepdim:
+        for dim in dims:
+            result = result.unsqueeze(dim)
     return result
 
 

@@ -64,7 +64,8 @@ def check(
                 kinds.append(operand)
             else:
                 return True  # a symbolic number, or what the kernel itself refuses
-        if not value.is_floating_point() or not _are_real(kinds):
+        others = any(isinstance(kind, torch.dtype) and kind is not value.dtype for kind in kinds)
+        if others or not value.is_floating_point() or not _are_real(kinds):
             _single(method, value.dtype, value.device, tuple(kinds), tuple((kwargs or {}).items()))
     return True
 

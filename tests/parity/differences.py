@@ -208,8 +208,13 @@ def moved_objects(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, pee
 
 
 def written_names(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
-    refused = {"__setitem__": RuntimeError, "update": ValueError}.get(name)
+    refused = {"__setitem__": RuntimeError, "update": ValueError, "replace": ValueError}.get(name)
     return refused is not None and bool(drawn.names) and is_a(peers.result, refused) and not is_error(ours.result)
+
+
+def ellipses(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    index = arguments.args[1] if name in ("update_at_", "copy_at_") and len(arguments.args) > 1 else None
+    return isinstance(index, tuple) and any(item is ... for item in index)
 
 
 def joined_sizes(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
@@ -432,6 +437,7 @@ KNOWN: tuple[Known, ...] = (
     expanded,
     moved_objects,
     written_names,
+    ellipses,
     joined_sizes,
     reductions,
     squeezed_to_nothing,

@@ -402,6 +402,17 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: named(m)[0].masked_select(torch.tensor([True, False, True])).names, ["y"], [None]),
         (lambda m: named(m).expand_as(named(m)).names, ["x", "y"], [None, None]),
     ],
+    "An ellipsis stands for batch dimensions.": [
+        (
+            lambda m: (
+                collection(m, {"a": torch.zeros(2, 1)}, [2])
+                .update_at_(collection(m, {"a": torch.ones(1)}), (..., 0))["a"]
+                .tolist()
+            ),
+            [[1.0], [0.0]],
+            [[1.0], [1.0]],
+        ),
+    ],
     "Names are strings.": [
         (lambda m: renamed(named(m), "pq"), error(TypeError), ["p", "q"]),
         (lambda m: renamed(named(m), [1, 2]), error(TypeError), [1, 2]),

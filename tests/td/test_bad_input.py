@@ -4,6 +4,7 @@ a collection that is as it was, also where the tenth of twenty keys is the one t
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, MutableMapping
 from typing import Any, NamedTuple
 
@@ -851,3 +852,25 @@ def test_one_value_that_does_not_fit_leaves_all_as_it_was(
     with pytest.raises(RuntimeError, match=bad[-1]):
         WAYS[way](data, source)
     assert [snapshot(item) for item in watched] == before
+
+
+def test_a_batch_size_that_cannot_be_found_leaves_all_as_they_were() -> None:
+    inner = ours.TensorDict({"x": ours.TensorDict({}, [2, 1]), "y": torch.zeros(2, 3)}, [2])
+    data = ours.TensorDict({"a": inner, "b": {"c": {"d": ours.TensorDict({}, [1])}}}, [])
+    before = {key: value.batch_size for key, value in data.items(True) if isinstance(value, TensorCollection)}
+    with contextlib.suppress(RuntimeError):
+        data.auto_batch_size_()
+        return
+    assert {key: value.batch_size for key, value in data.items(True) if isinstance(value, TensorCollection)} == before
+
+
+def test_operands_of_another_dtype_are_refused_before_the_first_tensor_changes() -> None:
+    data = ours.TensorDict({"a": torch.zeros(()), "b": torch.zeros((), dtype=torch.float64)})
+    with pytest.raises(RuntimeError):
+        data.lerp_(torch.tensor(2.0), 0.5)
+    assert data["a"] == 0
+
+
+def test_a_key_to_be_renamed_is_given_once() -> None:
+    with pytest.raises(ValueError, match="twice"):
+        ours.TensorDict({"a": torch.zeros(())}).rename_keys({"a": "b", ("a",): "c"})

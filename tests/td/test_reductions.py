@@ -549,3 +549,12 @@ def test_the_quantile_of_a_single_number_is_the_number() -> None:
     data = TensorDict({"a": torch.tensor(3.0), "b": torch.tensor([1.0, 2.0])})
     assert data.quantile(0.5)["a"] == 3.0
     assert data.quantile(0.5)["b"] == 1.5
+
+
+def test_a_product_over_several_dims_is_that_of_all_items_at_once() -> None:
+    values = torch.arange(54.0).reshape(2, 3, 3, 3)
+    data = TensorDict({"a": values}, [2, 3])
+    assert data.prod()["a"] == 0  # the product of the others alone is infinite
+    assert data.prod((0, 1))["a"].shape == (3, 3)
+    assert data.prod((0, 1), keepdim=True)["a"].shape == (1, 1, 3, 3)
+    assert torch.equal(data.prod((0, 1))["a"], values.reshape(6, 3, 3).prod(0))
