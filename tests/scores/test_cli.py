@@ -210,11 +210,14 @@ def test_a_save_that_is_ended_leaves_nothing(
 ) -> None:
     before = sorted(tmp_path.iterdir())
     handler = signal.getsignal(signal.SIGTERM)
+    interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     monkeypatch.setattr(torch, "save", lambda *_: signal.raise_signal(number))
     try:
         code: object = run(logs[0], "--save", tmp_path / "results")
     except SystemExit as ended:
         code = ended.code
+    finally:
+        signal.signal(signal.SIGINT, interrupt)
     assert code == 128 + number
     assert sorted(tmp_path.iterdir()) == before
     assert signal.getsignal(signal.SIGTERM) == handler

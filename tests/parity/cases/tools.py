@@ -190,6 +190,19 @@ def _switched(mode: str, inside: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _flagged(inside: Callable[..., Any]) -> Callable[..., Any]:
+    """What is seen while a flag of the whole program is set."""
+
+    def call(data: Any, library: Any, value: Any, *args: Any) -> Any:
+        library.set_get_defaults_to_none(value)
+        try:
+            return inside(data, library, *args)
+        finally:
+            library.set_get_defaults_to_none(True)
+
+    return call
+
+
 def _read(name: str) -> Callable[..., Any]:
     return lambda data, library, *args: getattr(library, name)(*args)
 
@@ -222,10 +235,10 @@ SWITCHES = {
     "lazy_legacy()": case(call=_read("lazy_legacy")),
     "set_lazy_legacy()": case(False, call=_switched("set_lazy_legacy", _read("lazy_legacy"))),
     "get_defaults_to_none()": case(
-        FLAGS, call=_switched("set_get_defaults_to_none", _read("get_defaults_to_none"))
+        FLAGS, call=_flagged(_read("get_defaults_to_none"))
     ),
     "set_get_defaults_to_none()": case(
-        FLAGS, key_of_a_leaf, call=_switched("set_get_defaults_to_none", lambda data, library, key: data.get(key))
+        FLAGS, key_of_a_leaf, call=_flagged(lambda data, library, key: data.get(key))
     ),
     "get_printoptions()": case(FLAGS, call=lambda data, library, flag: _with_options(data, library, verbose=flag)),
     "set_printoptions()": case(FLAGS, call=lambda data, library, flag: _with_options(data, library, verbose=flag)),
