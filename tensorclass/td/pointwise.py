@@ -475,14 +475,7 @@ class Pointwise(Collection):
         return self._same(dict(zip(store, _one_by_one(kernel, [*store.values()], (operands,), {}))))  # noqa: B905
 
     def _binary_(self, kernel: Callable[..., Any], other: Any) -> Self:
-        operands = self._required(other)
-        if self._store:
-            try:
-                _apply(kernel, [*self._store.values()], (operands,))
-            except RuntimeError:
-                self._check_all_operands((other,), (operands,))
-                raise
-        return self
+        return self._in_place(kernel, (other,))
 
     def _pairwise(self, function: Callable[..., Any], other: Any, default: Any = None) -> Self:
         if default is not None and isinstance(other, Collection):

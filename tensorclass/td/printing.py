@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 from contextlib import ContextDecorator
 from typing import Any
 
@@ -179,29 +180,26 @@ def _is_shared(value: Any) -> bool:
     return shared
 
 
+#: what is shown of a tensor: the option that asks for it, its name, and where it comes from
+_FACTS: tuple[tuple[str, str, Callable[[Tensor], Any]], ...] = (
+    ("show_shape", "shape", lambda value: value.shape),
+    ("show_field_device", "device", lambda value: value.device),
+    ("show_dtype", "dtype", lambda value: value.dtype),
+    ("show_field_is_shared", "is_shared", lambda value: _is_shared(value)),
+    ("show_grad", "requires_grad", lambda value: value.requires_grad),
+    ("show_is_contiguous", "is_contiguous", lambda value: value.is_contiguous()),
+    ("show_is_view", "is_view", lambda value: value._is_view()),
+    ("show_storage_size", "storage_size", lambda value: value.untyped_storage().nbytes()),
+)
+
+
 def described(value: Any) -> str:
     """One value in a ``repr``: a tensor by its form, everything else by its own ``repr``."""
     if not isinstance(value, Tensor):
         own = getattr(value.__class__, "__repr__", None)  # a class of users can have one
         return value._long() if own is Printing.__repr__ else repr(value)
     shown = _OPTIONS
-    facts: list[str] = []
-    if shown["show_shape"]:
-        facts.append(f"shape={value.shape}")
-    if shown["show_field_device"]:
-        facts.append(f"device={value.device}")
-    if shown["show_dtype"]:
-        facts.append(f"dtype={value.dtype}")
-    if shown["show_field_is_shared"]:
-        facts.append(f"is_shared={_is_shared(value)}")
-    if shown["show_grad"]:
-        facts.append(f"requires_grad={value.requires_grad}")
-    if shown["show_is_contiguous"]:
-        facts.append(f"is_contiguous={value.is_contiguous()}")
-    if shown["show_is_view"]:
-        facts.append(f"is_view={value._is_view()}")
-    if shown["show_storage_size"]:
-        facts.append(f"storage_size={value.untyped_storage().nbytes()}")
+    facts = [f"{name}={fact(value)}" for option, name, fact in _FACTS if shown[option]]
     if shown["plain"] and not value.is_meta and value.numel():
         if value.is_floating_point():
             numbers = value.detach().to(torch.float64)

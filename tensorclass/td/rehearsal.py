@@ -29,6 +29,12 @@ def check(
         kwargs: options of the method.
     """
     given: Any = args
+    if len(args) == 1 and not kwargs and type(args[0]) in (int, float):  # a real number fits where all values are real
+        for value in values:
+            if type(value) is not Tensor or not value.dtype.is_floating_point:
+                break
+        else:
+            return True
     if len(args) == 1 and not kwargs and type(args[0]) is list:  # what most calls are: the same dtypes and shapes
         for value, operand in zip(values, given[0]):  # noqa: B905
             if type(value) is not Tensor or type(operand) is not Tensor:
@@ -66,7 +72,10 @@ def check(
                 return True  # a symbolic number, or what the kernel itself refuses
         others = any(isinstance(kind, torch.dtype) and kind is not value.dtype for kind in kinds)
         if others or not value.is_floating_point() or not _are_real(kinds):
-            _single(method, value.dtype, value.device, tuple(kinds), tuple((kwargs or {}).items()))
+            options = tuple((kwargs or {}).items())
+            # 1 and 1.0 are equal, and the second may not fit where the first does
+            types = tuple([kind.__class__ for kind in (*kinds, *[option for _, option in options])])
+            _single(method, value.dtype, value.device, tuple(kinds), options, types)
     return True
 
 
@@ -86,11 +95,16 @@ def _check_shapes(method: str, size: torch.Size, operand: torch.Size) -> None:
         )
 
 
-@lru_cache(maxsize=1024, typed=True)
+@lru_cache(maxsize=1024)
 def _single(
-    method: str, dtype: torch.dtype, device: torch.device, kinds: tuple[Any, ...], options: tuple[tuple[str, Any], ...]
+    method: str,
+    dtype: torch.dtype,
+    device: torch.device,
+    kinds: tuple[Any, ...],
+    options: tuple[tuple[str, Any], ...],
+    types: tuple[type, ...],
 ) -> None:
-    """The call on a tensor of one item; that it went well is kept."""
+    """The call on a tensor of one item; that it went well is kept, for operands and options of these types."""
     operands = [torch.ones(1, dtype=kind, device=device) if isinstance(kind, torch.dtype) else kind for kind in kinds]
     call: Callable[..., Any] = getattr(torch.ones(1, dtype=dtype, device=device), method)
     call(*operands, **dict(options))

@@ -871,6 +871,17 @@ def test_operands_of_another_dtype_are_refused_before_the_first_tensor_changes()
     assert data["a"] == 0
 
 
+def test_a_number_of_another_type_is_rehearsed_for_itself() -> None:
+    def make() -> Any:
+        return ours.TensorDict({"a": torch.zeros(2), "b": torch.zeros(2, dtype=torch.int64)}, [2])
+
+    make().add_(1)  # what fits is remembered; 1.0 is equal to it, and does not fit an integer
+    data = make()
+    with pytest.raises(RuntimeError):
+        data.add_(1.0)
+    assert data["a"].sum() == 0
+
+
 def test_a_key_to_be_renamed_is_given_once() -> None:
     with pytest.raises(ValueError, match="twice"):
         ours.TensorDict({"a": torch.zeros(())}).rename_keys({"a": "b", ("a",): "c"})
