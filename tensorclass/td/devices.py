@@ -479,9 +479,9 @@ class Devices(Collection):
 def _pairs(owner: Collection, values: Collection, what: str) -> Iterable[tuple[Tensor, Tensor]]:
     if not isinstance(values, Collection):
         raise TypeError(f"{what}: expected a collection, got a {type(values).__name__}")
-    from .pointwise import _aligned
+    from .foreach import aligned
 
-    return zip(list(owner._leaves()), list(_aligned(owner, values)), strict=True)
+    return zip(list(owner._leaves()), list(aligned(owner, values)), strict=True)
 
 
 def _is_described(collection: Collection) -> builtins.bool:

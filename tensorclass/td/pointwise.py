@@ -1,9 +1,7 @@
 """Point-wise operations: one table, in which an operation is a line.
 
 Where torch has a *foreach* kernel for an operation, all values of a level go through one call of it (one launch instead
-of one a tensor on an accelerator, and less overhead on a CPU). A nested collection among them makes torch hand the call
-to ``__torch_function__``, and :func:`foreach_over_trees` then makes one call for the tensors of all levels: so the
-plain case never asks whether a value is nested.
+of one a tensor on an accelerator, and less overhead on a CPU): see ``foreach.py``, and ``operands.py`` for the others.
 
 Functions of two operands take a number, a tensor that broadcasts against the batch size (each value sees it aligned
 with the batch dimensions), or a collection with the same keys.
@@ -12,23 +10,20 @@ with the batch dimensions), or a collection with the same keys.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
-from torch._C import _are_functorch_transforms_active as _transforms_active
-from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from . import rehearsal, shapes
+from . import rehearsal
 from .collection import Collection
 from .combining import _right
+from .foreach import kernel_of, run
 from .indexing import _broadcasts
+from .operands import Operands
 from .values import ShapeMismatch
-
-if TYPE_CHECKING:
-    from .collection import Store
 
 C = TypeVar("C", bound="Pointwise")
 R = TypeVar("R", covariant=True)
@@ -68,145 +63,7 @@ NAMES: list[str] = []
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# applying a function to all values
-
-
-def _undispatched(error: Exception) -> bool:
-    """Whether torch has no such kernel for these tensors, so that nothing was done yet.
-
-    For nested ones, inside vmap, for subclasses of tensors that do not know it, and where one of them in the list
-    answers for the collections in it too.
-    """
-    text = str(error)
-    return (
-        isinstance(error, NotImplementedError)
-        or "Batching rule not implemented" in text
-        or "expected Tensor as element" in text
-        or "__torch_dispatch__ handlers returned NotImplemented" in text
-    )
-
-
-def foreach_over_trees(kernel: Callable[..., Any], first: list[Any], *rest: Any, **kwargs: Any) -> Any:
-    """A foreach kernel on a list in which some items are collections: one call for the tensors of all of them."""
-    leaves: list[Tensor] = []
-    lists_of: list[Any] = [arg for arg in rest if isinstance(arg, (list, tuple))]
-    lists: list[list[Any]] = [[] for _ in lists_of]
-    for position, item in enumerate(first):
-        operands: list[Any] = [arg[position] for arg in lists_of]
-        if isinstance(item, Collection):
-            own = list(item._leaves())
-            leaves.extend(own)
-            for target, operand in zip(lists, operands, strict=True):
-                target.extend(_aligned(item, operand))
-        else:
-            leaves.append(item)
-            for target, operand in zip(lists, operands, strict=True):
-                target.append(_leaf(operand))
-    flat = iter(lists)
-    args = [next(flat) if isinstance(arg, (list, tuple)) else arg for arg in rest]
-    if SINGLE[kernel][-1] == "_":
-        if leaves:
-            _apply(kernel, leaves, args, kwargs)
-        written = iter(leaves)
-        for item in first:
-            if isinstance(item, Collection):
-                item._put_leaves(written)
-            else:
-                next(written)
-        return None
-    results = iter(_apply(kernel, leaves, args, kwargs) if leaves else ())
-    return [item._with_leaves(results) if isinstance(item, Collection) else next(results) for item in first]
-
-
-def _aligned(tree: Any, operand: Any) -> Iterator[Any]:
-    """The operand's tensors, one for each leaf of ``tree`` in the order of its leaves."""
-    if not tree._is_tree():
-        yield from tree._own_operands(operand)
-        return
-    if not isinstance(operand, Collection):
-        if not isinstance(operand, Tensor) or not operand.ndim:
-            # without dimensions it takes part in type promotion as a number does, and must go on so
-            for _ in tree._leaves():
-                yield operand
-            return
-        operand = _right(operand, len(tree._batch_size))
-    parts = tree._aligned_parts(operand)
-    if parts is not None:
-        for part, own in parts:
-            if isinstance(own, Tensor) and not own.ndim:  # of one with dimensions: it promotes dtypes as such
-                for leaf in part._leaves():
-                    yield own.reshape((1,) * leaf.ndim)
-            else:
-                yield from _aligned(part, own)
-        return
-    if isinstance(operand, Tensor):
-        for value in tree._store.values():
-            if isinstance(value, Collection):
-                yield from _aligned(value, operand)
-            else:
-                yield _right(operand, value.ndim)
-        return
-    _check_same_keys(tree, operand)
-    for key, value in tree._store.items():
-        if isinstance(value, Collection):
-            yield from _aligned(value, operand._store[key])
-        else:
-            yield _leaf(operand._store[key])
-
-
-def _leaf(operand: Any) -> Any:
-    """What meets a tensor: no collection, for which torch would only ask again."""
-    if isinstance(operand, Collection):
-        raise TypeError(f"one of the two collections has a tensor where the other has a {type(operand).__name__}")
-    return operand
-
-
-def _check_same_keys(left: Collection, right: Collection) -> None:
-    if left._store.keys() != right._store.keys():
-        ours, theirs = (
-            sorted(left._store.keys() - right._store.keys()),
-            sorted(right._store.keys() - left._store.keys()),
-        )
-        raise KeyError(
-            f"the two collections differ in their keys: the first has {ours}, the second {theirs} beyond the other's; "
-            "select() the common keys, or give default= a value (or 'intersection') to a method such as .add()"
-        )
-
-
-def _apply(kernel: Callable[..., Any], values: list[Any], args: Any = (), kwargs: Any = {}) -> Any:  # noqa: B006
-    """The kernel on the values; where it cannot run on them, its method of each value."""
-    if not is_dynamo_compiling() and not _transforms_active():
-        if kernel in IN_PLACE and not rehearsal.check(SINGLE[kernel], values, args, kwargs):
-            return foreach_over_trees(kernel, values, *args, **kwargs)
-        try:
-            return kernel(values, *args, **kwargs)
-        except (RuntimeError, TypeError) as error:
-            if not _undispatched(error):
-                raise
-    return _one_by_one(kernel, values, args, kwargs)
-
-
-def _one_by_one(kernel: Callable[..., Any], values: list[Any], args: Any, kwargs: Any) -> list[Any]:
-    name = SINGLE[kernel]
-    return [
-        getattr(value, name)(*[arg[i] if isinstance(arg, list) else arg for arg in args], **kwargs)
-        for i, value in enumerate(values)
-    ]
-
-
-#: a foreach kernel -> the method of a tensor that does the same
-SINGLE: dict[Callable[..., Any], str] = {}
-#: the kernels that write into the tensors of their first list
-IN_PLACE: set[Callable[..., Any]] = set()
-
-
-def _kernel(name: str) -> Callable[..., Any]:
-    kernel: Callable[..., Any] = getattr(torch, f"_foreach_{name}")
-    # of one tensor, clamp_min and clamp_max are the same, in place too and with numbers
-    SINGLE[kernel] = name.replace("maximum", "clamp_min").replace("minimum", "clamp_max")
-    if name.endswith("_"):
-        IN_PLACE.add(kernel)
-    return kernel
+# what makes the methods
 
 
 def _document(method: Any, name: str, what: str) -> Any:
@@ -219,13 +76,13 @@ def _document(method: Any, name: str, what: str) -> Any:
 
 def unary(name: str) -> Unary:
     """The method for a function of one tensor that has a foreach kernel."""
-    kernel = _kernel(name)
+    kernel = kernel_of(name)
 
     def method(self: Pointwise) -> Pointwise:
         store = self._store
         if not store:
             return self._same({})
-        return self._same(dict(zip(store, _apply(kernel, [*store.values()]))))  # noqa: B905
+        return self._same(dict(zip(store, run(kernel, [*store.values()]))))  # noqa: B905
 
     result: Unary = _document(method, name, f"``torch.{name}`` of each tensor.")
     return result
@@ -233,11 +90,11 @@ def unary(name: str) -> Unary:
 
 def unary_(name: str) -> Unary:
     """The method for a function of one tensor in place that has a foreach kernel."""
-    kernel = _kernel(name)
+    kernel = kernel_of(name)
 
     def method(self: Pointwise) -> Pointwise:
         if self._store:
-            _apply(kernel, [*self._store.values()])
+            run(kernel, [*self._store.values()])
         return self
 
     result: Unary = _document(method, name, f"``torch.Tensor.{name}`` of each tensor, in place.")
@@ -257,7 +114,7 @@ def single(name: str) -> Unary:
 
 def binary(name: str) -> Binary:
     """The method for a function of two operands that has a foreach kernel."""
-    kernel = _kernel(name)
+    kernel = kernel_of(name)
 
     def method(self: Pointwise, other: Any, *, default: Any = None) -> Pointwise:
         return self._binary(kernel, other, default)
@@ -268,7 +125,7 @@ def binary(name: str) -> Binary:
 
 def binary_(name: str) -> BinaryInPlace:
     """The method for a function of two operands in place that has a foreach kernel."""
-    kernel = _kernel(name)
+    kernel = kernel_of(name)
 
     def method(self: Pointwise, other: Any) -> Pointwise:
         return self._binary_(kernel, other)
@@ -289,7 +146,7 @@ def pairwise(name: str) -> Binary:
     return result
 
 
-class Pointwise(Collection):
+class Pointwise(Operands):
     """Arithmetic, comparison, logic, and functions of each element."""
 
     __slots__ = ()
@@ -360,165 +217,6 @@ class Pointwise(Collection):
     lt, le = pairwise("lt"), pairwise("le")
     gt, ge = pairwise("gt"), pairwise("ge")
 
-    # -- how two operands meet ----------------------------------------------------------------------------------------
-
-    def _operands(self, other: Any) -> Any:
-        """``other`` as a foreach kernel takes it: a list with one operand for each value, or a number.
-
-        ``NotImplemented`` for what is no operand, which operators pass on.
-        """
-        if isinstance(other, Collection):
-            theirs = other._store
-            if len(theirs) == len(self._store):
-                try:
-                    return [theirs[key] for key in self._store]
-                except KeyError:
-                    pass
-            _check_same_keys(self, other)
-        if isinstance(other, Tensor):
-            return self._spread(other)
-        if isinstance(other, (int, float, complex, torch.SymInt, torch.SymFloat)):
-            return other
-        source: Any = other
-        if isinstance(other, Mapping):
-            from .tensordict import TensorDict
-
-            return self._operands(TensorDict(source, self._batch_size))
-        return NotImplemented
-
-    def _in_place(self, kernel: Callable[..., Any], others: tuple[Any, ...], **kwargs: Any) -> Self:
-        """A kernel in place, with these operands."""
-        operands = tuple([self._required(other) for other in others])
-        if self._store:
-            try:
-                _apply(kernel, [*self._store.values()], operands, kwargs)
-            except RuntimeError:
-                self._check_all_operands(others, operands)
-                raise
-        return self
-
-    def _check_all_operands(self, others: tuple[Any, ...], operands: tuple[Any, ...]) -> None:
-        """Raises an error that names the key of the value that an operand does not fit, if that is what went wrong."""
-        for other, own in zip(others, operands, strict=True):
-            if isinstance(other, Collection):
-                self._check_operands(own, ())
-
-    def _check_operand(self, operand: Collection, path: tuple[str, ...]) -> None:
-        """Raises an error where a value of another collection does not fit the one here in place."""
-        operands: Any = self._required(operand)
-        self._check_operands(operands, path)
-
-    def _check_operands(self, operands: list[Any], path: tuple[str, ...]) -> None:
-        """Raises an error where an operand does not fit a value in place."""
-        for (key, value), operand in zip(self._store.items(), operands, strict=True):
-            if isinstance(value, Pointwise):
-                if value._is_tree() and isinstance(operand, Collection):
-                    value._check_operand(operand, (*path, key))
-            elif isinstance(_leaf(operand), Tensor):
-                if operand.is_meta and not value.is_meta:
-                    raise ShapeMismatch((*path, key), "cannot be changed by an operand on the device meta")
-                if not _broadcasts(operand.shape, value.shape):
-                    raise ShapeMismatch(
-                        (*path, key),
-                        f"cannot be changed in place: expected an operand of the shape {list(value.shape)}, or of one "
-                        f"that broadcasts to it, got {list(operand.shape)}; nothing was changed",
-                    )
-
-    def _required(self, other: Any) -> list[Any] | complex | torch.SymInt | torch.SymFloat:
-        """:meth:`_operands`, where no other side could answer."""
-        operands: list[Any] | complex | torch.SymInt | torch.SymFloat = self._operands(other)
-        if operands is NotImplemented:
-            raise TypeError(f"expected a collection, a tensor or a number, got {other!r} ({type(other).__name__})")
-        return operands
-
-    def _spread(self, other: Tensor) -> list[Any]:
-        """A tensor over the batch, with dimensions behind so that it broadcasts against each value."""
-        ndim = len(self._batch_size)
-        if other.ndim == 0:
-            return [other] * len(self._store)
-        try:
-            fits = shapes.broadcast(other.shape, self._batch_size) == self._batch_size
-        except RuntimeError:
-            fits = False
-        if not fits:
-            raise RuntimeError(
-                f"a tensor operand is aligned with the batch dimensions: expected a shape that broadcasts to "
-                f"{list(self._batch_size)}, got {list(other.shape)}; for other shapes use .apply()"
-            )
-        if other.ndim < ndim:
-            other = other.reshape((1,) * (ndim - other.ndim) + other.shape)
-        return [
-            other.reshape(other.shape + (1,) * (value.ndim - ndim)) if value.ndim > ndim else other
-            for value in self._store.values()
-        ]
-
-    def _binary(self, kernel: Callable[..., Any], other: Any, default: Any = None) -> Self:
-        if default is not None and isinstance(other, Collection):
-            return self._with_default(getattr(torch, SINGLE[kernel]), other, default)
-        return self._operate(kernel, other, self._required(other))
-
-    def _operate(self, kernel: Callable[..., Any], other: Any, operands: Any = None) -> Self:
-        """``kernel`` on the values and ``other``; ``NotImplemented`` for what is no operand, as operators want it."""
-        store = self._store
-        if operands is None:
-            operands = other if type(other) in _NUMBERS else self._operands(other)
-            if operands is NotImplemented:
-                return NotImplemented  # type: ignore[no-any-return]
-        if not store:
-            return self._same({})
-        if not is_dynamo_compiling() and not _transforms_active():  # inside vmap there are no such kernels
-            try:
-                return self._same(dict(zip(store, kernel([*store.values()], operands))))  # noqa: B905
-            except (RuntimeError, TypeError) as error:
-                if not _undispatched(error):
-                    raise
-        return self._same(dict(zip(store, _one_by_one(kernel, [*store.values()], (operands,), {}))))  # noqa: B905
-
-    def _binary_(self, kernel: Callable[..., Any], other: Any) -> Self:
-        return self._in_place(kernel, (other,))
-
-    def _pairwise(self, function: Callable[..., Any], other: Any, default: Any = None) -> Self:
-        if default is not None and isinstance(other, Collection):
-            return self._with_default(function, other, default)
-        store = self._store
-        if isinstance(other, Collection) and len(other._store) == len(store):
-            theirs = other._store
-            try:
-                return self._same({key: function(value, theirs[key]) for key, value in store.items()})
-            except KeyError:
-                _check_same_keys(self, other)
-                raise
-        operands = self._required(other)
-        if type(operands) is list:
-            return self._same({key: function(value, operand) for (key, value), operand in zip(store.items(), operands)})  # noqa: B905
-        return self._same({key: function(value, operands) for key, value in store.items()})
-
-    def _with_default(self, function: Callable[..., Any], other: Collection, default: Any) -> Self:
-        """Two collections whose keys may differ."""
-        common = isinstance(default, str)
-        if common and default != "intersection":
-            raise ValueError(f"default: expected a number, a tensor or 'intersection', got {default!r}")
-        if not common and not isinstance(default, Tensor):
-            default = torch.as_tensor(default)
-        store: Store = {}
-        theirs = other._store
-        for key, value in self._store.items():
-            if key in theirs:
-                operand = theirs[key]
-                if isinstance(value, Pointwise) and isinstance(operand, Collection):
-                    store[key] = value._with_default(function, operand, default)
-                else:
-                    store[key] = function(value, operand)
-            elif isinstance(value, Collection) and not value._is_tree():
-                store[key] = value
-            elif not common:
-                store[key] = function(value, default if isinstance(value, Collection) else _met(default, value))
-        if not common:
-            for key, operand in theirs.items():
-                if key not in self._store:
-                    store[key] = _swapped(function, operand, default)
-        return self._same(store)
-
     # -- with a factor or several operands ----------------------------------------------------------------------------
 
     def add(self, other: Collection | Tensor | complex, *, alpha: complex | None = None, default: Any = None) -> Self:
@@ -550,7 +248,7 @@ class Pointwise(Collection):
         ends, weights = self._required(end), self._required(weight)
         if not self._store:
             return self._same({})
-        results = _apply(_LERP, [*self._store.values()], (ends, weights))
+        results = run(_LERP, [*self._store.values()], (ends, weights))
         return self._same(dict(zip(self._store, results, strict=True)))
 
     def lerp_(self, end: Collection | Tensor, weight: Collection | Tensor | float) -> Self:
@@ -569,7 +267,7 @@ class Pointwise(Collection):
         if not self._store:
             return self._same({})
         args = (self._required(other1), self._required(other2))
-        results = _apply(kernel, [*self._store.values()], args, {"value": 1 if value is None else value})
+        results = run(kernel, [*self._store.values()], args, {"value": 1 if value is None else value})
         return self._same(dict(zip(self._store, results, strict=True)))
 
     def addcmul_(self, other1: Collection | Tensor, other2: Collection | Tensor, *, value: float | None = 1) -> Self:
@@ -733,7 +431,7 @@ class Pointwise(Collection):
     def __ge__(self, other: Collection | Tensor | float) -> Self:
         return self._pairwise(torch.ge, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
 
 #: what the operators take as their other side
@@ -741,18 +439,16 @@ OPERANDS: tuple[Any, ...] = (int, float, Collection, Tensor, complex, torch.SymI
 COMPARANDS: tuple[Any, ...] = (*OPERANDS, Mapping)
 _NO_OPERAND: Any = NotImplemented  # of a type that checkers take for the result of an operator, in an expression too
 
-_NUMBERS = frozenset((int, float, complex, bool))
 
-
-_ADD, _ADD_ = _kernel("add"), _kernel("add_")
-_SUB, _SUB_ = _kernel("sub"), _kernel("sub_")
-_MUL, _MUL_ = _kernel("mul"), _kernel("mul_")
-_DIV, _DIV_ = _kernel("div"), _kernel("div_")
-_POW, _POW_ = _kernel("pow"), _kernel("pow_")
-_LERP, _LERP_ = _kernel("lerp"), _kernel("lerp_")
-_ADDCMUL, _ADDCMUL_ = _kernel("addcmul"), _kernel("addcmul_")
-_ADDCDIV, _ADDCDIV_ = _kernel("addcdiv"), _kernel("addcdiv_")
-_CLAMP_MIN, _CLAMP_MAX = _kernel("clamp_min"), _kernel("clamp_max")
+_ADD, _ADD_ = kernel_of("add"), kernel_of("add_")
+_SUB, _SUB_ = kernel_of("sub"), kernel_of("sub_")
+_MUL, _MUL_ = kernel_of("mul"), kernel_of("mul_")
+_DIV, _DIV_ = kernel_of("div"), kernel_of("div_")
+_POW, _POW_ = kernel_of("pow"), kernel_of("pow_")
+_LERP, _LERP_ = kernel_of("lerp"), kernel_of("lerp_")
+_ADDCMUL, _ADDCMUL_ = kernel_of("addcmul"), kernel_of("addcmul_")
+_ADDCDIV, _ADDCDIV_ = kernel_of("addcdiv"), kernel_of("addcdiv_")
+_CLAMP_MIN, _CLAMP_MAX = kernel_of("clamp_min"), kernel_of("clamp_max")
 NAMES.extend(["add", "add_", "sub", "sub_", "lerp", "lerp_", "addcmul", "addcmul_", "addcdiv", "addcdiv_"])
 
 
@@ -781,14 +477,3 @@ def _rfloordiv(value: Any, other: Any) -> Any:
 
 def _rmod(value: Any, other: Any) -> Any:
     return torch.remainder(other, value)
-
-
-def _swapped(function: Callable[..., Any], operand: Any, default: Any) -> Any:
-    """``function(default, operand)``, also where the operand is a tree."""
-    if isinstance(operand, Collection):
-        return operand._with_leaves(iter([_swapped(function, leaf, default) for leaf in operand._leaves()]))
-    return function(_met(default, operand), operand)
-
-
-def _met(default: Any, value: Tensor) -> Tensor:
-    return _right(default, value.ndim) if default.ndim else default

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from . import combining
 from .collection import Collection
-from .pointwise import NAMES, SINGLE, foreach_over_trees
+from .foreach import SINGLE, foreach_over_trees
+from .pointwise import NAMES
 
 #: torch function -> what ``TensorCollection.__torch_function__`` calls with its arguments
 HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {

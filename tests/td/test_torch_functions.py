@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from tensorclass import TensorClass, TensorCollection, TensorDict, stack
-from tensorclass.td.pointwise import NAMES, SINGLE
+from tensorclass.td.foreach import SINGLE
+from tensorclass.td.pointwise import NAMES
 from tensorclass.td.torch_functions import ALIASES, HANDLERS
 from tests.checks import assert_equal, outcome
 from tests.samples import Unchanged, nested

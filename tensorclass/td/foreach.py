@@ -1,0 +1,156 @@
+"""Foreach kernels: one call for many tensors, also where some items of a list are collections.
+
+A nested collection in the list makes torch hand the call to ``__torch_function__``, and :func:`foreach_over_trees` then
+makes one call for the tensors of all levels: so the plain case never asks whether a value is nested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import _are_functorch_transforms_active as _transforms_active
+from torch.compiler import is_dynamo_compiling
+
+from . import rehearsal
+from .collection import Collection
+from .combining import _right
+
+#: a foreach kernel -> the method of a tensor that does the same
+SINGLE: dict[Callable[..., Any], str] = {}
+#: the kernels that write into the tensors of their first list
+IN_PLACE: set[Callable[..., Any]] = set()
+
+
+def kernel_of(name: str) -> Callable[..., Any]:
+    kernel: Callable[..., Any] = getattr(torch, f"_foreach_{name}")
+    # of one tensor, clamp_min and clamp_max are the same, in place too and with numbers
+    SINGLE[kernel] = name.replace("maximum", "clamp_min").replace("minimum", "clamp_max")
+    if name.endswith("_"):
+        IN_PLACE.add(kernel)
+    return kernel
+
+
+def undispatched(error: Exception) -> bool:
+    """Whether torch has no such kernel for these tensors, so that nothing was done yet.
+
+    For nested ones, inside vmap, for subclasses of tensors that do not know it, and where one of them in the list
+    answers for the collections in it too.
+    """
+    text = str(error)
+    return (
+        isinstance(error, NotImplementedError)
+        or "Batching rule not implemented" in text
+        or "expected Tensor as element" in text
+        or "__torch_dispatch__ handlers returned NotImplemented" in text
+    )
+
+
+def foreach_over_trees(kernel: Callable[..., Any], first: list[Any], *rest: Any, **kwargs: Any) -> Any:
+    """A foreach kernel on a list in which some items are collections: one call for the tensors of all of them."""
+    leaves: list[Tensor] = []
+    lists_of: list[Any] = [arg for arg in rest if isinstance(arg, (list, tuple))]
+    lists: list[list[Any]] = [[] for _ in lists_of]
+    for position, item in enumerate(first):
+        operands: list[Any] = [arg[position] for arg in lists_of]
+        if isinstance(item, Collection):
+            own = list(item._leaves())
+            leaves.extend(own)
+            for target, operand in zip(lists, operands, strict=True):
+                target.extend(aligned(item, operand))
+        else:
+            leaves.append(item)
+            for target, operand in zip(lists, operands, strict=True):
+                target.append(plain(operand))
+    flat = iter(lists)
+    args = [next(flat) if isinstance(arg, (list, tuple)) else arg for arg in rest]
+    if SINGLE[kernel][-1] == "_":
+        if leaves:
+            run(kernel, leaves, args, kwargs)
+        written = iter(leaves)
+        for item in first:
+            if isinstance(item, Collection):
+                item._put_leaves(written)
+            else:
+                next(written)
+        return None
+    results = iter(run(kernel, leaves, args, kwargs) if leaves else ())
+    return [item._with_leaves(results) if isinstance(item, Collection) else next(results) for item in first]
+
+
+def aligned(tree: Any, operand: Any) -> Iterator[Any]:
+    """The operand's tensors, one for each leaf of ``tree`` in the order of its leaves."""
+    if not tree._is_tree():
+        yield from tree._own_operands(operand)
+        return
+    if not isinstance(operand, Collection):
+        if not isinstance(operand, Tensor) or not operand.ndim:
+            # without dimensions it takes part in type promotion as a number does, and must go on so
+            for _ in tree._leaves():
+                yield operand
+            return
+        operand = _right(operand, len(tree._batch_size))
+    parts = tree._aligned_parts(operand)
+    if parts is not None:
+        for part, own in parts:
+            if isinstance(own, Tensor) and not own.ndim:  # of one with dimensions: it promotes dtypes as such
+                for leaf in part._leaves():
+                    yield own.reshape((1,) * leaf.ndim)
+            else:
+                yield from aligned(part, own)
+        return
+    if isinstance(operand, Tensor):
+        for value in tree._store.values():
+            if isinstance(value, Collection):
+                yield from aligned(value, operand)
+            else:
+                yield _right(operand, value.ndim)
+        return
+    check_same_keys(tree, operand)
+    for key, value in tree._store.items():
+        if isinstance(value, Collection):
+            yield from aligned(value, operand._store[key])
+        else:
+            yield plain(operand._store[key])
+
+
+def plain(operand: Any) -> Any:
+    """What meets a tensor: no collection, for which torch would only ask again."""
+    if isinstance(operand, Collection):
+        raise TypeError(f"one of the two collections has a tensor where the other has a {type(operand).__name__}")
+    return operand
+
+
+def check_same_keys(left: Collection, right: Collection) -> None:
+    if left._store.keys() != right._store.keys():
+        ours, theirs = (
+            sorted(left._store.keys() - right._store.keys()),
+            sorted(right._store.keys() - left._store.keys()),
+        )
+        raise KeyError(
+            f"the two collections differ in their keys: the first has {ours}, the second {theirs} beyond the other's; "
+            "select() the common keys, or give default= a value (or 'intersection') to a method such as .add()"
+        )
+
+
+def run(kernel: Callable[..., Any], values: list[Any], args: Any = (), kwargs: Any = {}) -> Any:  # noqa: B006
+    """The kernel on the values; where it cannot run on them, its method of each value."""
+    if not is_dynamo_compiling() and not _transforms_active():
+        if kernel in IN_PLACE and not rehearsal.check(SINGLE[kernel], values, args, kwargs):
+            return foreach_over_trees(kernel, values, *args, **kwargs)
+        try:
+            return kernel(values, *args, **kwargs)
+        except (RuntimeError, TypeError) as error:
+            if not undispatched(error):
+                raise
+    return one_by_one(kernel, values, args, kwargs)
+
+
+def one_by_one(kernel: Callable[..., Any], values: list[Any], args: Any, kwargs: Any) -> list[Any]:
+    name = SINGLE[kernel]
+    return [
+        getattr(value, name)(*[arg[i] if isinstance(arg, list) else arg for arg in args], **kwargs)
+        for i, value in enumerate(values)
+    ]

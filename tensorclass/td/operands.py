@@ -1,0 +1,198 @@
+"""How values meet an operand: a number, a tensor over the batch, or a collection with the same keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch._C import _are_functorch_transforms_active as _transforms_active
+from torch.compiler import is_dynamo_compiling
+from typing_extensions import Self
+
+from . import shapes
+from .collection import Collection
+from .combining import _right
+from .foreach import SINGLE, check_same_keys, one_by_one, plain, run, undispatched
+from .indexing import _broadcasts
+from .values import ShapeMismatch
+
+if TYPE_CHECKING:
+    from .collection import Store
+
+_NUMBERS = frozenset((int, float, complex, bool))
+
+
+class Operands(Collection):
+    """What operations of two or three operands share."""
+
+    __slots__ = ()
+
+    def _operands(self, other: Any) -> Any:
+        """``other`` as a foreach kernel takes it: a list with one operand for each value, or a number.
+
+        ``NotImplemented`` for what is no operand, which operators pass on.
+        """
+        if isinstance(other, Collection):
+            theirs = other._store
+            if len(theirs) == len(self._store):
+                try:
+                    return [theirs[key] for key in self._store]
+                except KeyError:
+                    pass
+            check_same_keys(self, other)
+        if isinstance(other, Tensor):
+            return self._spread(other)
+        if isinstance(other, (int, float, complex, torch.SymInt, torch.SymFloat)):
+            return other
+        source: Any = other
+        if isinstance(other, Mapping):
+            from .tensordict import TensorDict
+
+            return self._operands(TensorDict(source, self._batch_size))
+        return NotImplemented
+
+    def _in_place(self, kernel: Callable[..., Any], others: tuple[Any, ...], **kwargs: Any) -> Self:
+        """A kernel in place, with these operands."""
+        operands = tuple([self._required(other) for other in others])
+        if self._store:
+            try:
+                run(kernel, [*self._store.values()], operands, kwargs)
+            except RuntimeError:
+                self._check_all_operands(others, operands)
+                raise
+        return self
+
+    def _check_all_operands(self, others: tuple[Any, ...], operands: tuple[Any, ...]) -> None:
+        """Raises an error that names the key of the value that an operand does not fit, if that is what went wrong."""
+        for other, own in zip(others, operands, strict=True):
+            if isinstance(other, Collection):
+                self._check_operands(own, ())
+
+    def _check_operand(self, operand: Collection, path: tuple[str, ...]) -> None:
+        """Raises an error where a value of another collection does not fit the one here in place."""
+        operands: Any = self._required(operand)
+        self._check_operands(operands, path)
+
+    def _check_operands(self, operands: list[Any], path: tuple[str, ...]) -> None:
+        """Raises an error where an operand does not fit a value in place."""
+        for (key, value), operand in zip(self._store.items(), operands, strict=True):
+            if isinstance(value, Operands):
+                if value._is_tree() and isinstance(operand, Collection):
+                    value._check_operand(operand, (*path, key))
+            elif isinstance(plain(operand), Tensor):
+                if operand.is_meta and not value.is_meta:
+                    raise ShapeMismatch((*path, key), "cannot be changed by an operand on the device meta")
+                if not _broadcasts(operand.shape, value.shape):
+                    raise ShapeMismatch(
+                        (*path, key),
+                        f"cannot be changed in place: expected an operand of the shape {list(value.shape)}, or of one "
+                        f"that broadcasts to it, got {list(operand.shape)}; nothing was changed",
+                    )
+
+    def _required(self, other: Any) -> list[Any] | complex | torch.SymInt | torch.SymFloat:
+        """:meth:`_operands`, where no other side could answer."""
+        operands: list[Any] | complex | torch.SymInt | torch.SymFloat = self._operands(other)
+        if operands is NotImplemented:
+            raise TypeError(f"expected a collection, a tensor or a number, got {other!r} ({type(other).__name__})")
+        return operands
+
+    def _spread(self, other: Tensor) -> list[Any]:
+        """A tensor over the batch, with dimensions behind so that it broadcasts against each value."""
+        ndim = len(self._batch_size)
+        if other.ndim == 0:
+            return [other] * len(self._store)
+        try:
+            fits = shapes.broadcast(other.shape, self._batch_size) == self._batch_size
+        except RuntimeError:
+            fits = False
+        if not fits:
+            raise RuntimeError(
+                f"a tensor operand is aligned with the batch dimensions: expected a shape that broadcasts to "
+                f"{list(self._batch_size)}, got {list(other.shape)}; for other shapes use .apply()"
+            )
+        if other.ndim < ndim:
+            other = other.reshape((1,) * (ndim - other.ndim) + other.shape)
+        return [
+            other.reshape(other.shape + (1,) * (value.ndim - ndim)) if value.ndim > ndim else other
+            for value in self._store.values()
+        ]
+
+    def _binary(self, kernel: Callable[..., Any], other: Any, default: Any = None) -> Self:
+        if default is not None and isinstance(other, Collection):
+            return self._with_default(getattr(torch, SINGLE[kernel]), other, default)
+        return self._operate(kernel, other, self._required(other))
+
+    def _operate(self, kernel: Callable[..., Any], other: Any, operands: Any = None) -> Self:
+        """``kernel`` on the values and ``other``; ``NotImplemented`` for what is no operand, as operators want it."""
+        store = self._store
+        if operands is None:
+            operands = other if type(other) in _NUMBERS else self._operands(other)
+            if operands is NotImplemented:
+                return NotImplemented  # type: ignore[no-any-return]
+        if not store:
+            return self._same({})
+        if not is_dynamo_compiling() and not _transforms_active():  # inside vmap there are no such kernels
+            try:
+                return self._same(dict(zip(store, kernel([*store.values()], operands))))  # noqa: B905
+            except (RuntimeError, TypeError) as error:
+                if not undispatched(error):
+                    raise
+        return self._same(dict(zip(store, one_by_one(kernel, [*store.values()], (operands,), {}))))  # noqa: B905
+
+    def _binary_(self, kernel: Callable[..., Any], other: Any) -> Self:
+        return self._in_place(kernel, (other,))
+
+    def _pairwise(self, function: Callable[..., Any], other: Any, default: Any = None) -> Self:
+        if default is not None and isinstance(other, Collection):
+            return self._with_default(function, other, default)
+        store = self._store
+        if isinstance(other, Collection) and len(other._store) == len(store):
+            theirs = other._store
+            try:
+                return self._same({key: function(value, theirs[key]) for key, value in store.items()})
+            except KeyError:
+                check_same_keys(self, other)
+                raise
+        operands = self._required(other)
+        if type(operands) is list:
+            return self._same({key: function(value, operand) for (key, value), operand in zip(store.items(), operands)})  # noqa: B905
+        return self._same({key: function(value, operands) for key, value in store.items()})
+
+    def _with_default(self, function: Callable[..., Any], other: Collection, default: Any) -> Self:
+        """Two collections whose keys may differ."""
+        common = isinstance(default, str)
+        if common and default != "intersection":
+            raise ValueError(f"default: expected a number, a tensor or 'intersection', got {default!r}")
+        if not common and not isinstance(default, Tensor):
+            default = torch.as_tensor(default)
+        store: Store = {}
+        theirs = other._store
+        for key, value in self._store.items():
+            if key in theirs:
+                operand = theirs[key]
+                if isinstance(value, Operands) and isinstance(operand, Collection):
+                    store[key] = value._with_default(function, operand, default)
+                else:
+                    store[key] = function(value, operand)
+            elif isinstance(value, Collection) and not value._is_tree():
+                store[key] = value
+            elif not common:
+                store[key] = function(value, default if isinstance(value, Collection) else _met(default, value))
+        if not common:
+            for key, operand in theirs.items():
+                if key not in self._store:
+                    store[key] = _swapped(function, operand, default)
+        return self._same(store)
+
+
+def _swapped(function: Callable[..., Any], operand: Any, default: Any) -> Any:
+    """``function(default, operand)``, also where the operand is a tree."""
+    if isinstance(operand, Collection):
+        return operand._with_leaves(iter([_swapped(function, leaf, default) for leaf in operand._leaves()]))
+    return function(_met(default, operand), operand)
+
+
+def _met(default: Any, value: Tensor) -> Tensor:
+    return _right(default, value.ndim) if default.ndim else default
