@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import linecache
 import sys
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -332,8 +333,8 @@ def _inherited(cls: Any, f: dataclasses.Field[Any]) -> FieldSpec:
     """The spec of a field that a base declared."""
     base = next(base for base in cls.__mro__[1:] if base.__dict__.get("__dataclass_fields__", {}).get(f.name) is f)
     spec: FieldSpec | None = base.__dict__.get("_specs", {}).get(f.name)
-    if spec is None:  # of a plain dataclass
-        spec = FieldSpec(base.__name__, f, base.__module__, {}, cls._options)
+    if spec is None:  # of a plain dataclass; make_dataclass writes "typing.Any" where it is given no type
+        spec = FieldSpec(base.__name__, f, base.__module__, {"typing": typing}, cls._options)
     return spec
 
 

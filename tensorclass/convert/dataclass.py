@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import copyreg
 import dataclasses
 import functools
+import operator
+import pickle
+import sys
 import types
 import typing
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from typing_extensions import Self
 
 from tensorclass.definition import annotations_of
-from tensorclass.record import OPTIONS, TensorClass
+from tensorclass.record import OPTIONS, RecordMeta, TensorClass
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike
 
@@ -101,7 +106,7 @@ def record_class(
     The class derives from the dataclass and from :class:`TensorClass`: fields, defaults, methods and bases stay, and a
     record is an instance of the dataclass. (One that is frozen or has slots cannot be a base: a copy of it is, and the
     record is no instance of it.) Fields that hold dataclasses hold records. Of one dataclass (and one set of options)
-    there is one record class, however often it is asked for.
+    there is one record class, however often it is asked for. A record can be pickled where the dataclass could.
 
     Args:
         obj: the dataclass, or an instance of one.
@@ -167,6 +172,8 @@ def record_class(
 # the class
 
 _made: weakref.WeakKeyDictionary[type[Any], dict[tuple[str, ...], type[TensorClass]]] = weakref.WeakKeyDictionary()
+#: the other way: a record class -> its dataclass, and the names of its options
+_sources: weakref.WeakKeyDictionary[RecordMeta, tuple[type[Any], tuple[str, ...]]] = weakref.WeakKeyDictionary()
 
 #: what ``dataclasses`` wrote into a class, where a record has its own
 _GENERATED = (
@@ -187,7 +194,41 @@ def _class_of(cls: type[Any], options: dict[str, bool], around: tuple[type[Any],
     wanted = tuple(name for name in OPTIONS if options.get(name))
     if wanted not in known:
         known[wanted] = _make(cls, options, (*around, cls))
+        _sources[known[wanted]] = cls, wanted
     return known[wanted]
+
+
+def _class_of_pickled(cls: type[Any], wanted: tuple[str, ...]) -> type[Any]:
+    """What unpickling calls."""
+    return _class_of(cls, dict.fromkeys(wanted, True))
+
+
+def _pickled(cls: RecordMeta) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:
+    """How a record class is pickled: by its name, as every class, or as that of a dataclass that has a name."""
+    if cls not in _sources or _at_name(cls) is cls:
+        return cls.__qualname__
+    source, wanted = _sources[cls]
+    found = _at_name(source)
+    if found is cls:  # the class took the place of the dataclass
+        return source.__qualname__
+    if found is not source:
+        raise pickle.PicklingError(
+            f"cannot pickle a {cls.__name__}: it is pickled as the record class of {source.__qualname__}, and "
+            f"{source.__module__}.{source.__qualname__} is not that dataclass; define the dataclass in a module, or "
+            f"pickle record.to_tensordict()"
+        )
+    return _class_of_pickled, (source, wanted)
+
+
+def _at_name(cls: type) -> Any:
+    """What stands where a class says that it is defined."""
+    try:
+        return operator.attrgetter(cls.__qualname__)(sys.modules[cls.__module__])
+    except (KeyError, AttributeError):
+        return None
+
+
+copyreg.pickle(RecordMeta, _pickled)
 
 
 def _make(cls: type[Any], options: dict[str, bool], around: tuple[type[Any], ...]) -> type[TensorClass]:
@@ -273,7 +314,8 @@ def _is_generated(cls: type[Any], name: str, written: Any) -> bool:
 
 def _hints(cls: type[Any]) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(cls, localns={cls.__name__: cls}, include_extras=True)
+        # make_dataclass writes "typing.Any" where it is given no type
+        return typing.get_type_hints(cls, localns={"typing": typing, cls.__name__: cls}, include_extras=True)
     except (NameError, TypeError, AttributeError):  # an annotation that cannot be evaluated here
         return {f.name: f.type for f in dataclasses.fields(cls)}
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import io
+import pickle
 from typing import Any, ClassVar
 
 import pytest
@@ -223,6 +226,76 @@ def test_what_cannot_be_done_says_so() -> None:
 
 def test_a_record_class_is_its_own() -> None:
     assert tc.from_dataclass(Inner) is Inner
+
+
+def test_fields_of_make_dataclass_without_types_take_anything() -> None:
+    made = dataclasses.make_dataclass("Untyped", ["x", "label", ("inner", Plain)])
+    record = tc.from_dataclass(made(values(3), "a", Plain(values(3))), auto_batch_size=True)
+    assert (record.batch_size, record.x[1].item(), record.label) == ((3,), 1, "a")
+    assert type(record.inner) is tc.from_dataclass(Plain)
+    assert type(record)(x="b", label=None, inner=record.inner[0]).x == "b"
+
+    class Derived(TensorClass, dataclasses.make_dataclass("Untyped", ["x"])):  # type: ignore[misc]
+        y: Tensor
+
+    assert Derived(values(2), values(2), batch_size=[2])[1].x == 1
+
+
+# -- pickling ---------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Renamed:
+    x: Tensor
+
+
+Decorated: Any = Renamed
+Renamed = tc.from_dataclass(Renamed)  # type: ignore[misc]
+Assigned_tc = tc.from_dataclass(dataclasses.make_dataclass("Assigned", [("x", Tensor)]))
+Assigned_tc.__module__ = __name__
+
+
+@pytest.mark.parametrize(
+    "source",
+    [Base(torch.ones(3)), Derived(torch.ones(3)), Fixed(torch.ones(3)), FixedMore(torch.ones(3)),
+     Slotted(torch.ones(3)), Decorated(torch.ones(3)), Holder(Plain(torch.ones(3), "i", Plain(torch.ones(3), "j")))],
+    ids=lambda source: type(source).__name__,
+)  # fmt: skip
+def test_records_of_a_dataclass_that_has_a_name_are_pickled(source: Any) -> None:
+    record = tc.from_dataclass(source, auto_batch_size=True)
+    again = pickle.loads(pickle.dumps(record))
+    assert (type(again), again.batch_size) == (type(record), (3,))
+    assert (again.to_tensordict() == record.to_tensordict()).all()
+    stacked = tc.lazy_stack([record, record])
+    assert type(pickle.loads(pickle.dumps(stacked))) is type(stacked)
+    file = io.BytesIO()
+    torch.save(record, file)
+    file.seek(0)
+    assert type(torch.load(file, weights_only=False)) is type(record)
+    assert type(copy.deepcopy(record)) is type(record)
+
+
+def test_a_pickled_record_has_the_options_of_its_class() -> None:
+    made = tc.from_dataclass(Base, nocast=True)
+    assert type(pickle.loads(pickle.dumps(made(values(2))))) is made is pickle.loads(pickle.dumps(made))
+
+
+def test_a_record_class_under_its_own_name_is_pickled_by_that() -> None:
+    assert pickle.loads(pickle.dumps(Assigned_tc)) is Assigned_tc
+    assert pickle.loads(pickle.dumps(Renamed)) is Renamed
+
+
+def test_records_of_a_dataclass_that_cannot_be_found_are_not_pickled() -> None:
+    @dataclasses.dataclass
+    class Local:
+        x: Tensor
+
+    for record in (
+        tc.from_dataclass(Local(values(2))),
+        tc.from_dataclass(dataclasses.make_dataclass("Made", ["x"])(1)),
+    ):
+        with pytest.raises(pickle.PicklingError, match=r"cannot pickle a \w+_tc: .* is not that dataclass; define"):
+            pickle.dumps(record)
 
 
 # -- back -------------------------------------------------------------------------------------------------------------
