@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
@@ -53,7 +55,7 @@ def entries_of(source: Any) -> Any:
     return source
 
 
-def _leaf_above(path: Sequence[str]) -> KeyError:
+def leaf_above(path: Sequence[str]) -> KeyError:
     return KeyError(f"{'.'.join(path)} is a leaf: it cannot hold other keys")
 
 
@@ -74,12 +76,28 @@ def _chosen(source: Any, wanted: Any) -> Any:
     return chosen
 
 
+def has_keys(value: object) -> bool:
+    """Whether a source has other values below this one."""
+    return isinstance(value, Mapping) or (isinstance(value, Collection) and value._is_tree())
+
+
 def _cloned(value: Any) -> Any:
     """A value of which no tensor is shared; what is neither tensor, collection nor mapping stays."""
     source: Any = value
     if isinstance(value, Mapping):
         return {key: _cloned(item) for key, item in source.items()}
     return value.clone() if isinstance(value, (Tensor, Collection)) else value  # type: ignore[union-attr]
+
+
+def _gives_views(item: object) -> bool:
+    """Whether an index that is not just an int stands for a slice or for a single position."""
+    if isinstance(item, (Tensor, np.ndarray)):
+        return not item.ndim and item.dtype in _INTS
+    return isinstance(item, (slice, np.integer))
+
+
+#: of a single position; torch takes other integers for a mask
+_INTS = (torch.int64, torch.int32, np.dtype("int64"), np.dtype("int32"))
 
 
 class Access(Reading):
@@ -158,7 +176,7 @@ class Access(Reading):
                 node._set(name, {})
                 below = node._store[name]
             if not isinstance(below, Access) or not below._is_tree():
-                raise _leaf_above(path[: depth + 1])
+                raise leaf_above(path[: depth + 1])
             node = below
         return node
 
@@ -192,7 +210,7 @@ class Access(Reading):
                     item = {key: item}
                 break
             if not isinstance(below, Access) or not below._is_tree():
-                raise _leaf_above(path[: depth + 1])
+                raise leaf_above(path[: depth + 1])
             node = below
         else:
             depth, name = len(path) - 1, path[-1]
@@ -403,6 +421,8 @@ class Access(Reading):
                 self._set(key, value.clone() if clone else value, inplace, non_blocking)
                 continue
             nested: object = value
+            if below is not None and not has_keys(nested):
+                continue  # only something below this key is wanted, and there is nothing below
             if isinstance(value, (Collection, Mapping)):
                 current = store.get(key)
                 whole = not rest and is_leaf is not None and is_leaf(type(nested))
@@ -413,11 +433,9 @@ class Access(Reading):
                         raise error.below(key) from None
                     continue
                 if rest and current is not None:
-                    raise _leaf_above((key,))
+                    raise leaf_above((key,))
                 if below is not None:
                     value = _chosen(value, below)
-            elif below is not None:  # only something below this key is wanted, and there is nothing below
-                continue
             self._set(key, _cloned(value) if clone else value, inplace, non_blocking)
 
     def _merges(self, source: object) -> bool:
@@ -457,7 +475,9 @@ class Access(Reading):
         """
         for key, value in entries_of(source).items():
             first, *rest = unravel_key_to_tuple(key)
-            if wanted is not None and first not in wanted:
+            if wanted is not None and (
+                first not in wanted or (wanted[first] is not None and not rest and not has_keys(value))
+            ):
                 continue
             current = self._store.get(first)
             tree = isinstance(current, Access) and current._is_tree()
@@ -526,7 +546,7 @@ class Access(Reading):
 
         Args:
             tensordict: a collection whose tensors have the shapes of those of ``self[idx]``; keys may be missing.
-            idx: an int, a slice, ``None``, ``...``, or a tuple of them.
+            idx: an int (also one of numpy, or a tensor with one), a slice, ``None``, ``...``, or a tuple of them.
             non_blocking: do not wait for transfers between devices.
             fast: ``False`` takes all that :meth:`update_at_` takes: other indices, mappings, objects, broadcasting.
 
@@ -544,7 +564,7 @@ class Access(Reading):
         given: Any = idx
         index: tuple[Any, ...] = given if isinstance(idx, tuple) else (idx,)
         views: list[tuple[Tensor, Tensor]] = []
-        simple = all(item is None or item is ... or type(item) is int or type(item) is slice for item in index)
+        simple = all(item is None or item is ... or type(item) is int or _gives_views(item) for item in index)
         if not (simple and isinstance(tensordict, Access) and self._views_at(index, tensordict, views)):
             raise RuntimeError(
                 "copy_at_: expected an index of ints, slices, None and ..., and tensors with the shapes "
@@ -644,7 +664,7 @@ class Access(Reading):
             if above is MISSING:
                 break
             if not isinstance(above, Access) or not above._is_tree():
-                raise _leaf_above(new[:depth])
+                raise leaf_above(new[:depth])
         before = {**parent._store}
         del parent._store[old[-1]]  # first, because the new key may lie below the old one, or the other way round
         try:

@@ -249,6 +249,7 @@ class Combining(Collection):
         for position, item in enumerate(items):
             if not isinstance(item, Collection):
                 raise TypeError(f"{what}: expected collections only, item {position} is a {type(item).__name__}")
+        for position, item in enumerate(items):
             self._check_kinds(what, [item], position)
             if item._store.keys() != self._store.keys():
                 missing, more = (

@@ -400,7 +400,8 @@ def _prod(
 def _quantile(value: Tensor, q: float | Tensor, dims: tuple[int, ...], keepdim: bool, interpolation: str) -> Tensor:
     dims = tuple(dim % value.ndim for dim in dims) if value.ndim else ()
     rest = [dim for dim in range(value.ndim) if dim not in dims]
-    flat = value.permute([*rest, *dims]).reshape([value.shape[dim] for dim in rest] + [-1])
+    count = math.prod(value.shape[dim] for dim in dims)
+    flat = value.permute([*rest, *dims]).reshape([*(value.shape[dim] for dim in rest), count])
     result = torch.quantile(flat, q, -1, interpolation=interpolation)
     if keepdim:
         shift = q.ndim if isinstance(q, Tensor) else 0

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -587,6 +588,17 @@ def test_update_takes_only_the_keys_to_update(kind: Any, wanted: Any, expected: 
     assert data.to_dict() == expected
 
 
+@pytest.mark.parametrize("kind", [dict, TensorDict], ids=["mapping", "collection"])
+@pytest.mark.parametrize("value", [torch.ones(3), "text"], ids=["tensor", "text"])
+def test_a_leaf_of_the_source_has_no_keys_below_it_to_update(kind: Any, value: Any) -> None:
+    source = kind({"b": value})
+    for data in (nested(), nested().exclude("b")):
+        with Unchanged(data):
+            data.update(source, keys_to_update=[("b", "c")])
+            data.update(source, inplace=True, keys_to_update=[("b", "c")])
+            data.update_(source, keys_to_update=[("b", "c")])
+
+
 def test_update_takes_only_the_keys_to_update_of_nested_keys() -> None:
     data = TensorDict({"b": {"c": 2}})
     data.update(
@@ -745,6 +757,26 @@ def test_update_at_of_rows_that_do_not_fit_writes_nothing() -> None:
     data = nested()
     with Unchanged(data), pytest.raises(RuntimeError):
         data.update_at_({"b": {"c": torch.tensor(1.0)}, "a": torch.ones(5)}, 0)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [1, np.int64(1), np.int32(-2), np.array(1), torch.tensor(1), torch.tensor(1, dtype=torch.int32)],
+    ids=repr,
+)
+def test_copy_at_takes_a_single_position_in_every_spelling(index: Any) -> None:
+    for idx in (index, (index,), (index, ...)):
+        data = nested()
+        assert data.copy_at_(data[1] * 0 - 1, idx) is data
+        assert data["a"].eq(-1).all(1).tolist() == [False, True, False]
+        assert data["b", "c"].eq(-1).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("index", [True, np.True_, np.array(True), torch.tensor(1, dtype=torch.uint8)], ids=repr)
+def test_copy_at_takes_no_masks(index: Any) -> None:
+    data = nested()
+    with Unchanged(data), pytest.raises(RuntimeError, match="an index of ints"):
+        data.copy_at_(data[None], index)
 
 
 def test_copy_underscore_writes_all_keys_and_ignores_others() -> None:

@@ -184,6 +184,13 @@ def test_an_item_that_is_no_collection_is_named(combine: Any, position: int) -> 
 
 
 @both
+def test_an_item_that_is_no_collection_is_named_before_keys_that_differ(combine: Any) -> None:
+    items: list[Any] = [sample(), sample(b=torch.zeros(2)), torch.zeros(2)]
+    with pytest.raises(TypeError, match="expected collections only, item 2 is a Tensor"):
+        combine(items)
+
+
+@both
 def test_missing_and_further_keys_are_named_with_their_item(combine: Any) -> None:
     with pytest.raises(RuntimeError, match=r"item 1 lacks \['a'\] and has \['b'\] beyond those of item 0"):
         combine([sample(), TensorDict({"b": torch.zeros(2)}, [2])])

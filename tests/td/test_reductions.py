@@ -545,6 +545,12 @@ def test_the_sum_of_any_collection_is_the_sum_of_its_tensors(tree: Any, batch_si
         torch.testing.assert_close(result[key], leaf.sum(dims, keepdim=keepdim), equal_nan=True)
 
 
+@pytest.mark.parametrize("dim", [0, 1, (0, 1), None])
+def test_the_quantile_of_no_items_is_refused_as_torch_does(dim: Any) -> None:
+    with pytest.raises(RuntimeError, match="input tensor must be non-empty"):
+        TensorDict({"a": torch.zeros(0, 0)}, [0, 0]).quantile(0.5, dim)
+
+
 def test_the_quantile_of_a_single_number_is_the_number() -> None:
     data = TensorDict({"a": torch.tensor(3.0), "b": torch.tensor([1.0, 2.0])})
     assert data.quantile(0.5)["a"] == 3.0

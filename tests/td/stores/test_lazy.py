@@ -556,6 +556,15 @@ class Outer(TensorClass):
     count: Tensor
 
 
+def test_a_leaf_that_cannot_hold_a_key_is_told_before_a_value_that_does_not_fit() -> None:
+    for source in ({("a", "x"): 1}, {"z": torch.zeros(2, 3), ("z", "x"): 1}):
+        data = even()
+        with pytest.raises(KeyError, match="is a leaf"):
+            data.update(source)
+        assert list(data.keys()) == ["a", "n"]
+    assert even().update({("z", "x"): torch.ones(2, 3), "z": torch.zeros(2, 3)})["z"].shape == (2, 3)
+
+
 def test_nested_records_are_updated() -> None:
     data = Outer.lazy_stack([Outer(item(2), torch.zeros(())), Outer(item(3), torch.zeros(()))])
     data.update({"inner": {"name": ["x", "y"], "weight": torch.ones(2)}, "count": torch.tensor([1.0, 2.0])})

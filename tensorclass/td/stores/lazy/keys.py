@@ -10,7 +10,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.td import shapes
-from tensorclass.td.access import Access, entries_of
+from tensorclass.td.access import Access, entries_of, has_keys, leaf_above
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
@@ -172,7 +172,10 @@ class LazyKeys(LazyParts):
             source = source._store
         pieces: list[dict[Any, Any]] = [{} for _ in self._store.items_]
         for key, value in entries_of(source).items():
-            column = self._entries_at(unravel_key_to_tuple(key), value)
+            path = unravel_key_to_tuple(key)
+            if len(path) > 1 and any(path[0] in piece and not has_keys(piece[path[0]]) for piece in pieces):
+                raise leaf_above(path[:1])
+            column = self._entries_at(path, value)
             for piece, entry in zip(pieces, column, strict=True):
                 piece[key] = entry
         return pieces
@@ -186,6 +189,8 @@ class LazyKeys(LazyParts):
             except Misfit as error:
                 raise error.below(path[0]) from None
         if len(path) > 1:
+            if path[0] in self._store:
+                raise leaf_above(path[:1])
             return [entry[path[1:]] for entry in self._entries(path[0], {tuple(path[1:]): value}, False)]
         if value is None:
             return [None] * len(self._store.items_)
