@@ -42,6 +42,7 @@ ERRORS: dict[str, set[tuple[type[Exception], type[Exception]]]] = {
     "set_": {(TypeError, RuntimeError)},
     "update": {(TypeError, RuntimeError)},
     "update_": {(TypeError, RuntimeError)},
+    "merge_tensordicts": {(TypeError, AttributeError)},
     "cat": {(RuntimeError, KeyError), (RuntimeError, AttributeError)},
     "amin": {(IndexError, RuntimeError)},
     "amax": {(IndexError, RuntimeError)},
@@ -136,6 +137,9 @@ def other_errors(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peer
 def unchecked_dims(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
     if not (is_a(ours.result, IndexError) or is_a(ours.result, RuntimeError)) or is_error(peers.result):
         return False
+    if name in ("stack_tensors", "cat_tensors"):  # of empty collections
+        entries = [drawn.entry(_path(key)) for key in arguments.args]
+        return all(isinstance(entry, draw.Tree) and not entry.count() for entry in entries)
     return name in ("flatten", "repeat_interleave", "rot90") or not has_tensors(drawn)
 
 
@@ -199,6 +203,8 @@ def moved_objects(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, pee
     if is_error(ours.result) or not drawn.objects:
         return False
     if is_error(peers.result):
+        if name == "unflatten":  # several new dimensions in a block
+            return 1 in drawn.batch_size and len(arguments.args[1]) > 2 and is_a(peers.result, RuntimeError)
         return name in FAILING or (name == "flatten" and is_a(peers.result, NotImplementedError))
     # batch dimensions of objects get lost in the peer where there is no item, or just one along a dimension
     if name in ("squeeze", "unflatten"):
@@ -258,6 +264,9 @@ def reductions(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers:
         return without_sizes(without_empty(ours.result)) == without_sizes(without_empty(peers.result))
     if name in ("max", "min", "cummax", "cummin"):
         return any(len(path) > 1 for path in drawn.paths) or not drawn.leaves
+    if name == "quantile":  # the peer reduces over the first dimension of several
+        several = isinstance(dim := arguments.kwargs.get("dim"), tuple) and len(dim) > 1
+        return several and not is_error(ours.result) and not is_error(peers.result)
     if name not in ("amin", "amax", "prod") or (is_error(ours.result) and is_error(peers.result)):
         return False
     dim = arguments.kwargs.get("dim")
@@ -313,8 +322,10 @@ def empty_collections(name: str, drawn: Drawn, arguments: Arguments, ours: Seen,
         return not arguments.args[0].entry.count()
     if name == "auto_batch_size_" or "auto_batch_size" in arguments.kwargs:
         return has_empty(drawn)
+    if name in ("apply", "named_apply") and peers.result is None:  # the function gave None for each tensor
+        return (ours.itself or not without_empty(ours.result).values) and ours.source == peers.source
     if peers.result is None and not drawn.leaves and not is_error(ours.result):
-        return name in ("apply", "mod", "bitwise_and", "logical_and", "__mod__", "__and__", "__rand__")
+        return name in ("mod", "bitwise_and", "logical_and", "__mod__", "__and__", "__rand__")
     return [without_empty(p) for p in (ours.result, ours.source)] == [
         without_empty(p) for p in (peers.result, peers.source)
     ]
@@ -385,9 +396,11 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
     if name in ("separates", "split_keys") and without_sizes(here) == without_sizes(there):  # of nested collections
         return True
     if name == "rename_key_":  # to one below itself that is there
-        if is_a(here, RuntimeError):  # into a collection with more batch dimensions
-            return not is_error(there)
-        return is_a(here, KeyError) and owns(*map(_path, arguments.args))
+        old, new = map(_path, arguments.args)
+        before, after = more_dims(drawn, old[:-1]), more_dims(drawn, new[:-1])
+        if before[: len(after)] != after and not is_error(there):  # where it must fit
+            return is_a(here, RuntimeError) or not is_error(here)
+        return is_a(here, KeyError) and owns(old, new)
     if name in ("select", "exclude"):  # a key and its owner
         paths = [*map(_path, arguments.args)]
         return any(a != b and a[: len(b)] == b for a in paths for b in paths)
@@ -430,6 +443,62 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
     return False
 
 
+def more_dims(drawn: Drawn, path: tuple[str, ...]) -> tuple[int, ...]:
+    """The batch dimensions that a nested collection has beyond those of the whole."""
+    entry: Any = drawn.tree
+    more: tuple[int, ...] = ()
+    for key in path:
+        entry = entry.entries.get(key) if isinstance(entry, draw.Tree) else None
+        more += entry.more if isinstance(entry, draw.Tree) else ()
+    return more
+
+
+def ends_above(tree: draw.Tree, path: tuple[str, ...]) -> bool:
+    """Whether there is a leaf on the way to a key."""
+    entry: Any = tree
+    for key in path:
+        if entry is not None and not isinstance(entry, draw.Tree):
+            return True
+        entry = entry and entry.entries.get(key)
+    return False
+
+
+def leaf_meets_empty(tree: draw.Tree, other: draw.Tree) -> bool:
+    """Whether one has a leaf where the other has a collection without leaves."""
+    for key in tree.entries.keys() & other.entries.keys():
+        both = tree.entries[key], other.entries[key]
+        nested = [entry for entry in both if isinstance(entry, draw.Tree)]
+        if len(nested) == 2 and leaf_meets_empty(*nested):
+            return True
+        if len(nested) == 1 and not any(nested[0].count(kind) for kind in (draw.Leaf, draw.Text, draw.Column)):
+            return True
+    return False
+
+
+def asked_for(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """Keys to be updated that lie below a leaf of the source, which the peer takes."""
+    if name != "update" or is_error(ours.result) or is_error(peers.result):
+        return False
+    source = arguments.args[0]
+    return isinstance(source, Made) and any(
+        ends_above(source.entry, _path(key)) for key in arguments.kwargs.get("keys_to_update", ())
+    )
+
+
+def merged(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    if name != "merge_tensordicts" or not is_a(ours.result, TypeError) or is_error(peers.result):
+        return False
+    return leaf_meets_empty(drawn.tree, arguments.args[0].entry)
+
+
+def rows_behind(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """Rows with too many dimensions, at an index that holds ``False``, so that none is written."""
+    if name != "__setitem__" or not is_a(ours.result, RuntimeError) or is_error(peers.result):
+        return False
+    index = arguments.args[-1]
+    return any(item is False for item in (index if isinstance(index, tuple) else (index,)))
+
+
 #: writes rows
 AT = ("update_at_", "set_at_", "__setitem__", "copy_at_")
 
@@ -470,6 +539,9 @@ KNOWN: tuple[Known, ...] = (
     corners,
     joined_sizes,
     reductions,
+    asked_for,
+    merged,
+    rows_behind,
     squeezed_to_nothing,
     empty_gather,
     copied,

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from tests.parity.cases.tools import utils
 from tests.parity.converter_differences import CONVERTERS
+from tests.parity.key_differences import KEYS
 from tests.parity.lazy_differences import LAZY_STACKS
 from tests.parity.record_differences import RECORDS
 from tests.parity.sides import OURS, PEER, Raised, described, outcome
@@ -51,6 +52,11 @@ def column(library: Any) -> Any:
 
 def texts(library: Any, *values: str) -> Any:
     return collection(library, {"text": library.NonTensorStack(*values), "a": torch.zeros(len(values))}, [len(values)])
+
+
+def cube(library: Any) -> Any:
+    """One object in a batch of three dimensions."""
+    return collection(library, {"text": library.NonTensorStack.from_list([[["a"]]])}, [1, 1, 1])
 
 
 def uncaptured(library: Any) -> Any:
@@ -228,6 +234,7 @@ def nested_under_a_filter(library: Any) -> Any:
 
 DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     **CONVERTERS,
+    **KEYS,
     **LAZY_STACKS,
     **RECORDS,
     "A collection made of another one has its batch size.": [
@@ -248,6 +255,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     ],
     "`apply` gives a collection of tensors.": [
         (lambda m: list(named(m).apply(lambda x: None).keys()), [], error(AttributeError)),
+        (lambda m: type(named(m).apply(lambda x: None, inplace=True)).__name__, "TensorDict", "NoneType"),
         (lambda m: named(m).apply(lambda x: "text")["a"], error(TypeError), "text"),
     ],
     "Equal objects stay one.": [
@@ -261,6 +269,11 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             lambda m: tuple(texts(m, "a", "b").unsqueeze(1).repeat(0, 2).get("text").batch_size),
             (0, 2),
             (0,),
+        ),
+        (
+            lambda m: tuple(written(cube(m), lambda d: d.unflatten(0, (1, 1, 1)), lambda d: None).batch_size),
+            (1, 1, 1),
+            error(RuntimeError),
         ),
     ],
     "Objects are no tensors.": [
@@ -390,6 +403,11 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: tuple(collection(m, {"a": torch.zeros(4, 3)}, [4]).flatten(0, 1).shape), error(IndexError), (4,)),
         (lambda m: tuple(collection(m, {}, [4]).narrow(0, 0, 9).shape), error(RuntimeError), (9,)),
         (lambda m: tuple(collection(m, {}, [4]).flip((0, 0)).shape), error(RuntimeError), (4,)),
+        (
+            lambda m: collection(m, {"n": {"e": {}}}, [0]).stack_tensors("n", out_key="out")["out"].is_empty(),
+            error(RuntimeError),
+            True,
+        ),
     ],
     "Names stay where the dimension stays.": [
         (lambda m: named(m).tile((2,)).names, ["x", "y"], [None, None]),
@@ -503,6 +521,9 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     "`rot90` copies.": [
         (lambda m: (data := named(m)).rot90(4)["a"].data_ptr() == data["a"].data_ptr(), False, True),
     ],
+    "`quantile` reduces over all dimensions that it is given.": [
+        (lambda m: tuple(named(m).quantile(0.5, dim=(0, 1)).shape), (), (3,)),
+    ],
     "`amin`, `amax` and `prod` reduce as `sum` does.": [
         (lambda m: tuple(named(m).amax(dim=(0, 1)).shape), (), (3,)),
         (lambda m: tuple(named(m).prod(dim=(0, 1)).shape), (), (3,)),
@@ -568,6 +589,13 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     "A write that does not fit writes nothing.": [
         (lambda m: first_after_a_write_that_does_not_fit(m), 0.0, 1.0),
     ],
+    "Rows fit also where none is written.": [
+        (
+            lambda m: assign(collection(m, {}, [3]), False, collection(m, {}, [0, 3, 2])).is_empty(),
+            error(RuntimeError),
+            True,
+        ),
+    ],
     "A row is not aligned from the right.": [
         (
             lambda m: assign(
@@ -625,21 +653,6 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             error(RuntimeError),
         ),
     ],
-    "Empty collections stay.": [
-        (lambda m: collection(m, {"n": "a"}).update({"n": {}}, inplace=True)["n"], error(TypeError), "a"),
-        (lambda m: collection(m, {}, device="cpu").auto_device_().device, torch.device("cpu"), None),
-        (lambda m: len(collection(m, {"n": {}}).set("n", "a", inplace=True)["n"].keys()), error(TypeError), 0),
-        (lambda m: list((collection(m, {"n": {}, "a": torch.zeros(2)}, [2]) + 1).keys()), ["n", "a"], ["a"]),
-        (lambda m: list(collection(m, {"n": {}}).split_keys([])[-1].keys()), ["n"], []),
-        (lambda m: collection(m, {"n": {}}).depth, 1, 0),
-        (lambda m: list(collection(m, {}).mod(2).keys()), [], error(AttributeError)),
-        (lambda m: list(collection(m, {}).add(named(m)[0, 0], default=0.0).keys()), ["a"], []),
-        (
-            lambda m: type(collection(m, {"n": 1}).replace(collection(m, {"n": {}}))["n"]).__name__,
-            "TensorDict",
-            "Tensor",
-        ),
-    ],
     "An ellipsis stands for dimensions of the batch.": [
         (
             lambda m: collection(m, {"n": collection(m, {"a": torch.zeros(2, 1)}, [2, 1])}, [2]).update_at_(
@@ -648,27 +661,6 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             torch.tensor([[0.0], [1.0]]),
             error(IndexError),
         ),
-    ],
-    "A renamed value fits where it comes.": [
-        (
-            lambda m: tuple(
-                collection(m, {"n": collection(m, {}, [1]), "a": 1}).rename_key_("a", ("n", "a"))["n"].get("a").shape
-            ),
-            error(RuntimeError),
-            (),
-        ),
-    ],
-    "A key moves below itself only where nothing is lost.": [
-        (
-            lambda m: list(collection(m, {"n": {"a": 1}}).rename_key_("n", ("n", "a"), safe=True)["n"].keys()),
-            error(KeyError),
-            ["a"],
-        ),
-    ],
-    "Below a leaf there is nothing.": [
-        (lambda m: collection(m, {"leaf": "text"}).set(("leaf", "x"), 1)["leaf"], error(KeyError), "text"),
-        (lambda m: collection(m, {"leaf": torch.zeros(1)}).get(("leaf", "x")), None, error(ValueError)),
-        (lambda m: list(collection(m, {}).set_(("x", "y"), 1).keys()), error(KeyError), ["x"]),
     ],
     "An unbatched tensor is a holder.": [
         (lambda m: list(unbatched(m).get("u").shape), [4], [3]),
