@@ -89,12 +89,12 @@ def _cloned(value: Any) -> Any:
     return value.clone() if isinstance(value, (Tensor, Collection)) else value  # type: ignore[union-attr]
 
 
-def _gives_views(item: Any) -> bool:
+def _gives_views(item: object) -> bool:
     """Whether an index that is not just an int stands for a slice or for a single position."""
-    kind = type(item)
-    if issubclass(kind, (Tensor, np.ndarray)):
-        return not item.ndim and item.dtype in _INTS
-    return issubclass(kind, (slice, np.integer))
+    array: Any = item
+    if isinstance(item, (Tensor, np.ndarray)):
+        return not array.ndim and array.dtype in _INTS
+    return isinstance(item, (slice, np.integer))
 
 
 #: of a single position; torch takes other integers for a mask
