@@ -16,7 +16,7 @@ from .keys import NestedKey, unravel_key_to_tuple
 if TYPE_CHECKING:
     from .base import TensorCollection
     from .collection import Store
-    from .keys import NestedKey
+    from .stores.lazy import lazily, lazy_stack, maybe_dense_stack  # set by that module, which needs this one
 
 T = TypeVar("T", bound="TensorCollection")
 
@@ -299,15 +299,11 @@ class Combining(Collection):
     @classmethod
     def lazy_stack(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None, **kwargs: Any) -> T:
         """:func:`tensorclass.lazy_stack`."""
-        from .stores.lazy import lazy_stack
-
         return lazy_stack(input, dim, out=out, **kwargs)
 
     @classmethod
     def maybe_dense_stack(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None, **kwargs: Any) -> T:
         """:func:`tensorclass.maybe_dense_stack`."""
-        from .stores.lazy import maybe_dense_stack
-
         return maybe_dense_stack(input, dim, out=out, **kwargs)
 
     def to_lazystack(self, dim: int = 0) -> Self:
@@ -322,8 +318,6 @@ class Combining(Collection):
         Raises:
             RuntimeError: the dimension has no position, and a stack needs a part.
         """
-        from .stores.lazy import lazily
-
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         if not self._batch_size[dim]:
             raise RuntimeError(

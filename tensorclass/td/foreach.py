@@ -20,7 +20,7 @@ from .combining import _right
 
 #: a foreach kernel -> the method of a tensor that does the same
 SINGLE: dict[Callable[..., Any], str] = {}
-#: the kernels that write into the tensors of their first list
+#: the kernels that write into the tensors of their first list, and can find that one does not fit
 IN_PLACE: set[Callable[..., Any]] = set()
 
 
@@ -28,7 +28,7 @@ def kernel_of(name: str) -> Callable[..., Any]:
     kernel: Callable[..., Any] = getattr(torch, f"_foreach_{name}")
     # of one tensor, clamp_min and clamp_max are the same, in place too and with numbers
     SINGLE[kernel] = name.replace("maximum", "clamp_min").replace("minimum", "clamp_max")
-    if name.endswith("_"):
+    if name.endswith("_") and name != "zero_":  # which fits every tensor
         IN_PLACE.add(kernel)
     return kernel
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 import numpy as np
 import torch
 from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from . import jagged, shapes
@@ -206,11 +207,10 @@ class Indexing(Collection):
             if not jagged.among(source.values()):
                 raise
             store = {key: jagged.indexed(value, item) for key, value in source.items()}
-        if store:
+        for key, result in store.items():
             # a value knows what the index makes of it; this also spares torch.compile a computation on sizes
-            key = next(iter(store))
-            result = store[key]
             size = result.shape[: result.ndim - source[key].ndim + len(batch_size)]
+            break
         else:
             size = shapes.indexed(batch_size, index)
         return self._like(store, size, None if self._names is None else shapes.names_indexed(self._names, index))
@@ -349,7 +349,7 @@ class Indexing(Collection):
                 return False
             views.append(view)
             sources.append(row)
-        if not views or torch.compiler.is_dynamo_compiling() or _is_wrapped(views[0]):
+        if not views or is_dynamo_compiling() or _is_wrapped(views[0]):
             return False
         torch._foreach_copy_(views, sources)  # pyright: ignore[reportPrivateImportUsage]
         return True
@@ -464,7 +464,7 @@ def _check_positions(index: Sequence[Any], batch_size: Size) -> None:
 
     Only where looking costs no transfer from a device.
     """
-    if torch.compiler.is_dynamo_compiling():
+    if is_dynamo_compiling():
         return
     dim = 0
     low: int

@@ -11,7 +11,7 @@ from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from . import shapes
+from . import rehearsal, shapes
 from .collection import Collection
 from .combining import _right
 from .foreach import SINGLE, check_same_keys, one_by_one, plain, run, undispatched
@@ -142,6 +142,15 @@ class Operands(Collection):
         return self._same(dict(zip(store, one_by_one(kernel, [*store.values()], (operands,), {}))))  # noqa: B905
 
     def _binary_(self, kernel: Callable[..., Any], other: Any) -> Self:
+        if isinstance(other, Collection) and not is_dynamo_compiling() and not _transforms_active():
+            operands, values = self._operands(other), [*self._store.values()]
+            if values and rehearsal.alike(values, operands):  # what most calls are
+                try:
+                    kernel(values, operands)
+                    return self
+                except (RuntimeError, TypeError) as error:
+                    if not undispatched(error):
+                        raise
         return self._in_place(kernel, (other,))
 
     def _pairwise(self, function: Callable[..., Any], other: Any, default: Any = None) -> Self:

@@ -35,20 +35,8 @@ def check(
                 break
         else:
             return True
-    if len(args) == 1 and not kwargs and type(args[0]) is list:  # what most calls are: the same dtypes and shapes
-        for value, operand in zip(values, given[0]):  # noqa: B905
-            if type(value) is not Tensor or type(operand) is not Tensor:
-                break
-            dtype = value.dtype
-            if (
-                operand.dtype is not dtype
-                or not dtype.is_floating_point
-                or value.shape != operand.shape
-                or operand.is_meta
-            ):
-                break
-        else:
-            return True
+    if len(args) == 1 and not kwargs and type(args[0]) is list and alike(values, given[0]):
+        return True
     if not args and False not in [value.is_floating_point() for value in values]:
         return True  # a function of a real number gives a real number
     for i, value in enumerate(values):
@@ -76,6 +64,22 @@ def check(
             # 1 and 1.0 are equal, and the second may not fit where the first does
             types = tuple([kind.__class__ for kind in (*kinds, *[option for _, option in options])])
             _single(method, value.dtype, value.device, tuple(kinds), options, types)
+    return True
+
+
+def alike(values: Sequence[Any], operands: Sequence[Any]) -> bool:
+    """Whether all are tensors of real numbers, each of the dtype and shape of its operand: what most calls are."""
+    known: torch.dtype | None = None
+    for value, operand in zip(values, operands):  # noqa: B905
+        if type(value) is not Tensor or type(operand) is not Tensor:
+            return False
+        dtype = value.dtype
+        if dtype is not known:
+            if not dtype.is_floating_point:
+                return False
+            known = dtype
+        if operand.dtype is not dtype or value.shape != operand.shape or operand.is_meta:
+            return False
     return True
 
 

@@ -1,5 +1,7 @@
 """The algebra of batch sizes and dimension names: pure functions on tuples.
 
+Sizes are put together as lists: a slice of a ``torch.Size`` is made anew, and costs as much as all the rest here.
+
 Nothing here touches a tensor (an index may hold tensors; of these only the shape is read, except for masks whose
 count of true entries is the size of a dimension). Each function takes the batch size that an operation starts from and
 gives what the operation makes of it, or raises the error that torch would raise on a tensor of that shape. Functions
@@ -85,7 +87,7 @@ def wrap_dims(dims: int | Sequence[int], ndim: int) -> tuple[int, ...]:
     return wrapped
 
 
-def reshaped(batch_size: Size, shape: tuple[int, ...]) -> Size:
+def reshaped(batch_size: tuple[int, ...], shape: tuple[int, ...]) -> Size:
     """The batch size after ``reshape(shape)``, with a ``-1`` filled in.
 
     >>> reshaped(Size([4, 6]), (3, -1))
@@ -132,10 +134,12 @@ def flattened(batch_size: Size, start: int, end: int) -> Size:
     >>> flattened(Size([2, 3, 4]), 0, 1)
     torch.Size([6, 4])
     """
+    sizes = [*batch_size]
     count = 1
-    for size in batch_size[start : end + 1]:
+    for size in sizes[start : end + 1]:
         count *= size
-    return Size((*batch_size[:start], count, *batch_size[end + 1 :]))
+    sizes[start : end + 1] = (count,)
+    return Size(sizes)
 
 
 def unflattened(batch_size: Size, dim: int, sizes: Sequence[int]) -> Size:
@@ -144,8 +148,9 @@ def unflattened(batch_size: Size, dim: int, sizes: Sequence[int]) -> Size:
     >>> unflattened(Size([6, 4]), 0, (2, -1))
     torch.Size([2, 3, 4])
     """
-    parts = reshaped(Size((batch_size[dim],)), tuple(sizes))
-    return Size((*batch_size[:dim], *parts, *batch_size[dim + 1 :]))
+    new = [*batch_size]
+    new[dim : dim + 1] = reshaped((batch_size[dim],), tuple(sizes))
+    return Size(new)
 
 
 def permutation(ndim: int, dims: Sequence[int]) -> tuple[int, ...]:
@@ -227,7 +232,9 @@ def squeezed_dims(batch_size: Size, dim: int | Sequence[int] | None) -> tuple[in
 def without(values: Sequence[Any], dims: Sequence[int]) -> tuple[Any, ...]:
     """The sequence without its entries at (wrapped) ``dims``."""
     if len(dims) == 1:
-        return (*values[: dims[0]], *values[dims[0] + 1 :])
+        rest = [*values]
+        del rest[dims[0]]
+        return tuple(rest)
     return tuple([value for d, value in enumerate(values) if d not in dims])
 
 
@@ -304,7 +311,9 @@ def with_size(batch_size: Size, dim: int, size: int) -> Size:
     >>> with_size(Size([3, 4]), 1, 9)
     torch.Size([3, 9])
     """
-    return Size((*batch_size[:dim], size, *batch_size[dim + 1 :]))
+    sizes = [*batch_size]
+    sizes[dim] = size
+    return Size(sizes)
 
 
 def inserted(batch_size: Size, dim: int, size: int) -> Size:
@@ -313,7 +322,9 @@ def inserted(batch_size: Size, dim: int, size: int) -> Size:
     >>> inserted(Size([3, 4]), 1, 9)
     torch.Size([3, 9, 4])
     """
-    return Size((*batch_size[:dim], size, *batch_size[dim:]))
+    sizes = [*batch_size]
+    sizes.insert(dim, size)
+    return Size(sizes)
 
 
 def reduced(batch_size: Size, dims: tuple[int, ...], keepdim: bool) -> Size:

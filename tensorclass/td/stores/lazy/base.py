@@ -51,7 +51,7 @@ def lazily(items: list[Any], dim: int, like: Parts | None = None, name: str | No
     new: Any = object.__new__(on_store(LazyStacked, first.__class__))
     new._store = store = Parts(items, dim, lazily) if like is None else like.like(items, dim)
     store.name = name
-    new._batch_size = Size((*size[:dim], len(items), *size[dim:])) if even else stacked_size(items, dim)
+    new._batch_size = shapes.inserted(size, dim, len(items)) if even else stacked_size(items, dim)
     new._device = device
     new._names = names if names is None and name is None else stacked_names(items, dim, name)
     new._lock = () if locked else None
@@ -217,21 +217,20 @@ class LazyParts(OnStore):
         parts = self._store
         if not isinstance(tensordict, TensorCollection):
             raise TypeError(f"insert: expected a collection, got a {type(tensordict).__name__}")
-        dim, size, got = parts.dim, self._batch_size, tensordict._batch_size
-        expected = size[:dim] + size[dim + 1 :]
-        if parts.items_:
-            fits = got == expected or (
-                len(got) == len(expected) and all(a in (-1, b) for a, b in zip(expected, got, strict=True))
-            )
-            if not fits:
-                raise ValueError(f"insert: the parts have the batch size {list(expected)}, the new one has {list(got)}")
-            check_classes([parts.items_[0], tensordict], "insert")
-            if tensordict._names != parts.items_[0]._names:
-                raise names_differ([parts.items_[0], tensordict])
+        items, size, got = parts.items_, [*self._batch_size], [*tensordict._batch_size]
+        del size[parts.dim]
+        if items:
+            if got != size and (len(got) != len(size) or any(a not in (-1, b) for a, b in zip(size, got, strict=True))):
+                raise ValueError(f"insert: the parts have the batch size {size}, the new one has {got}")
+            if tensordict.__class__ is not items[0].__class__:
+                check_classes([items[0], tensordict], "insert")
+            if tensordict._names != items[0]._names:
+                raise names_differ([items[0], tensordict])
         else:
-            expected = got
-        parts.items_.insert(index, tensordict if self._device is None else tensordict.to(self._device))
-        self._batch_size = Size((*expected[:dim], len(parts.items_), *expected[dim:]))
+            size = got
+        items.insert(index, tensordict if self._device is None else tensordict.to(self._device))
+        size.insert(parts.dim, len(items))
+        self._batch_size = Size(size)
 
     def extend(self, tensordict: Any) -> None:
         """Adds several parts: a list of collections, or those of another lazy stack."""

@@ -97,14 +97,21 @@ class Parts(MutableMapping[str, "Value"]):
     def __iter__(self) -> Iterator[str]:
         if not self.items_:
             return iter(())
-        first, *others = self.items_
-        return iter([key for key in first._store if all(key in part._store for part in others)])
+        first, *others = [part._store for part in self.items_]
+        keys = first.keys()
+        for store in others:
+            if store.keys() != keys:
+                return iter([key for key in first if all(key in store for store in others)])
+        return iter([*first])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def __contains__(self, key: object) -> bool:
-        return bool(self.items_) and all(key in part._store for part in self.items_)
+        for part in self.items_:
+            if key not in part._store:
+                return False
+        return bool(self.items_)
 
 
 def together(

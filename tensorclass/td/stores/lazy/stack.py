@@ -14,7 +14,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
-from tensorclass.td import shapes
+from tensorclass.td import combining, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.combining import stack
@@ -350,9 +350,8 @@ def lazy_stack(
     if out is not None:
         return _into(lazily(items, dim), out)  # type: ignore[no-any-return]
     result = lazily(items, dim, name=stack_dim_name)
-    if not result._is_tree():  # objects, of which there is nothing to read in one form or another
-        return result  # type: ignore[no-any-return]
-    result._store.forms = forms_given(forms)
+    if forms and result._is_tree():  # of objects there is nothing to read in one form or another
+        result._store.forms = forms_given(forms)
     return result  # type: ignore[no-any-return]
 
 
@@ -577,6 +576,9 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
 
 
 setattr(TensorDict, f"_class_on_{LazyStacked.__name__}", LazyStackedTensorDict)
+combining.lazily = lazily  # type: ignore[attr-defined]
+combining.lazy_stack = lazy_stack  # type: ignore[attr-defined]
+combining.maybe_dense_stack = maybe_dense_stack  # type: ignore[attr-defined]
 
 
 LazyStackedTensorDict._register()
