@@ -27,8 +27,9 @@ class LazyRows(LazyParts):
         kind: Any = index.__class__
         if kind is str:
             return super().__getitem__(index)
-        if kind is int and not self._store.dim and 0 <= index < len(self._store.items_):
-            return self._store.items_[index]
+        items: list[Any] = self._store.items_
+        if kind is int and not self._store.dim and 0 <= index < len(items):
+            return items[index]
         if kind is tuple and index and (type(index[0]) is str or type(index[0]) is tuple):
             return super().__getitem__(index)
         if index is Ellipsis:
