@@ -10,7 +10,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
-from . import shapes
+from . import rehearsal, shapes
 from .collection import Collection
 from .keys import NestedKey, tree_of, unravel_key_to_tuple
 from .reading import MISSING, Reading
@@ -475,6 +475,12 @@ class Access(Reading):
             optional: keys that are missing here will be set.
         """
         for key, value in entries_of(source).items():
+            if type(value) is Tensor and type(key) is str and wanted is None and whole:  # what most calls are
+                current = self._store.get(key)
+                if type(current) is Tensor and value.shape == current.shape and not value.is_meta:
+                    if current.requires_grad:
+                        rehearsal.check_history((key,), current)
+                    continue
             first, *rest = unravel_key_to_tuple(key)
             if wanted is not None and (
                 first not in wanted or (wanted[first] is not None and not rest and not has_keys(value))
@@ -514,10 +520,13 @@ class Access(Reading):
                 raise _wrong_kind(key, value, current)
         elif not isinstance(value, Tensor):
             raise _wrong_kind(key, value, current)
-        elif value.shape != current.shape or value.is_meta:
-            if value.shape[: len(self._batch_size)] != self._batch_size:
-                raise batch_mismatch(key, self._batch_size, value.shape)
-            _check_broadcast(key, value, current)
+        else:
+            if value.shape != current.shape or value.is_meta:
+                if value.shape[: len(self._batch_size)] != self._batch_size:
+                    raise batch_mismatch(key, self._batch_size, value.shape)
+                _check_broadcast(key, value, current)
+            if current.requires_grad:
+                rehearsal.check_history((key,), current)
 
     def update_at_(
         self,
@@ -586,6 +595,8 @@ class Access(Reading):
                 view = value[index]
                 if view.shape != row.shape:
                     return False
+                if value.requires_grad:
+                    rehearsal.check_history((key,), value)
                 views.append((view, row))
             elif (
                 not isinstance(value, Access) or not isinstance(row, Access)

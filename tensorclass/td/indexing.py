@@ -13,7 +13,7 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from . import jagged, shapes
+from . import jagged, rehearsal, shapes
 from .collection import Collection, functorch
 from .keys import NestedKey, is_nested_key
 from .values import as_tensor
@@ -300,6 +300,8 @@ class Indexing(Collection):
                 if leaf._is_tree():
                     leaf._check_value(shape, target, ndim, (*path, key))
                 continue
+            if leaf.requires_grad:
+                rehearsal.check_history((*path, key), leaf)
             expected = target + leaf.shape[ndim:]
             if not _broadcasts(shape, expected):
                 raise RuntimeError(
@@ -368,6 +370,8 @@ class Indexing(Collection):
             value = store.get(key)
             if type(value) is Tensor and type(row) is Tensor:
                 behind = value.ndim - ndim
+                if value.requires_grad:
+                    rehearsal.check_history((*path, key), value)
                 if row.is_meta and not value.is_meta:
                     raise RuntimeError(
                         f"{'.'.join((*path, key))}: cannot write rows without data, on the device meta, into a tensor "

@@ -326,6 +326,8 @@ class Pointwise(Operands):
                     f"a mask of the shape {list(mask.shape)} does not fit a value of the shape {list(item.shape)}; "
                     f"expected a mask over the batch, {list(self._batch_size)}. Nothing was changed",
                 )
+            if item.requires_grad:
+                rehearsal.check_history((*path, key), item)
             if not (fits_reals and item.is_floating_point()):
                 rehearsal.check("masked_fill_", [item], [_right(mask, item.ndim), value])
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 
 def check(
@@ -81,6 +82,22 @@ def alike(values: Sequence[Any], operands: Sequence[Any]) -> bool:
         if operand.dtype is not dtype or value.shape != operand.shape or operand.is_meta:
             return False
     return True
+
+
+def check_history(path: tuple[str, ...], tensor: Tensor) -> None:
+    """Raise what torch would for a write into a tensor that requires a gradient, if it is a leaf or a view of one.
+
+    Foreach kernels look at this for all tensors before they write; what writes one by one asks here, where the flag of
+    a tensor is set: reading it is all that other tensors pay.
+    """
+    if not torch.is_grad_enabled() or is_dynamo_compiling():
+        return
+    base: Tensor | None = tensor if tensor.is_leaf else tensor._base
+    if base is not None and base.is_leaf and base.requires_grad:
+        raise RuntimeError(
+            f"{'.'.join(path)}: a leaf that requires a gradient, or a view of one, cannot be changed in place while "
+            "gradients are recorded; do it under torch.no_grad(), or change a clone. Nothing was written"
+        )
 
 
 def _are_real(kinds: list[Any]) -> bool:

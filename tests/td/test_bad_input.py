@@ -885,3 +885,48 @@ def test_a_number_of_another_type_is_rehearsed_for_itself() -> None:
 def test_a_key_to_be_renamed_is_given_once() -> None:
     with pytest.raises(ValueError, match="twice"):
         ours.TensorDict({"a": torch.zeros(())}).rename_keys({"a": "b", ("a",): "c"})
+
+
+# -- what torch refuses by the history of a tensor --------------------------------------------------------------------
+
+
+def _others(data: TensorCollection) -> Any:
+    return data.detach().clone().zero_().add_(3.0)
+
+
+WRITES: dict[str, Call] = {
+    "add_": lambda x: x.add_(1.0),
+    "add_: collection": lambda x: x.add_(_others(x)),
+    "sin_": lambda x: x.sin_(),
+    "zero_": lambda x: x.zero_(),
+    "lerp_": lambda x: x.lerp_(_others(x), 0.5),
+    "addcmul_": lambda x: x.addcmul_(_others(x), _others(x)),
+    "masked_fill_": lambda x: x.masked_fill_(torch.tensor([True, False]), 0.0),
+    "apply_": lambda x: x.apply_(lambda value: value.detach() + 1),
+    "update_": lambda x: x.update_(_others(x)),
+    "update: in place": lambda x: x.update(_others(x), inplace=True),
+    "copy_": lambda x: x.copy_(_others(x)),
+    "copy_at_": lambda x: x.copy_at_(_others(x)[0], 0),
+    "update_at_": lambda x: x.update_at_(_others(x)[0], 0),
+    "row": lambda x: x.__setitem__(0, _others(x)[0]),
+    "rows": lambda x: x.__setitem__(torch.tensor([1, 0]), _others(x)),
+    "mask": lambda x: x.__setitem__(torch.tensor([True, True]), _others(x)),
+    "tensor": lambda x: x.__setitem__(slice(1), torch.zeros(1, 1)),
+}
+
+
+@pytest.mark.parametrize("is_view", [False, True], ids=["leaf", "view of a leaf"])
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_in_place_that_a_gradient_forbids_changes_nothing(name: str, is_view: bool) -> None:
+    def make() -> Any:
+        bad = torch.ones(2, 1, requires_grad=True)
+        values = {"a": torch.ones(2, 1), "b": {"c": torch.ones(2, 1), "d": bad.view(2, 1) if is_view else bad}}
+        return ours.TensorDict(values, [2], names=["row"])
+
+    data = make()
+    with pytest.raises(RuntimeError, match=r"leaf .*require"):
+        WRITES[name](data)
+    assert all((value == 1).all() for value in data.values(True, True))
+    with torch.no_grad():
+        WRITES[name](data)
+    assert not all((value == 1).all() for value in data.values(True, True))
