@@ -15,6 +15,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, SupportsIndex, TypeAlias
 
+import numpy as np
 import torch
 from torch import Size, Tensor
 
@@ -589,6 +590,10 @@ def infer_size_impl(shape: Sequence[int], numel: int) -> list[int]:
     return result
 
 
+#: the dtypes of masks, which stand for as many dimensions as they have
+_MASKS = frozenset((torch.bool, torch.uint8, np.dtype("bool"), np.dtype("uint8")))
+
+
 def convert_ellipsis_to_idx(idx: Any, batch_size: Sequence[int]) -> Any:
     """An index in which ``...`` is written out, as a full slice for each dimension that it stands for.
 
@@ -612,7 +617,7 @@ def convert_ellipsis_to_idx(idx: Any, batch_size: Sequence[int]) -> Any:
     used = 0
     for item in items:
         if item is not None and item is not Ellipsis and not isinstance(item, bool):
-            used += item.ndim if isinstance(item, Tensor) and item.dtype is torch.bool else 1
+            used += item.ndim if getattr(item, "dtype", None) in _MASKS else 1
     rest = len(batch_size) - used
     if rest < 0:
         raise RuntimeError(f"there are {used} indices for {len(batch_size)} dimensions")

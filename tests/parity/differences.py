@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests import strategies as draw
+from tests.parity.cases.values import DTYPES
 from tests.parity.drawn import Arguments, Drawn, Made, OnTheCollection
 from tests.parity.sides import Collected, Objects, Raised, Seen
 
@@ -42,6 +43,7 @@ ERRORS: dict[str, set[tuple[type[Exception], type[Exception]]]] = {
     "set_": {(TypeError, RuntimeError)},
     "update": {(TypeError, RuntimeError)},
     "update_": {(TypeError, RuntimeError)},
+    **{name: {(AssertionError, RuntimeError)} for name in ("assert_close", "assert_allclose_td")},  # devices
     "merge_tensordicts": {(TypeError, AttributeError)},
     "cat": {(RuntimeError, KeyError), (RuntimeError, AttributeError)},
     "amin": {(IndexError, RuntimeError)},
@@ -130,6 +132,12 @@ def without_items(result: Any) -> bool:
     return isinstance(result, Objects) and 0 in result.size
 
 
+def objects_without_items(result: Any) -> bool:
+    if isinstance(result, Collected):
+        return any(map(objects_without_items, result.values.values()))
+    return isinstance(result, Objects) and 0 in result.size
+
+
 def other_errors(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
     return any(is_a(ours.result, here) and is_a(peers.result, there) for here, there in ERRORS.get(name, ()))
 
@@ -197,6 +205,10 @@ FAILING = (
 )  # fmt: skip
 
 
+#: cast to another dtype
+CASTS = (*DTYPES, "type", "to")
+
+
 def moved_objects(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
     if name in ("maybe_to_stack", "from_nontensordata", "to_dict"):  # without items
         return 0 in drawn.batch_size
@@ -205,6 +217,8 @@ def moved_objects(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, pee
     if is_error(peers.result):
         if name == "unflatten":  # several new dimensions in a block
             return 1 in drawn.batch_size and len(arguments.args[1]) > 2 and is_a(peers.result, RuntimeError)
+        if name in CASTS:  # a stack of objects without items
+            return is_a(peers.result, RuntimeError) and objects_without_items(ours.result)
         return name in FAILING or (name == "flatten" and is_a(peers.result, NotImplementedError))
     # batch dimensions of objects get lost in the peer where there is no item, or just one along a dimension
     if name in ("squeeze", "unflatten"):
@@ -244,6 +258,8 @@ def corners(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Se
         return False
     if name == "to_dict":  # equal objects stay one
         return 1 in drawn.batch_size
+    if name == "entry_class":  # also where a lazy stack has them in its parts
+        return drawn.lazy is not None and (here, there) == ("NonTensorData", "NonTensorStack")
     if name == "__getitem__":
         return drawn.lazy is not None
     if name == "__exit__":
@@ -475,6 +491,22 @@ def leaf_meets_empty(tree: draw.Tree, other: draw.Tree) -> bool:
     return False
 
 
+#: takes a key first
+KEYED = (
+    "__getitem__", "__contains__", "get", "get_item_shape", "entry_class", "is_non_tensor", "get_non_tensor", "keys",
+    "get_at", "set", "set_", "set_at_", "__setitem__", "set_non_tensor", "setdefault", "fill_", "create_nested",
+    "pop", "del_", "__delitem__", "rename_key_",
+)  # fmt: skip
+
+
+def below_a_leaf(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """A key below a leaf: for the peer there is one, or it is another error."""
+    key = arguments.args[0] if arguments.args else None
+    if name not in KEYED or not isinstance(key, tuple) or not all(isinstance(part, str) for part in key):
+        return False
+    return ends_above(drawn.tree, key) and (is_a(ours.result, KeyError) or not is_error(ours.result))
+
+
 def asked_for(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
     """Keys to be updated that lie below a leaf of the source, which the peer takes."""
     if name != "update" or is_error(ours.result) or is_error(peers.result):
@@ -539,6 +571,7 @@ KNOWN: tuple[Known, ...] = (
     corners,
     joined_sizes,
     reductions,
+    below_a_leaf,
     asked_for,
     merged,
     rows_behind,

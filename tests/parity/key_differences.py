@@ -63,6 +63,11 @@ KEYS: dict[str, list[tuple[Any, Any, Any]]] = {
     "Below a leaf there is nothing.": [
         (lambda m: collection(m, {"leaf": "text"}).set(("leaf", "x"), 1)["leaf"], error(KeyError), "text"),
         (lambda m: collection(m, {"leaf": torch.zeros(1)}).get(("leaf", "x")), None, error(ValueError)),
+        (
+            lambda m: collection(m, {"leaf": torch.zeros(1)}).get_item_shape(("leaf", "x")),
+            error(KeyError),
+            error(ValueError),
+        ),
         (lambda m: list(collection(m, {}).set_(("x", "y"), 1).keys()), error(KeyError), ["x"]),
     ],
     "Only the keys asked for are updated.": [

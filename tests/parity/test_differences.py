@@ -59,6 +59,10 @@ def cube(library: Any) -> Any:
     return collection(library, {"text": library.NonTensorStack.from_list([[["a"]]])}, [1, 1, 1])
 
 
+def one_object_in_parts(library: Any) -> Any:
+    return texts(library, "a", "a").to_lazystack(0)
+
+
 def uncaptured(library: Any) -> Any:
     with library.set_capture_non_tensor_stack(False):
         return torch.stack([collection(library, {"text": "a"})] * 2)["text"]
@@ -259,6 +263,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: named(m).apply(lambda x: "text")["a"], error(TypeError), "text"),
     ],
     "Equal objects stay one.": [
+        (lambda m: one_object_in_parts(m).entry_class("text").__name__, "NonTensorData", "NonTensorStack"),
         (lambda m: torch.stack([collection(m, {"text": "a"})] * 2)["text"], "a", ["a", "a"]),
         (uncaptured, ["a", "a"], ["a", "a"]),
     ],
@@ -574,6 +579,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: named(m).logsumexp(5), error(IndexError), error(ValueError)),
         (lambda m: collection(m, {"a": torch.zeros(0)}, [0]).max(), error(IndexError), error(RuntimeError)),
         (lambda m: named(m).clamp(), error(RuntimeError), error(TypeError)),
+        (lambda m: m.assert_close(named(m).to("meta"), named(m)), error(AssertionError), error(RuntimeError)),
         (lambda m: named(m).flatten(2, 0), error(IndexError), error(ValueError)),
         (lambda m: named(m).split(0), error(RuntimeError), error(ValueError)),
         (lambda m: named(m).chunk(0), error(RuntimeError), error(ValueError)),

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import tensordict.utils
 import torch
@@ -437,7 +438,8 @@ FUNCTIONS: dict[str, Call] = {
         f"convert_ellipsis_to_idx of {index}": lambda m, index=index: utils(m).convert_ellipsis_to_idx(index, [3, 4, 5])
         for index in (
             (..., 0), ..., (0, ..., 0), (0,), 0, (..., ...), (0, 0, 0, ..., 0), (None, ..., 0), (0, 0, 0, ...),
-            (ones(3, 4, dtype=torch.bool), ...), slice(None),
+            (ones(3, 4, dtype=torch.bool), ...), slice(None), (np.ones((3, 4), bool), ...),
+            (np.ones((3, 4), bool), 0, ...), (ones(3, 4, dtype=torch.uint8), ...),
         )
     },
     **{
