@@ -12,7 +12,7 @@ from typing_extensions import Self
 
 from . import shapes
 from .access import Access
-from .collection import DeviceLike, as_device
+from .collection import Collection, DeviceLike, as_device
 from .context import FLAT_KEYS, NESTED_KEYS
 from .keys import FlatKey, NestedKey, tree_of, unravel_key, unravel_key_to_tuple
 from .reading import MISSING
@@ -218,22 +218,32 @@ class Choosing(Access):
         for key_set in key_sets:
             part = self._untyped(self.empty(recurse=True)._store if reproduce_struct else {})
             paths = [unravel_key_to_tuple(key) for key in key_set]
+            absent = [path for path in paths if left._find(path) is MISSING]
+            if absent and strict and default is MISSING:
+                raise left._key_error(unravel_key(absent[0]))
             for path in paths:
-                value = left._find(path)
-                if value is MISSING:
-                    if default is not MISSING:
-                        value = default
-                    elif strict:
-                        raise left._key_error(unravel_key(path))
-                    else:
-                        continue
-                part.set(path, value)
-            parts.append(self._same(part._store))
+                if path not in absent:
+                    part.set(path, left._find(path))
+            parts.append(self._same(self._classed(part)))
+            if default is not MISSING:
+                for path in absent:
+                    parts[-1].set(path, default)
             left._take_out(paths, reproduce_struct)
             taken += paths
         if inplace:
             self._take_out(taken, reproduce_struct)
         return (*parts, self if inplace else left)
+
+    def _classed(self, part: Collection) -> Store:
+        """The values of a part of this collection, with nested collections of the classes that they have here."""
+        store: Store = {}
+        for key, value in part._store.items():
+            own = self._store.get(key)
+            if value is not own and isinstance(own, Choosing) and own._is_tree() and isinstance(value, Choosing):
+                store[key] = own._like(own._classed(value), value._batch_size, value._names)
+            else:
+                store[key] = value
+        return store
 
     def _take_out(self, paths: list[tuple[str, ...]], keep_emptied: bool) -> None:
         """Removes the values at the paths, as far as there are any, and then the collections that have become empty."""

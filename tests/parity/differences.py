@@ -76,32 +76,32 @@ def is_a(result: Any, cls: type[Exception]) -> bool:
     return bool(result == Raised(cls))
 
 
-def _collections(result: Any, change: Callable[[Collected], Collected]) -> Any:
+def collections(result: Any, change: Callable[[Collected], Collected]) -> Any:
     """A described result with each collection in it changed."""
     if isinstance(result, Collected):
-        values = {key: _collections(value, change) for key, value in result.values.items()}
+        values = {key: collections(value, change) for key, value in result.values.items()}
         return change(result._replace(values=values))
-    return [_collections(part, change) for part in result] if isinstance(result, list) else result
+    return [collections(part, change) for part in result] if isinstance(result, list) else result
 
 
 def without_locks(result: Any) -> Any:
-    return _collections(result, lambda data: data._replace(locked=False))
+    return collections(result, lambda data: data._replace(locked=False))
 
 
 def without_names(result: Any) -> Any:
-    return _collections(result, lambda data: data._replace(names=[]))
+    return collections(result, lambda data: data._replace(names=[]))
 
 
 def without_devices(result: Any) -> Any:
-    return _collections(result, lambda data: data._replace(device=None))
+    return collections(result, lambda data: data._replace(device=None))
 
 
 def without_sizes(result: Any) -> Any:
-    return _collections(result, lambda data: data._replace(size=(), names=[], device=None))
+    return collections(result, lambda data: data._replace(size=(), names=[], device=None))
 
 
 def values_alone(result: Any) -> Any:
-    return _collections(result, lambda data: data._replace(locked=False, names=[], device=None))
+    return collections(result, lambda data: data._replace(locked=False, names=[], device=None))
 
 
 def _without_empty(data: Collected) -> Collected:
@@ -111,7 +111,7 @@ def _without_empty(data: Collected) -> Collected:
 
 def without_empty(result: Any) -> Any:
     """A described result without the collections in it that hold nothing."""
-    return _collections(result, _without_empty)
+    return collections(result, _without_empty)
 
 
 def has_empty(drawn: Drawn) -> bool:
@@ -242,7 +242,7 @@ def without_object_sizes(result: Any) -> Any:
         values = {k: Objects((), v.objects) if isinstance(v, Objects) else v for k, v in data.values.items()}
         return data._replace(values=values)
 
-    return _collections(result, change)
+    return collections(result, change)
 
 
 def corners(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
@@ -582,8 +582,10 @@ KNOWN: tuple[Known, ...] = (
 )
 
 
-def is_known(case: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+def is_known(
+    case: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen, more: tuple[Known, ...] = ()
+) -> bool:
     name = case.split(":")[0].removesuffix("()")
     if not ours.itself:  # "What an operation gives is not locked."
         ours, peers = (replace(seen, result=without_locks(seen.result), itself=False) for seen in (ours, peers))
-    return ours == peers or any(known(name, drawn, arguments, ours, peers) for known in KNOWN)
+    return ours == peers or any(known(name, drawn, arguments, ours, peers) for known in (*KNOWN, *more))

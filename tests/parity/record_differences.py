@@ -1,4 +1,4 @@
-"""Where records of the two libraries differ on purpose; see test_differences."""
+"""Where records of the two libraries differ on purpose: examples for test_differences, then as the drawn ones do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from typing import Any
 
 import torch
 
-from tests.parity.sides import described
+from tests import strategies as draw
+from tests.parity.differences import Known, collections, is_a, is_error, without_devices
+from tests.parity.drawn import Arguments, Drawn, Made, Path
+from tests.parity.records import FIELDS, RecordTree, classes
+from tests.parity.sides import Objects, Seen, described
 
 
 def error(cls: type[Exception]) -> Any:
@@ -48,6 +52,41 @@ def renamed(record: Any) -> list[str]:
     return sorted(record.rename_key_("a", "z").keys())
 
 
+def missing_key(library: Any, record: Any) -> Any:
+    """What a key without a default gives where a default is asked for."""
+    library.set_get_defaults_to_none(False)
+    try:
+        return record.get("z")
+    finally:
+        library.set_get_defaults_to_none(True)
+
+
+def outer(library: Any, size: tuple[int, ...] = (2,)) -> Any:
+    """A record with another one."""
+    inner = classes(library)["Inner"](torch.zeros(size), batch_size=size)
+    return classes(library)["Plain"](torch.zeros(size), inner, batch_size=size)
+
+
+def row_of_one(record: Any) -> Any:
+    record[None] = 1
+    return record
+
+
+def trees(library: Any, record: Any) -> list[str]:
+    return sorted(library.from_pytree(record.to_dict()).keys())
+
+
+def set_attribute(data: Any, name: str, value: Any) -> Any:
+    setattr(data, name, value)
+    return data
+
+
+def extended(record: Any) -> Any:
+    stack = record.to_lazystack(0)
+    stack.extend([record[0]])
+    return stack
+
+
 RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
     "A record has keys.": [
         (lambda m: sample(m)["a"], torch.zeros(2), error(ValueError)),
@@ -56,12 +95,70 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
     "`get` of a record is that of every collection.": [
         (lambda m: m.is_non_tensor(sample(m).get("text")), True, False),
         (lambda m: sample(m).text, "t", "t"),
+        (lambda m: missing_key(m, sample(m)), error(KeyError), error(AttributeError)),
     ],
     "A record has its fields, and no others.": [
         (lambda m: sorted(sample_class(m).from_dict({"text": "t"}).keys()), error(ValueError), ["text"]),
         (lambda m: sorted(sample_class(m).from_tensordict(source(m)).keys()), error(ValueError), ["a"]),
+        (lambda m: sample(m).replace({"z": torch.zeros(2)}), error(AttributeError), error(ValueError)),
+        (lambda m: sample(m).separates("z", default=None), error(AttributeError), error(ValueError)),
+        (lambda m: sorted(sample(m).set_non_tensor("z", "t").keys()), error(AttributeError), ["a", "text", "z"]),
         (lambda m: renamed(sample(m)), error(AttributeError), ["text", "z"]),
         (lambda m: sample(m).update({"z": torch.zeros(2)}), error(AttributeError), error(ValueError)),
+    ],
+    "Fields are checked against their type.": [
+        (lambda m: type(sample_class(m)("text", "t").a).__name__, error(TypeError), "str"),
+        (lambda m: type(outer(m).set("inner", torch.zeros(2)).inner).__name__, error(TypeError), "Tensor"),
+        (lambda m: type(outer(m).set("inner", {"x": torch.zeros(2)}).inner).__name__, "Inner", "dict"),
+    ],
+    "Flat keys make a plain collection.": [
+        (lambda m: sorted(outer(m).flatten_keys().keys()), ["a", "inner.x"], error(ValueError)),
+        (
+            lambda m: sorted(outer(m).flatten_keys(inplace=True).keys()),
+            error(TypeError),
+            ["a", "inner.x"],
+        ),
+        (lambda m: type(outer(m).unflatten_keys()).__name__, "TensorDict", "Plain"),
+    ],
+    "A nested record stays one.": [
+        (lambda m: type(outer(m).split_keys([("inner", "x")])[0].inner).__name__, "Inner", "TensorDict"),
+    ],
+    "Records are joined with records of their class.": [
+        (lambda m: torch.stack([sample(m), sample(m).to_tensordict()]), error(TypeError), error(AttributeError)),
+        (
+            lambda m: type(m.lazy_stack([sample(m), sample(m).to_tensordict()])).__name__,
+            error(TypeError),
+            "LazyStackedTensorDict",
+        ),
+    ],
+    "A field without a value is `None`, and no entry.": [
+        (lambda m: [key for key, _ in sample(m).non_tensor_items()], ["text"], ["b", "text"]),
+        (lambda m: sorted(sample(m)[0].tolist()), ["a", "b", "text"], ["a", "text"]),
+        (lambda m: sample(m).to_namedtuple()._fields, ("a", "text", "b"), error(AttributeError)),
+        (
+            lambda m: sorted(m.from_pytree(outer(m).to_dict()).keys())[1:],
+            ["a", "b", "inner"],
+            error(NotImplementedError),
+        ),
+    ],
+    "A record does what a collection does.": [
+        (lambda m: outer(m).grad, None, error(RuntimeError)),
+        (lambda m: set_attribute(outer(m), "is_locked", True).is_locked, True, error(AttributeError)),
+        (lambda m: set_attribute(outer(m).to_lazystack(0), "hook_in", abs).hook_in, abs, error(AttributeError)),
+        (lambda m: list(extended(outer(m)).batch_size), [3], error(TypeError)),
+        (lambda m: outer(m).del_(("b", "below")), error(KeyError), error(AttributeError)),
+        (lambda m: list(outer(m)[()].batch_size), [2], error(ValueError)),
+        (lambda m: outer(m).lock_().set("a", torch.ones(2), inplace=True).a, torch.ones(2), error(RuntimeError)),
+        (lambda m: outer(m).copy_at_(outer(m)[:1], slice(1)).a, torch.zeros(2), error(RuntimeError)),
+        (
+            lambda m: outer(m).set(("inner", "x"), torch.ones(2, dtype=torch.int64), inplace=True).inner.x.dtype,
+            torch.float32,
+            torch.int64,
+        ),
+        (lambda m: row_of_one(outer(m, ())).a, torch.tensor(1.0), error(AttributeError)),
+        (lambda m: outer(m, ()).update_at_(outer(m, (1,)), None).a, torch.tensor(0.0), torch.zeros(1)),
+        (lambda m: outer(m).update_at_(outer(m, (2, 1)), ()).a, error(RuntimeError), torch.zeros(2, 1)),
+        (lambda m: outer(m, ()).update_at_(outer(m, (1, 2)), None).a, error(RuntimeError), torch.zeros(1, 2)),
     ],
     "A record of a collection is one of its own.": [
         (source_after_a_field_is_set, torch.zeros(2), torch.ones(2)),
@@ -72,3 +169,176 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
         (lambda m: sample_class(m).from_tensordict({"a": torch.zeros(2)}), error(TypeError), error(RuntimeError)),
     ],
 }
+
+
+# -- drawn records -----------------------------------------------------------------------------------------------------
+
+#: what is read and written by key, which a record of the peer refuses
+BY_KEY = ("__getitem__", "__setitem__", "__delitem__")
+
+
+def _path(key: Any) -> Path:
+    return key if isinstance(key, tuple) else (key,)
+
+
+def _is_key(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, tuple) and all(isinstance(part, str) for part in value))
+
+
+def keys_written(name: str, arguments: Arguments) -> dict[Path, Any]:
+    """The keys that a call writes, with what it writes there as far as that was drawn."""
+    args = arguments.args
+    if name in ("set", "__setitem__", "set_non_tensor", "setdefault", "set_") and _is_key(args[0]):
+        return {_path(args[0]): draw.Text(args[1]) if name == "set_non_tensor" else args[1]}
+    if name in ("update", "replace", "merge_tensordicts"):
+        values = args[0].entry.entries if isinstance(args[0], Made) else args[0]
+        return {_path(key): value for key, value in values.items()}
+    if name in ("separates", "split_keys"):
+        keys = args if name == "separates" else args[0]
+        return {_path(key): draw.Tree() for key in keys}
+    if name in ("create_nested", "rename_key_"):
+        return {_path(args[-1]): draw.Tree()}
+    if name == "rename_keys":
+        return {_path(key): draw.Tree() for key in args[0].values()}
+    return {("out",): draw.Leaf()} if name in ("cat_tensors", "stack_tensors") else {}
+
+
+def by_key(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """A record has keys."""
+    return (
+        name in BY_KEY
+        and _is_key(arguments.args[0])
+        and is_a(peers.result, AttributeError if name == "__delitem__" else ValueError)
+    )
+
+
+def held_objects(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """`get` of a record is that of every collection."""
+    if name == "set_get_defaults_to_none":
+        return is_a(ours.result, KeyError) and is_a(peers.result, AttributeError)
+    if name != "get" or _path(arguments.args[0]) != ("text",) or not isinstance(ours.result, Objects):
+        return False
+    return ours.result.objects == [peers.result] * len(ours.result.objects)
+
+
+def no_field(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """A record has its fields, and no others."""
+    fields = FIELDS[drawn.tree.cls]
+    other = set(keys_written(name, arguments)) - fields
+    if name == "rename_keys" and is_a(peers.result, AttributeError):  # nor is the key there
+        return bool(other) and is_a(ours.result, KeyError)
+    return bool(other) and is_a(ours.result, AttributeError)
+
+
+def misfits(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """Fields are checked against their type."""
+    written = keys_written(name, arguments)
+    refused = is_a(ours.result, TypeError) or is_a(ours.result, ValueError)
+    return refused and not all(fits(path, value) for path, value in written.items())
+
+
+def fits(path: Path, value: Any) -> bool:
+    entry = value.entry if isinstance(value, Made) else value
+    if path == ("inner",):
+        return isinstance(entry, RecordTree)
+    if path == ("text",):
+        return isinstance(entry, draw.Text) and isinstance(entry.value, str)
+    return isinstance(entry, (draw.Leaf, int, float))
+
+
+def flat_keys(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """Flat keys make a plain collection."""
+    if arguments.kwargs.get("inplace"):
+        return name in ("flatten_keys", "unflatten_keys") and is_a(ours.result, TypeError)
+    if name == "flatten_keys":
+        return is_a(peers.result, ValueError)
+    return name == "unflatten_keys" and (
+        is_a(peers.result, ValueError) or ours.result == peers.result._replace(record="")
+    )
+
+
+def joined(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """Records are joined with records of their class."""
+    if name not in JOINING:
+        return False
+    others = arguments.args[1 if name == "insert" else 0]
+    others = others if isinstance(others, list) else [others]
+    is_refused = is_a(ours.result, TypeError) or is_a(ours.result, RuntimeError)
+    return is_refused and not all(isinstance(other.entry, RecordTree) for other in others)
+
+
+#: puts records beside one another
+JOINING = ("stack", "cat", "lazy_stack", "maybe_dense_stack", "append", "insert", "extend")
+
+
+def lacking(drawn: Drawn) -> bool:
+    """Whether a field has no value."""
+    return "b" not in drawn.tree.entries or "y" not in drawn.tree.entries["inner"].entries
+
+
+def _without_b(value: Any) -> Any:
+    """Rows as dicts, in lists, without the field that has no value."""
+    if isinstance(value, list):
+        return [_without_b(row) for row in value]
+    return {key: part for key, part in value.items() if key != "b"}
+
+
+def missing(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """A field without a value is `None`, and no entry."""
+    if name in ("to_namedtuple", "from_namedtuple"):
+        return is_a(peers.result, AttributeError)
+    if name == "from_pytree":
+        return lacking(drawn) and is_a(peers.result, NotImplementedError)
+    if name == "tolist":
+        return "b" not in drawn.tree.entries and _without_b(ours.result) == peers.result
+    return name == "non_tensor_items" and ours.result == [item for item in peers.result if item[1] is not None]
+
+
+def refused(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """A record does what a collection does."""
+    here, there = ours.result, peers.result
+    if name == "grad":
+        return here is None and is_a(there, RuntimeError)
+    if name in ("is_locked", "hook_in", "hook_out"):
+        return is_a(there, AttributeError)
+    if name == "extend":
+        return is_a(there, TypeError)
+    if name == "del_":  # below a field without a value
+        return is_a(here, KeyError) and is_a(there, AttributeError)
+    if name == "__getitem__":
+        return arguments.args[0] == () and is_a(there, ValueError)
+    if name == "copy_at_" and is_a(there, RuntimeError):
+        return not is_error(here)
+    if drawn.locked and name in ("set", "update_at_"):  # in place
+        return not is_error(here) and is_a(there, RuntimeError)
+    if name == "set":  # in place, under a tuple
+        return isinstance(arguments.args[0], tuple) and arguments.kwargs.get("inplace", True) and not is_error(there)
+    if name == "update_at_" and arguments.args[1] == ():
+        return is_a(here, RuntimeError) and not is_error(there)
+    if name in ("__setitem__", "update_at_"):
+        return not drawn.ndim
+    return False
+
+
+def taken_out(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """A nested record stays one."""
+    return name == "split_keys" and without_classes(ours.result) == without_classes(peers.result)
+
+
+def attributes(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """What is known of the tensors of a record is no record."""
+    if name != "attrs" or is_error(ours.result) or ours.result.record:
+        return False
+    here, there = (without_devices(without_classes(seen.result)) for seen in (ours, peers))
+    return bool(here == there)
+
+
+def without_classes(result: Any) -> Any:
+    return collections(result, lambda data: data._replace(record=""))
+
+
+KNOWN_OF_RECORDS: tuple[Known, ...] = (
+    by_key, held_objects, no_field, misfits, flat_keys, joined, missing, refused,
+    attributes,
+    taken_out,
+)  # fmt: skip

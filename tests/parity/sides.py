@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import GeneratorType
@@ -26,6 +27,10 @@ def is_collection(value: object) -> bool:
 
 def is_object(value: object) -> bool:
     return tensorclass.is_non_tensor(value) or tensordict.is_non_tensor(value)
+
+
+def is_record(value: object) -> bool:
+    return (tensordict.is_tensorclass(value) or tensorclass.is_tensorclass(value)) and not is_object(value)
 
 
 def is_lazy(value: object) -> bool:
@@ -92,6 +97,7 @@ class Collected(NamedTuple):
     device: torch.device | None
     locked: bool
     values: dict[str, Any]
+    record: str = ""  # the name of its class, if that has fields
 
 
 def described(result: Any) -> Any:
@@ -103,9 +109,10 @@ def described(result: Any) -> Any:
     if is_object(result):
         return Objects(tuple(result.batch_size), described(objects(result)))
     if is_collection(result):
-        values = {key: _entry(outcome(lambda key=key: result.get(key))) for key in result.keys()}  # noqa: SIM118
+        values = {key: _read(result, key) for key in result.keys()}  # noqa: SIM118
         names = described(outcome(lambda: list(result.names)))  # the parts of a lazy stack can have others
-        return Collected(tuple(result.batch_size), names, result.device, result.is_locked, values)
+        record = type(result).__name__ if is_record(result) else ""
+        return Collected(tuple(result.batch_size), names, result.device, result.is_locked, values, record)
     if isinstance(result, torch.Size):
         return tuple(result)
     if isinstance(result, np.ndarray):
@@ -115,6 +122,24 @@ def described(result: Any) -> Any:
     if isinstance(result, (tuple, list, GeneratorType)):
         return [described(value) for value in result]
     return result
+
+
+def _read(data: Any, key: str) -> Any:
+    """What stands under a key, or why it cannot be read; of a record the field."""
+    if not is_record(data):
+        return _entry(outcome(lambda: data.get(key)))
+    value = outcome(lambda: getattr(data, key))
+    if isinstance(value, (Exception, Tensor)) or is_collection(value):
+        return _entry(value)
+    size = tuple(data.batch_size)  # an object for all rows, or lists of one for each
+    return Objects(size, _flat(value, size) if isinstance(value, list) else [value] * math.prod(size))
+
+
+def _flat(value: Any, size: tuple[int, ...]) -> list[Any]:
+    """The objects in lists of these lengths."""
+    if not size:
+        return [value]
+    return [part for below in value for part in _flat(below, size[1:])] if len(value) == size[0] else [value]
 
 
 def _entry(value: Any) -> Any:

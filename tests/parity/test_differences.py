@@ -185,14 +185,6 @@ def a_shared_part_unlocked(library: Any) -> bool:
     return bool(part.is_locked)
 
 
-def record_with_text_in_a_tensor_field(library: Any) -> str:
-    @library.tensorclass
-    class Record:
-        value: torch.Tensor
-
-    return type(Record("text", batch_size=[]).value).__name__
-
-
 def record_of(library: Any, value: torch.Tensor) -> Any:
     @library.tensorclass
     class Record:
@@ -708,9 +700,6 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     ],
     "Objects for each row are leaves of codes.": [
         (lambda m: isinstance(pytree.tree_leaves(texts(m, "a", "b"))[0], torch.Tensor), True, False),
-    ],
-    "Fields are checked against their type.": [
-        (record_with_text_in_a_tensor_field, error(TypeError), "str"),
     ],
     "`__post_init__` runs when a record is made from values.": [
         (post_inits_of_an_index, 0, 1),

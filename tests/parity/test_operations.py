@@ -17,10 +17,24 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from tests import strategies as draw
-from tests.parity.differences import is_known, values_alone
+from tests.parity.differences import Known, is_known, values_alone
 from tests.parity.drawn import Arguments, Drawn, Lazy, numbers
 from tests.parity.operations import OPERATIONS
-from tests.parity.sides import OURS, PEER, Raised, Seen, apart, described, is_collection, memory, outcome, shared
+from tests.parity.record_differences import KNOWN_OF_RECORDS
+from tests.parity.records import as_seen, records
+from tests.parity.sides import (
+    OURS,
+    PEER,
+    Raised,
+    Seen,
+    apart,
+    described,
+    is_collection,
+    is_record,
+    memory,
+    outcome,
+    shared,
+)
 
 pytestmark = [
     pytest.mark.parity,
@@ -61,7 +75,9 @@ def built(drawn: Drawn) -> tuple[Any, Any]:
     return drawn.build(OURS), peers
 
 
-def step(name: str, drawn: Drawn, ours: Any, peers: Any, arguments: Arguments) -> tuple[Any, Any] | None:
+def step(
+    name: str, drawn: Drawn, ours: Any, peers: Any, arguments: Arguments, more: tuple[Known, ...] = ()
+) -> tuple[Any, Any] | None:
     """Do an operation on both sides and compare; the two results, or nothing where the two differ on purpose."""
     results, seen, before = [], [], described(ours)
     for library, data in ((OURS, ours), (PEER, peers)):
@@ -74,7 +90,7 @@ def step(name: str, drawn: Drawn, ours: Any, peers: Any, arguments: Arguments) -
         assert seen[0].source == before, f"{name} changed the collection, then raised {results[0]!r}"
     if seen[0] == seen[1]:
         return results[0], results[1]
-    if is_known(name, drawn, arguments, *seen):
+    if is_known(name, drawn, arguments, *seen, more):
         return None
     errors = [
         f"\n{side}: {r!r}" for side, r in zip(("here", "there"), results, strict=True) if isinstance(r, Exception)
@@ -90,6 +106,16 @@ def test_does_the_same_as_in_the_peer(name: str, data: st.DataObject) -> None:
     drawn = data.draw(collections(case.dims, case.numbers, case.objects))
     arguments = data.draw(case.arguments(drawn))
     step(name, drawn, *built(drawn), arguments)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@drawing(EXAMPLES // 8 // len(OPERATIONS), 2)
+@given(data=st.data())
+def test_a_record_does_the_same_as_in_the_peer(name: str, data: st.DataObject) -> None:
+    case = OPERATIONS[name]
+    drawn = data.draw(records(case.dims, case.numbers, case.objects))
+    arguments = data.draw(case.arguments(drawn))
+    step(name, drawn, *built(drawn), arguments, KNOWN_OF_RECORDS)
 
 
 @st.composite
@@ -138,27 +164,40 @@ def fitting(ndim: int, numeric: bool, objects: bool) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("shard", range(SHARDS))
-@drawing(EXAMPLES // 4 // SHARDS)
-@given(data=st.data())
-def test_sequences_do_the_same_as_in_the_peer(shard: int, data: st.DataObject) -> None:
-    computing = data.draw(st.booleans())
-    drawn = data.draw(collections(0, computing, not computing))
+def sequence(data: st.DataObject, drawn: Drawn, shard: int, more: tuple[Known, ...] = ()) -> None:
+    """Operations one after the other, on what one of them gives or on the same collection again."""
     ours, peers = built(drawn)
+    kind = OURS.TensorClass if is_record(ours) else OURS.TensorDict
     for _ in range(data.draw(st.integers(1, 6))):
         names = fitting(drawn.ndim, drawn.numeric, drawn.objects)
         # each shard begins in another place, so that they draw different sequences
         at = data.draw(st.integers(0, len(names) - 1))
         name = names[(at + shard * len(names) // SHARDS) % len(names)]
         arguments = data.draw(OPERATIONS[name].arguments(drawn), label=name)
-        both = step(name, drawn, ours, peers, arguments)
+        both = step(name, drawn, ours, peers, arguments, more)
         if both is None or not (is_collection(ours)):
             return
         if isinstance(both[0], (list, tuple)) and both[0]:
             both = both[0][0], both[1][0]
-        if is_collection(both[0]) and isinstance(both[0], OURS.TensorDict) and data.draw(st.booleans()):
+        if is_collection(both[0]) and isinstance(both[0], kind) and data.draw(st.booleans()):
             ours, peers = both
-        seen = outcome(lambda data=ours: Drawn.seen(data))
+        seen = outcome(lambda data=ours: as_seen(data))
         if isinstance(seen, Exception):  # values of a lazy stack that cannot be read in one
             return
         drawn = seen
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+@drawing(EXAMPLES // 4 // SHARDS)
+@given(data=st.data())
+def test_sequences_do_the_same_as_in_the_peer(shard: int, data: st.DataObject) -> None:
+    computing = data.draw(st.booleans())
+    sequence(data, data.draw(collections(0, computing, not computing)), shard)
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+@drawing(EXAMPLES // 40 // SHARDS)
+@given(data=st.data())
+def test_sequences_on_a_record_do_the_same_as_in_the_peer(shard: int, data: st.DataObject) -> None:
+    computing = data.draw(st.booleans())
+    sequence(data, data.draw(records(0, computing, not computing)), shard, KNOWN_OF_RECORDS)

@@ -1110,6 +1110,37 @@ def test_split_keys_can_leave_missing_keys_out_or_give_them_a_default() -> None:
     assert data.split_keys([("z", "y")], default=torch.ones(3))[0]["z", "y"].tolist() == [1, 1, 1]
 
 
+class Pair(TensorClass):
+    """A record that holds another one."""
+
+    record: Record
+    note: str | None = None
+
+
+def pair() -> Pair:
+    return Pair(Record(torch.zeros(2), torch.ones(2), batch_size=[2]), batch_size=[2])
+
+
+def test_split_keys_gives_nested_records_of_their_class() -> None:
+    for data in (pair(), TensorDict({"record": pair().record}, [2])):
+        part, rest = data.split_keys([("record", "x")])
+        assert keys_of(part) == ["record", ("record", "x")]
+        assert type(part["record"]) is type(rest["record"]) is Record
+        assert type(data.separates(("record", "y"))["record"]) is Record
+
+
+def test_a_default_of_split_keys_has_to_fit_the_field() -> None:
+    data = pair()
+    for key in ("z", ("record", "z")):
+        with pytest.raises(AttributeError, match="has no field 'z'"):
+            data.separates("record", key, default=None)
+    with pytest.raises(TypeError, match="note: expected"):
+        data.separates("note", default=1)
+    assert keys_of(data) == ["record", ("record", "x"), ("record", "y"), ("record", "label")]
+    assert keys_of(data.separates("note", default=None)) == []
+    assert data.separates("note", default="new").note == "new"
+
+
 def test_replace_shares_the_values_but_for_those_given() -> None:
     data = nested()
     value = torch.ones(3)

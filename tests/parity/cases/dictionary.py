@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -54,7 +55,7 @@ def fitting(data: Callable[..., Any], drawn: Drawn) -> Any:
 
 def another(drawn: Drawn) -> st.SearchStrategy[Any]:
     trees = st.just(drawn.tree) | draw.trees(4, 1)
-    return trees.map(lambda tree: Made(draw.Tree(tree.entries), drawn.batch_size))
+    return trees.map(lambda tree: Made(replace(tree, more=()), drawn.batch_size))
 
 
 def _set_item(data: Any, library: Any, key: Any, value: Any) -> None:

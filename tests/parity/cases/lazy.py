@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ def part(drawn: Drawn) -> st.SearchStrategy[Made]:
     """A part for a lazy stack along dimension 0, mostly."""
     trees = st.just(drawn.tree) | st.just(drawn.tree) | draw.trees(3, 1)
     sizes = st.just(drawn.batch_size[1:]) | st.just(drawn.batch_size[1:]) | st.just(drawn.batch_size)
-    return st.builds(lambda tree, size: Made(draw.Tree(tree.entries), size), trees, sizes)
+    return st.builds(lambda tree, size: Made(replace(tree, more=()), size), trees, sizes)
 
 
 def _changed(name: str) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests import strategies as draw
 from tests.operations import SHAPE_OPERATIONS
 from tests.parity.drawn import Case, Drawn, case, spread
+from tests.parity.sides import is_record
 
 NAMES = ("time", "batch", "env", None, ...)
 
@@ -24,7 +25,7 @@ def _undone(name: str, arguments: Callable[[Drawn], Any], dims: int = 1) -> Case
     def call(data: Any, library: Any, *args: Any) -> Any:
         with getattr(data, name)(*args) as inside:
             size = tuple(inside.batch_size)
-            inside.set("written inside", torch.ones(size))
+            inside.set("a" if is_record(inside) else "written inside", torch.ones(size))
         return size
 
     return spread(arguments, call=call, dims=dims)
@@ -32,7 +33,7 @@ def _undone(name: str, arguments: Callable[[Drawn], Any], dims: int = 1) -> Case
 
 def _unlocked(data: Any, library: Any) -> Any:
     with data.unlock_() as inside:
-        inside.set("new", torch.zeros(inside.batch_size))
+        inside.set("b" if is_record(inside) else "new", torch.zeros(inside.batch_size))
     return data.is_locked
 
 

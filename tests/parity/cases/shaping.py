@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -69,7 +70,7 @@ def index_and_rows(data: Callable[..., Any], drawn: Drawn) -> Any:
         size = drawn.batch_size  # both refuse the index
     if data(st.integers(0, 9)) == 0:
         size = (*size, 2)
-    return Made(draw.Tree(drawn.tree.entries), size), at
+    return Made(replace(drawn.tree, more=()), size), at
 
 
 @st.composite
@@ -146,7 +147,7 @@ def full_condition(drawn: Drawn) -> st.SearchStrategy[torch.Tensor]:
 
 def like(drawn: Drawn) -> st.SearchStrategy[Made]:
     """Another collection with the same keys."""
-    return st.just(Made(draw.Tree(drawn.tree.entries), drawn.batch_size))
+    return st.just(Made(replace(drawn.tree, more=()), drawn.batch_size))
 
 
 COMBINING = {
