@@ -234,7 +234,7 @@ class Access(Reading):
         return self
 
     def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
-        """Writes into rows of the value at ``key``: ``data[key][index] = value``."""
+        """Writes into rows of the value at ``key``: ``data[key][index] = value``, which waits for transfers anyway."""
         *path, last = unravel_key_to_tuple(key)
         self._parent_of(path)._set_at(last, value, index)
         return self
@@ -537,7 +537,15 @@ class Access(Reading):
         non_blocking: bool = False,
         keys_to_update: Sequence[NestedKey] | None = None,
     ) -> Self:
-        """Writes into rows of the values that are there: ``data[idx] = source`` for keys that exist."""
+        """Writes into rows of the values that are there: ``data[idx] = source`` for keys that exist.
+
+        Args:
+            input_dict_or_td: the rows.
+            idx: an index of the batch.
+            clone: says nothing here: what is written to rows is a copy.
+            non_blocking: says nothing here: writing rows waits for transfers.
+            keys_to_update: only these keys of the source.
+        """
         wanted = None if keys_to_update is None else tree_of(keys_to_update)
         self._require(input_dict_or_td, wanted)
         self[idx] = input_dict_or_td if wanted is None else _chosen(input_dict_or_td, wanted)  # type: ignore[index]

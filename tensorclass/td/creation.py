@@ -177,7 +177,8 @@ class Creation(Collection):
     ) -> Self:
         """A copy of ``data`` with the dtypes and devices of the values here: of a collection, value by value.
 
-        Of a tensor (or an array, a number, a sequence of numbers) there is a copy for each value.
+        Of a tensor (or an array, a number, a sequence of numbers) there is a copy for each value. The arguments are
+        those of :meth:`new_zeros`.
         """
         if isinstance(data, Collection):
             batch_size, names, sources = data._batch_size, data._names, data._store
@@ -190,9 +191,13 @@ class Creation(Collection):
             if not isinstance(like, Creation):
                 target = like.device if device is MISSING or device is None else device
                 store[key] = source.to(dtype=dtype or like.dtype, device=target, copy=True)
+                if pin_memory:
+                    store[key] = store[key].pin_memory()
                 store[key].requires_grad_(requires_grad)
             elif like._is_tree():
-                store[key] = like.new_tensor(source, dtype=dtype, device=device, requires_grad=requires_grad)
+                store[key] = like.new_tensor(
+                    source, dtype=dtype, device=device, requires_grad=requires_grad, pin_memory=pin_memory
+                )
             else:
                 store[key] = source.clone() if isinstance(source, Collection) else like._new("", batch_size, (), {})
         result = self._like(store, batch_size, names)

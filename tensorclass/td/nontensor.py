@@ -22,6 +22,7 @@ from .linked import LinkedList
 from .nontensor_base import NonTensorDataBase
 from .objects import CPU, along, compact, filled, flattened, joined, listed, looked_up, on_cpu, row_by_row, same_object
 from .shapes import Names
+from .uniform import Uniform
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -39,7 +40,7 @@ __all__ = [
 _CODES = "<codes>"  # no key that a user would write
 
 
-class NonTensorData(NonTensorDataBase):
+class NonTensorData(Uniform, NonTensorDataBase):
     """One object that belongs to every position of a batch.
 
     Written by ``data["key"] = obj`` for any object that is no tensor; ``data["key"]`` gives the object back,
@@ -154,25 +155,11 @@ class NonTensorData(NonTensorDataBase):
             return self._like({}, size[1:], (self._names and self._names[1:]) or None)
         return super().__getitem__(index)
 
-    def _resized(self, batch_size: Size) -> Any:
-        return self._like({}, batch_size)  # one object fits any size
-
     def _as_held(self, source: NonTensorDataBase) -> NonTensorDataBase:
         return source._like({}, self._batch_size) if isinstance(source, NonTensorData) else source
 
-    def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Self:
-        if isinstance(dim, str):
-            return self._shallow()
-        dims = tuple(range(self.ndim)) if dim is None else shapes.wrap_dims(dim, self.ndim)
-        size = shapes.reduced(self._batch_size, dims, keepdim)
-        return self._like({}, size, shapes.names_reduced(self._names, dims, keepdim))
-
     def _new(self, name: str, size: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self._like({}, Size(shapes.as_sequence(size)))
-
-    def gather(self, dim: int, index: Tensor, out: Any = None, *, inplace: bool = False) -> Any:
-        """The object in the shape of ``index``."""
-        return self._like({}, index.shape, self._names)
 
     def unsqueeze(self, dim: int) -> Any:
         """With one more batch dimension, of size 1, at ``dim``."""

@@ -14,14 +14,15 @@ from torch.utils import _pytree
 from typing_extensions import Self
 
 from . import pytree, shapes
-from .base import TensorCollection
 from .collection import Collection, DeviceLike, functorch
 from .combining import _chosen, _common_names, _right
 from .objects import listed
 from .pointwise import Pointwise
 from .printing import described
 from .shapes import Names
+from .shaping import _canonical
 from .tensordict import TensorDict
+from .uniform import Uniform
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _ONLY = "<tensor>"  # no key that a user would write
 
 
-class UnbatchedTensor(TensorCollection):
+class UnbatchedTensor(Uniform):
     """One tensor for all rows of a batch, whose shape does not change with the batch size of the collection it is in.
 
     ``data["key"]`` gives the tensor, ``data.get("key")`` this holder, whose shape is the batch size. Operations on
@@ -168,28 +169,14 @@ class UnbatchedTensor(TensorCollection):
     def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
         pass
 
-    def _resized(self, batch_size: Size) -> Self:
-        return self._like({}, batch_size)
-
     def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Self:
         size = list(self._batch_size)
         for dim, (before, behind) in enumerate(pairs):
             size[dim] += before + behind
         return self._like({}, Size(size), self._names)
 
-    def _reduce(self, function: Callable[..., Any], dim: Any, keepdim: bool, kwargs: dict[str, Any]) -> Self:
-        if isinstance(dim, str):
-            return self._shallow()
-        dims = tuple(range(self.ndim)) if dim is None else shapes.wrap_dims(dim, self.ndim)
-        size = shapes.reduced(self._batch_size, dims, keepdim)
-        return self._like({}, size, shapes.names_reduced(self._names, dims, keepdim))
-
     def _two(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
         return self._like({}, size, names), self._like({}, size, names)
-
-    def gather(self, dim: int, index: Tensor, out: Any = None, *, inplace: bool = False) -> Any:
-        """The same tensor for each position of ``index``."""
-        return self._like({}, index.shape, self._names)
 
     # -- the tensor itself --------------------------------------------------------------------------------------------
 
@@ -201,8 +188,12 @@ class UnbatchedTensor(TensorCollection):
         return self.clone()
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
-        """The tensor contiguous in memory."""
-        return self._holding(self._tensor.contiguous())
+        """The tensor contiguous in memory; see :meth:`TensorDict.contiguous`."""
+        tensor = _canonical(self._tensor) if canonical else self._tensor.contiguous()
+        if not inplace:
+            return self._holding(tensor)
+        self.data = tensor
+        return self
 
     def detach(self) -> Self:
         """The tensor without its history of operations, sharing memory."""
@@ -225,8 +216,12 @@ class UnbatchedTensor(TensorCollection):
         return self._holding(self._tensor.view(dtype))
 
     def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self:
-        """The tensor in another dtype."""
-        return self._holding(self._tensor.type(dst_type))
+        """The tensor in another dtype; only if ``cast_filter(key, tensor)`` is true, where it is given."""
+        return (
+            self._holding(self._tensor.type(dst_type))
+            if cast_filter is None
+            else self._filtered_cast(dst_type, cast_filter, ())
+        )
 
     def _filtered_cast(self, dtype: torch.dtype, cast_filter: Any, path: tuple[str, ...]) -> Self:
         return self.type(dtype) if cast_filter(path, self._tensor) else self

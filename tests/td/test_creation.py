@@ -191,6 +191,15 @@ def test_new_tensor_takes_dtype_and_device() -> None:
     assert {(leaf.dtype, leaf.device.type) for leaf in result.values(True, True)} == {(torch.float64, "meta")}
 
 
+def test_new_tensor_is_pinned_where_that_is_asked_for() -> None:
+    data = TensorDict({"n": {"a": torch.zeros(3)}}, [3])
+    if torch.cuda.is_available():
+        assert data.new_tensor(data, pin_memory=True)["n", "a"].is_pinned()
+    else:
+        with pytest.raises(RuntimeError):
+            data.new_tensor(data, pin_memory=True)
+
+
 @pytest.mark.parametrize("values", [torch.arange(3), [0, 1, 2]], ids=["tensor", "list"])
 def test_new_tensor_of_a_tensor_is_a_copy_for_each_value(values: Any) -> None:
     result = TensorDict({"a": torch.zeros(3), "b": {"c": torch.zeros(3, dtype=torch.int32)}}, [3]).new_tensor(values)

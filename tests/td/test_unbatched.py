@@ -426,3 +426,30 @@ def test_the_peer_gives_the_same(operation: Callable[[Any], Any]) -> None:
     assert torch.equal(held(ours), theirs["u"].as_subclass(Tensor))
     assert torch.equal(held(ours["n"], "v"), theirs["n"]["v"].as_subclass(Tensor))
     assert type(theirs.get("u")) is tensordict.UnbatchedTensor
+
+
+@pytest.mark.parametrize("canonical", [False, True])
+def test_a_holder_becomes_contiguous_in_place(canonical: bool) -> None:
+    holder = UnbatchedTensor(torch.arange(6).reshape(2, 3).T, batch_size=[4])
+    result = holder.contiguous(canonical=canonical)
+    assert (result.data.is_contiguous(), holder.data.is_contiguous()) == (True, False)
+    assert holder.contiguous(canonical=canonical, inplace=True) is holder
+    assert holder.data.is_contiguous()
+
+
+def test_a_holder_is_cast_where_the_filter_says_so() -> None:
+    holder = UnbatchedTensor(VALUES)
+    assert holder.type(torch.float64, cast_filter=lambda key, value: value.ndim == 1).data.dtype is torch.float64
+    assert holder.type(torch.float64, cast_filter=lambda key, value: value.ndim == 0).data.dtype is torch.float32
+
+
+@pytest.mark.parametrize("holder", [UnbatchedTensor(VALUES, batch_size=[4]), NonTensorData("a", batch_size=[4])])
+def test_what_is_one_for_all_rows_is_gathered_in_place_and_into_another(holder: Any) -> None:
+    index = torch.zeros(2, dtype=torch.long)
+    out = holder.clone()[:2]
+    assert holder.gather(0, index, out=out) is out
+    again = holder.clone()
+    assert again.gather(0, index, inplace=True) is again
+    assert again.batch_size == (2,)
+    with pytest.raises(RuntimeError, match="locked"):
+        holder.clone().lock_().gather(0, index, inplace=True)
