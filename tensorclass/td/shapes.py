@@ -562,11 +562,6 @@ def names_reduced(names: Names, dims: tuple[int, ...], keepdim: bool) -> Names:
     return names if keepdim else names_without(names, dims)
 
 
-def expand_right_shape(shape: Size, ndim: int) -> tuple[int, ...]:
-    """``shape`` with ones behind it, up to ``ndim`` dimensions: how a tensor over the batch meets a leaf."""
-    return tuple(shape) + (1,) * (ndim - len(shape))
-
-
 def infer_size_impl(shape: Sequence[int], numel: int) -> list[int]:
     """A shape of ``numel`` items in which ``-1``, at most once, stands for the size that is left.
 

@@ -255,13 +255,6 @@ def test_reduced(data: st.DataObject) -> None:
     assert shapes.reduced(size, dims, keepdim) == meta(size).sum(dims, keepdim=keepdim).shape
 
 
-@given(sizes, st.integers(0, 3))
-def test_a_tensor_over_the_batch_meets_leaves_after_expand_right_shape(size: tuple[int, ...], more: int) -> None:
-    leaf = meta((*size, *[5] * more))
-    shape = shapes.expand_right_shape(Size(size), leaf.ndim)
-    assert (meta(size).reshape(shape) + leaf).shape == leaf.shape
-
-
 @given(sizes)
 def test_numel(size: tuple[int, ...]) -> None:
     assert shapes.numel(Size(size)) == meta(size).numel()
