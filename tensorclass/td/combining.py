@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import torch
-from torch import Size, Tensor
+from torch import Tensor
 from typing_extensions import Self
 
 from . import jagged, shapes
@@ -209,7 +209,7 @@ class Combining(Collection):
             self._cannot_combine("stack", items, None, error)
         return self._like(
             store,
-            Size((*batch_size[:dim], len(items), *batch_size[dim:])),
+            shapes.inserted(batch_size, dim, len(items)),
             self._names and shapes.names_inserted(_common_names(items), dim),
         )
 
@@ -218,14 +218,15 @@ class Combining(Collection):
 
     def _cat_by(self, join: Callable[..., Any], items: Any, dim: int) -> Self:
         batch_size = self._batch_size
-        before, after = batch_size[:dim], batch_size[dim + 1 :]
         count = len(self._store)
         total = 0
         try:
             stores: list[Store] = []
             for item in items:
                 entries, size = item._store, item._batch_size
-                if len(entries) != count or (size != batch_size and (size[:dim] != before or size[dim + 1 :] != after)):
+                if len(entries) != count:
+                    self._cannot_combine("cat", items, dim)
+                if size != batch_size and shapes.with_size(size, dim, 0) != shapes.with_size(batch_size, dim, 0):
                     self._cannot_combine("cat", items, dim)
                 stores.append(entries)
                 total += size[dim]
@@ -242,7 +243,7 @@ class Combining(Collection):
             if join is torch.cat and jagged.among(self._store.values()):
                 return self._cat_by(jagged.cat, items, dim)
             self._cannot_combine("cat", items, dim, error)
-        return self._like(store, Size((*before, total, *after)), self._names)
+        return self._like(store, shapes.with_size(batch_size, dim, total), self._names)
 
     def _cannot_combine(self, what: str, items: list[Any], dim: int | None, error: Exception | None = None) -> NoReturn:
         """Raises what is wrong with the collections: found only now, so that those that fit pay nothing for it."""

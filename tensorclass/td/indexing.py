@@ -46,13 +46,15 @@ def prepare(index: Any, batch_size: Size, keep_masks: bool = False, writing: boo
             if writing:
                 _check_positions((index,), batch_size)
             return (index,)
+        if (kind is int or kind is slice) and batch_size:
+            return (index,)
         if index is Ellipsis:
             return ()
         index = (index,)
     out: list[Any] = []
     consumed = 0
     ellipsis = -1
-    masks = False
+    masks = positions = False
     item: object
     for item in index:
         kind = type(item)
@@ -71,6 +73,7 @@ def prepare(index: Any, batch_size: Size, keep_masks: bool = False, writing: boo
                 consumed += 0 if isinstance(item, bool) else 1
             elif item.dtype in _POSITIONS:
                 consumed += 1
+                positions = True
             elif item.dtype in _MASKS:
                 masks = True
                 consumed += item.ndim
@@ -83,7 +86,7 @@ def prepare(index: Any, batch_size: Size, keep_masks: bool = False, writing: boo
         raise IndexError(f"too many indices: {consumed} of them for the batch size {list(batch_size)}")
     if ellipsis >= 0:
         out[ellipsis:ellipsis] = [slice(None)] * (len(batch_size) - consumed)
-    if writing:
+    if writing and positions:
         _check_positions(out, batch_size)
     return tuple(_without_masks(out, batch_size, keep_masks)) if masks else tuple(out)
 
@@ -134,7 +137,7 @@ def _without_masks(items: list[Any], batch_size: Size, keep: bool) -> Iterator[A
                 )
             dim += item.ndim
             if keep:
-                yield item.bool()
+                yield item if item.dtype is torch.bool else item.bool()
             elif item.ndim:
                 yield from item.nonzero(as_tuple=True)
             else:

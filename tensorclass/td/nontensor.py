@@ -189,7 +189,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
                 return super()._stack(items, dim)  # of several kinds, or an error
             objects.append(item._objects[0])
         names = self._names and shapes.names_inserted(_common_names(items), dim)
-        size = Size((*size[:dim], len(items), *size[dim:]))
+        size = shapes.inserted(size, dim, len(items))
         for value in objects:
             if not self._same_as(value):
                 break

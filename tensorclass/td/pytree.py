@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .base import TensorCollection
 
     Context = tuple[type[TensorCollection], tuple[str, ...], Any, Any, Any]
+    Form = tuple[Size, tuple[int, ...]]
 
 
 class _Origin:
@@ -104,6 +105,11 @@ def _unflatten(values: Iterable[Any], context: Context) -> Any:
     if objects is not None:
         new._objects = objects  # type: ignore[attr-defined]
         new._metadata = None  # type: ignore[attr-defined]
+    for value in new._store.values():
+        if isinstance(value, (Tensor, Collection)):
+            break
+    else:  # while torch looks at structures, it puts other objects there
+        return new
     if not (_transforms_active() and isinstance(origin, _Origin) and _follow_vmap(new, origin)):
         _fit(new)
     return new
@@ -158,22 +164,24 @@ def _follow_vmap(new: TensorCollection, origin: _Origin) -> bool:
     """Sets the batch size of a collection whose leaves a ``vmap`` changed; whether that is what happened."""
     leaves = _tensors(new)
     ndim = len(new._batch_size)
+    if not leaves:
+        return False
     if functorch.get_dynamic_layer_stack_depth() > origin.level:
         if is_dynamo_compiling():
             lost = [_missing(form, _form(leaf)) for form, leaf in zip(origin.forms, leaves)]  # noqa: B905
         else:
-            lost = [_lost(leaf, origin.level) for leaf in leaves]
+            lost = _all_lost(leaves, origin.level)
         return any(lost) and _enter(new, {tuple(dim for dim in dims if dim < ndim) for dims in lost})
-    if not leaves or len(origin.forms) != len(leaves):
+    if len(origin.forms) != len(leaves):
         return False
     if _vmapped(leaves, origin.level) and not (is_dynamo_compiling() and origin.level > 1):
         return False  # not on the way out; where that cannot be asked, the forms have to tell
-    places = set(range(ndim + 1))
-    for form, leaf in zip(origin.forms, leaves, strict=True):
-        places &= _gained(form, _form(leaf))
+    places = list(range(ndim + 1))
+    for form, leaf in zip(origin.forms, leaves):  # noqa: B905
+        places = _gained(form, _form(leaf), places)
     if not places:
         return False
-    dim = min(places)
+    dim = places[0]
     if not origin.vmapped and any(leaf.stride(dim) for leaf in leaves):
         return False  # what did not depend on what was mapped is expanded on the way out
     count = leaves[0].shape[dim]
@@ -210,22 +218,34 @@ def _lost(leaf: Tensor, level: int) -> tuple[int, ...]:
     return tuple(sorted(seen.pop(dim) for dim in reversed(hidden)))  # each vmap sees what those around it left
 
 
-def _missing(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> tuple[int, ...]:
+def _all_lost(leaves: Sequence[Tensor], level: int) -> list[tuple[int, ...]]:
+    """:func:`_lost` for all; under a single transform, what most are under, there is nothing to unwrap."""
+    if functorch.get_dynamic_layer_stack_depth() != level + 1:
+        return [_lost(leaf, level) for leaf in leaves]
+    dims = [functorch.maybe_get_bdim(leaf) if functorch.maybe_get_level(leaf) > level else -1 for leaf in leaves]
+    return [(dim,) if dim >= 0 else () for dim in dims]
+
+
+def _missing(before: Form, after: Form) -> tuple[int, ...]:
     """Which dimensions are gone, as far as that can be seen."""
-    for dims in itertools.combinations(range(len(before)), max(len(before) - len(after), 0)):
-        if [entry for dim, entry in enumerate(before) if dim not in dims] == after:
+    all_of, left = list(zip(*before)), list(zip(*after))  # noqa: B905
+    for dims in itertools.combinations(range(len(all_of)), max(len(all_of) - len(left), 0)):
+        if [entry for dim, entry in enumerate(all_of) if dim not in dims] == left:
             return dims
     return ()
 
 
-def _form(leaf: Tensor) -> list[tuple[int, int]]:
-    """Sizes with strides: sizes alone may not tell which of two dimensions is new."""
-    return list(zip(leaf.shape, leaf.stride(), strict=True))
+def _form(leaf: Tensor) -> Form:
+    """Sizes and strides: sizes alone may not tell which of two dimensions is new."""
+    return leaf.shape, leaf.stride()
 
 
-def _gained(before: list[tuple[int, int]], after: list[tuple[int, int]]) -> set[int]:
-    """Where a dimension was put in, as far as that can be seen."""
-    return {dim for dim in range(len(after)) if after[:dim] + after[dim + 1 :] == before}
+def _gained(before: Form, after: Form, places: list[int]) -> list[int]:
+    """At which of some places a dimension was put in, as far as that can be seen."""
+    known, now = list(zip(*before)), list(zip(*after))  # noqa: B905
+    if len(now) != len(known) + 1:
+        return []
+    return [dim for dim in places if now[:dim] + now[dim + 1 :] == known]
 
 
 # -- the tree ---------------------------------------------------------------------------------------------------------

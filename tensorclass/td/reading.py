@@ -276,11 +276,12 @@ class Reading(Collection):
         for key, value in self._store.items():
             if type(value) is Tensor:
                 entries.append(((*path, key) if path else key, value))
-            else:
-                if not leaves_only or _is_leaf(value, None):
+            elif isinstance(value, Reading) and value._is_tree():
+                if not leaves_only:
                     entries.append(((*path, key) if path else key, value))
-                if isinstance(value, Reading) and value._is_tree():
-                    value._items_into(entries, leaves_only, (*path, key))
+                value._items_into(entries, leaves_only, (*path, key))
+            elif not leaves_only or _is_leaf(value, None):
+                entries.append(((*path, key) if path else key, value))
 
     def _walk_into(
         self,

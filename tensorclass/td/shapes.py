@@ -440,9 +440,14 @@ def names_indexed(names: Names, index: tuple[Any, ...]) -> Names:
     if names is None:
         return None
     out: list[str | None] = []
-    if all(type(item) is slice or type(item) is int for item in index):  # what most indices are
-        kept = [name for name, item in zip(names, index) if type(item) is slice]  # noqa: B905
-        return names_or_none((*kept, *names[len(index) :]))
+    for dim, item in enumerate(index):
+        if type(item) is slice:
+            out.append(names[dim])
+        elif type(item) is not int:
+            break
+    else:  # what most indices are
+        return names_or_none((*out, *names[len(index) :]))
+    out.clear()
     tensors = [item for item in index if isinstance(item, bool) or (isinstance(item, Tensor) and item.ndim)]
     dim = 0
     pending: str | None = None
@@ -483,7 +488,10 @@ def names_indexed(names: Names, index: tuple[Any, ...]) -> Names:
 
 def names_or_none(names: Sequence[str | None]) -> Names:
     """The names as a tuple, or ``None`` when no dimension has one."""
-    return tuple(names) if any(name is not None for name in names) else None
+    for name in names:
+        if name is not None:
+            return tuple(names)
+    return None
 
 
 def as_names(names: Sequence[str | None] | None, ndim: int) -> Names:

@@ -67,7 +67,7 @@ def stacked_size(items: Sequence[Any], dim: int) -> Size:
             raise RuntimeError(f"a lazy stack needs parts with as many batch dimensions each, got batch sizes {sizes}")
         if item._batch_size != size:
             size = Size([a if a == b else -1 for a, b in zip(size, item._batch_size, strict=True)])
-    return Size((*size[:dim], len(items), *size[dim:]))
+    return shapes.inserted(size, dim, len(items))
 
 
 def stacked_names(items: Sequence[Any], dim: int, name: str | None = None) -> Names:
