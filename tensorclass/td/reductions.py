@@ -389,7 +389,7 @@ def _prod(
     dims = tuple(sorted(dim % value.ndim for dim in dims)) if value.ndim else ()
     rest = [dim for dim in range(value.ndim) if dim not in dims]
     shape = [value.shape[dim] for dim in rest]
-    count = math.prod(value.shape[dim] for dim in dims)
+    count = math.prod([value.shape[dim] for dim in dims])
     result = torch.prod(value.permute([*rest, *dims]).reshape([*shape, count]), -1, dtype=dtype)
     if keepdim:
         for dim in dims:
@@ -400,7 +400,7 @@ def _prod(
 def _quantile(value: Tensor, q: float | Tensor, dims: tuple[int, ...], keepdim: bool, interpolation: str) -> Tensor:
     dims = tuple(dim % value.ndim for dim in dims) if value.ndim else ()
     rest = [dim for dim in range(value.ndim) if dim not in dims]
-    count = math.prod(value.shape[dim] for dim in dims)
+    count = math.prod([value.shape[dim] for dim in dims])
     flat = value.permute([*rest, *dims]).reshape([*(value.shape[dim] for dim in rest), count])
     result = torch.quantile(flat, q, -1, interpolation=interpolation)
     if keepdim:
