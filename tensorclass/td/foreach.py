@@ -150,5 +150,5 @@ def run(kernel: Callable[..., Any], values: list[Any], args: Any = (), kwargs: A
 
 def one_by_one(kernel: Callable[..., Any], values: list[Any], args: Any, kwargs: Any) -> list[Any]:
     name = SINGLE[kernel]
-    columns = [arg if isinstance(arg, list) else [arg] * len(values) for arg in args]
+    columns: list[list[Any]] = [arg if arg.__class__ is list else [arg] * len(values) for arg in args]
     return [getattr(value, name)(*row, **kwargs) for value, *row in zip(values, *columns)]  # noqa: B905
