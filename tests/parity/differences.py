@@ -12,7 +12,7 @@ from typing import Any
 from tests import strategies as draw
 from tests.parity.cases.values import DTYPES
 from tests.parity.drawn import Arguments, Drawn, Made, OnTheCollection
-from tests.parity.sides import Collected, Objects, Raised, Seen
+from tests.parity.sides import Collected, Objects, Raised, Seen, Values
 
 Known = Callable[[str, Drawn, Arguments, Seen, Seen], bool]
 
@@ -372,7 +372,77 @@ OBJECTS_IN = (
 
 
 def objects_in(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
-    return drawn.objects and name in OBJECTS_IN
+    here, there = ours.result, peers.result
+    if not drawn.objects or name not in OBJECTS_IN:
+        return False
+    if name == "is_contiguous":
+        return (here, there) == (True, False)
+    if name == "numel":
+        return bool(here < there)
+    if name == "grad":
+        return here is None and isinstance(there, Collected)
+    if name == "get_at":
+        return isinstance(here, Objects) and is_a(there, ValueError)
+    if name == "get_non_tensor":  # of objects that are all None, or none at all
+        return here is None and isinstance(there, list) and not any(objects_of(there))
+    if name == "copy_at_":
+        return is_a(here, RuntimeError) and not is_error(there)
+    if name == "batch_size":  # set: objects limit it in the peer
+        return is_a(there, RuntimeError) and not is_error(here)
+    if name == "auto_batch_size_":
+        return bool(without_object_sizes(without_sizes(here)) == without_object_sizes(without_sizes(there)))
+    return isinstance(here, Collected) and bool(tensors_alone(here) == tensors_alone(there))
+
+
+def objects_of(value: Any) -> list[Any]:
+    """The objects in nested lists."""
+    return [part for below in value for part in objects_of(below)] if isinstance(value, list) else [value]
+
+
+def tensors_alone(result: Any) -> Any:
+    """A described result without objects, and without the collections that hold nothing then."""
+
+    def change(data: Collected) -> Collected:
+        return data._replace(values={k: v for k, v in data.values.items() if not isinstance(v, Objects)})
+
+    return without_empty(collections(without_sizes(result), change))
+
+
+def same_where_read(here: Any, there: Any) -> bool:
+    """Whether two collections have the same values, as far as both can be read."""
+    if isinstance(here, Collected) and isinstance(there, Collected):
+        both = here.values.keys() & there.values.keys()
+        return here.size == there.size and all(same_where_read(here.values[key], there.values[key]) for key in both)
+    return "cannot be read" in (here, there) if str in map(type, (here, there)) else bool(here == there)
+
+
+def other_kind(tree: draw.Tree, other: draw.Tree) -> bool:
+    """Whether there is a collection under a key on one side, and none on the other."""
+    pairs = [(tree.entries[key], other.entries[key]) for key in tree.entries.keys() & other.entries.keys()]
+    return any(
+        isinstance(a, draw.Tree) != isinstance(b, draw.Tree)
+        or (isinstance(a, draw.Tree) and isinstance(b, draw.Tree) and other_kind(a, b))
+        for a, b in pairs
+    )
+
+
+def lacks(other: draw.Tree, tree: draw.Tree) -> bool:
+    """Whether a key is missing in the other one."""
+    return any(
+        key not in other.entries
+        or (isinstance(entry, draw.Tree) and isinstance(below := other.entries[key], draw.Tree) and lacks(below, entry))
+        for key, entry in tree.entries.items()
+    )
+
+
+def same_items(here: list[Any], there: list[Any]) -> bool:
+    """Whether two lists hold the same, in whatever order."""
+    left = list(there)
+    for item in here:
+        if item not in left:
+            return False
+        left.remove(item)
+    return not left
 
 
 def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
@@ -427,9 +497,11 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
     if arguments.kwargs.get("dim") == "feature" and "keepdim" in arguments.kwargs:
         return is_a(there, TypeError)
     if name in ("keys", "values", "items"):  # nested ones come behind their owner
-        return not is_error(here) and not is_error(there) and len(here) == len(there)
-    if name in ("update_", "copy_"):  # a value where there is a collection; fewer keys than there are
-        return is_error(here) or is_error(there)
+        return not is_error(here) and not is_error(there) and same_items(here, there)
+    if name in ("update_", "copy_") and is_a(here, TypeError):  # a value where there is a collection
+        return other_kind(drawn.tree, arguments.args[0].entry)
+    if name == "copy_" and is_a(here, KeyError):  # fewer keys than there are
+        return lacks(arguments.args[0].entry, drawn.tree)
     if name == "fromkeys":  # a key and its owner
         return any(isinstance(key, tuple) and len(key) > 1 for key in arguments.args[0])
     if name == "auto_batch_size_":  # without tensors
@@ -437,7 +509,7 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
     if "dim" in arguments.kwargs and not drawn.leaves:  # without a tensor, options are not looked at here
         return is_a(there, TypeError)
     if name == "pack":  # in the order of the keys; the peer sorts them
-        return not is_error(here) and not is_error(there)
+        return isinstance(here, Values) and same_items(here.tensor.tolist(), there.tensor.tolist())
     if name == "share_memory_":
         return drawn.locked and is_a(there, RuntimeError)
     if name == "remove_duplicates":
@@ -445,11 +517,11 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
     if name in ("to_struct_array", "from_struct_array", "unpad_sequence"):
         return is_a(there, ValueError) and (not drawn.leaves or has_empty(drawn))
     if name == "to_padded_tensor":  # lazy in the peer, and uneven
-        return "cannot be read" in repr(there)
+        return "cannot be read" in repr(there) and (is_a(here, RuntimeError) or same_where_read(here, there))
     if name in STACKING:  # devices that differ, and names, which the peer looks at when they are read
         devices = drawn.device is not None and (is_a(there, RuntimeError) or is_a(there, ValueError))
-        if "cannot be read" in repr(here) + repr(there):  # values of different kinds
-            return True
+        if "cannot be read" in repr(here) + repr(there) and not is_error(here):  # values of different kinds
+            return same_where_read(here, there)
         kinds = name == "maybe_dense_stack" and is_a(there, AttributeError) and not is_error(here)
         return devices or kinds or (any(drawn.names or ()) and is_a(here, ValueError))
     if name == "logsumexp":  # over the features of a single item, of integers

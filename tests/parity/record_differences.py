@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from tests import strategies as draw
-from tests.parity.differences import Known, collections, is_a, is_error, without_devices
+from tests.parity.differences import Known, collections, is_a, is_error, tensors_alone
 from tests.parity.drawn import Arguments, Drawn, Made, Path
 from tests.parity.records import FIELDS, RecordTree, classes
 from tests.parity.sides import Objects, Seen, described
@@ -329,7 +329,7 @@ def attributes(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers:
     """What is known of the tensors of a record is no record."""
     if name != "attrs" or is_error(ours.result) or ours.result.record:
         return False
-    here, there = (without_devices(without_classes(seen.result)) for seen in (ours, peers))
+    here, there = (tensors_alone(without_classes(seen.result)) for seen in (ours, peers))
     return bool(here == there)
 
 

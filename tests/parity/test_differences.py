@@ -320,6 +320,16 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             torch.tensor(3),
         ),
     ],
+    "What is written in place has the batch size.": [
+        (lambda m: unnamed(m).update_({"a": torch.ones(3)})["a"].sum().item(), error(RuntimeError), 12.0),
+        (
+            lambda m: unnamed(m).copy_(collection(m, {"a": torch.ones(1, 3)}, [1]))["a"].sum(),
+            error(RuntimeError),
+            torch.tensor(12.0),
+        ),
+        (lambda m: unnamed(m).set_("a", torch.ones(3)), error(RuntimeError), error(RuntimeError)),
+        (lambda m: collection(m, {"a": 1}).update_({"a": {}})["a"], error(TypeError), torch.tensor(1)),
+    ],
     "`pack` keeps the order of the keys.": [
         (
             lambda m: collection(m, {"b": torch.ones(1), "a": torch.zeros(1)}).pack()[0],
