@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from tests import strategies as draw
 from tests.parity.cases.values import DTYPES
 from tests.parity.drawn import Arguments, Drawn, Made, OnTheCollection
@@ -44,6 +46,7 @@ ERRORS: dict[str, set[tuple[type[Exception], type[Exception]]]] = {
     "update": {(TypeError, RuntimeError)},
     "update_": {(TypeError, RuntimeError)},
     **{name: {(AssertionError, RuntimeError)} for name in ("assert_close", "assert_allclose_td")},  # devices
+    "__setitem__": {(RuntimeError, ValueError)},
     "merge_tensordicts": {(TypeError, AttributeError)},
     "cat": {(RuntimeError, KeyError), (RuntimeError, AttributeError)},
     "amin": {(IndexError, RuntimeError)},
@@ -145,6 +148,10 @@ def other_errors(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peer
 def unchecked_dims(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
     if not (is_a(ours.result, IndexError) or is_a(ours.result, RuntimeError)) or is_error(peers.result):
         return False
+    if name == "batch_size":  # of empty collections
+        sizes = [(*drawn.batch_size, *more_dims(drawn, path[:-1]), *leaf.rest) for path, leaf in drawn.leaves.items()]
+        wanted = tuple(arguments.args[0])
+        return has_empty(drawn) and all(size[: len(wanted)] == wanted for size in sizes)
     if name in ("stack_tensors", "cat_tensors"):  # of empty collections
         entries = [drawn.entry(_path(key)) for key in arguments.args]
         return all(isinstance(entry, draw.Tree) and not entry.count() for entry in entries)
@@ -223,6 +230,8 @@ def moved_objects(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, pee
     # batch dimensions of objects get lost in the peer where there is no item, or just one along a dimension
     if name in ("squeeze", "unflatten"):
         return 1 in drawn.batch_size or (not is_error(ours.result) and 1 in ours.result.size)
+    if name == "view" and isinstance(arguments.args[0], torch.dtype):  # which loses objects there
+        return without_items(ours.result)
     names = ("repeat", "repeat_interleave", "tile", "tensor_split", "chunk", "split")
     return name in names and without_items(ours.result)
 
@@ -248,7 +257,7 @@ def without_object_sizes(result: Any) -> Any:
 def corners(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
     """What only long runs come across."""
     here, there = ours.result, peers.result
-    if name == "clone":  # of dtypes that torch cannot add to
+    if name in ("clone", "__deepcopy__"):  # of dtypes that torch cannot add to
         return is_a(there, NotImplementedError)
     if name == "copy_at_":  # the peer refuses stores other than a dict
         return drawn.lazy is not None and is_a(there, RuntimeError)
@@ -579,6 +588,26 @@ def below_a_leaf(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peer
     return ends_above(drawn.tree, key) and (is_a(ours.result, KeyError) or not is_error(ours.result))
 
 
+def unflattened_below(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """A key that would lie below an object, which the peer loses."""
+    if name != "unflatten_keys" or not is_a(ours.result, KeyError) or is_error(peers.result):
+        return False
+    above = [key for key, entry in drawn.tree.entries.items() if isinstance(entry, (draw.Text, draw.Column))]
+    separator = arguments.kwargs.get("separator", ".")
+    return any(other.startswith(key + separator) for key in above for other in drawn.tree.entries)
+
+
+def lazy_there(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """What the peer cannot do with the lazy stack that it has from an operation before."""
+    in_place = name == "flatten" and "inplace" in arguments.kwargs
+    return in_place and is_a(peers.result, NotImplementedError) and not is_error(ours.result)
+
+
+def detached(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """Views, such as those that torch gives for ``rot90``, cannot be detached in place."""
+    return name == "detach_" and is_a(ours.result, RuntimeError) and not is_error(peers.result)
+
+
 def asked_for(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
     """Keys to be updated that lie below a leaf of the source, which the peer takes."""
     if name != "update" or is_error(ours.result) or is_error(peers.result):
@@ -644,6 +673,9 @@ KNOWN: tuple[Known, ...] = (
     joined_sizes,
     reductions,
     below_a_leaf,
+    unflattened_below,
+    lazy_there,
+    detached,
     asked_for,
     merged,
     rows_behind,

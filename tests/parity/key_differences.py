@@ -68,6 +68,7 @@ KEYS: dict[str, list[tuple[Any, Any, Any]]] = {
             error(KeyError),
             error(ValueError),
         ),
+        (lambda m: list(collection(m, {"y": "a", "y.x": 1}).unflatten_keys().keys()), error(KeyError), ["y"]),
         (lambda m: list(collection(m, {}).set_(("x", "y"), 1).keys()), error(KeyError), ["x"]),
     ],
     "Only the keys asked for are updated.": [

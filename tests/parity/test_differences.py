@@ -411,6 +411,11 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: tuple(collection(m, {}, [4]).narrow(0, 0, 9).shape), error(RuntimeError), (9,)),
         (lambda m: tuple(collection(m, {}, [4]).flip((0, 0)).shape), error(RuntimeError), (4,)),
         (
+            lambda m: setattr(collection(m, {"e": collection(m, {}, [2, 5])}, [2]), "batch_size", [2, 3]),
+            error(RuntimeError),
+            None,
+        ),
+        (
             lambda m: collection(m, {"n": {"e": {}}}, [0]).stack_tensors("n", out_key="out")["out"].is_empty(),
             error(RuntimeError),
             True,
@@ -527,6 +532,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     ],
     "`rot90` copies.": [
         (lambda m: (data := named(m)).rot90(4)["a"].data_ptr() == data["a"].data_ptr(), False, True),
+        (lambda m: list(named(m).rot90(1, (0, 1)).detach_().keys()), error(RuntimeError), ["a"]),
     ],
     "`quantile` reduces over all dimensions that it is given.": [
         (lambda m: tuple(named(m).quantile(0.5, dim=(0, 1)).shape), (), (3,)),
