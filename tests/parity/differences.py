@@ -226,6 +226,10 @@ def moved_objects(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, pee
             return 1 in drawn.batch_size and len(arguments.args[1]) > 2 and is_a(peers.result, RuntimeError)
         if name in CASTS:  # a stack of objects without items
             return is_a(peers.result, RuntimeError) and objects_without_items(ours.result)
+        if name == "roll":  # one object that has come into a batch of more dimensions
+            return "inplace" in arguments.kwargs and is_a(peers.result, ValueError)
+        if name == "to_tensordict":  # objects whose rows come from collections with other names
+            return any(drawn.names or ()) and is_a(peers.result, ValueError)
         return name in FAILING or (name == "flatten" and is_a(peers.result, NotImplementedError))
     # batch dimensions of objects get lost in the peer where there is no item, or just one along a dimension
     if name in ("squeeze", "unflatten"):
@@ -399,8 +403,25 @@ def objects_in(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers:
     if name == "batch_size":  # set: objects limit it in the peer
         return is_a(there, RuntimeError) and not is_error(here)
     if name == "auto_batch_size_":
-        return bool(without_object_sizes(without_sizes(here)) == without_object_sizes(without_sizes(there)))
+        if objects_without_items(there):  # here there is one again
+            return bool(tensors_alone(here) == tensors_alone(there))
+        return bool(once_each(without_sizes(here)) == once_each(without_sizes(there)))
     return isinstance(here, Collected) and bool(tensors_alone(here) == tensors_alone(there))
+
+
+def once_each(result: Any) -> Any:
+    """A described result with one of equal objects under a key, however many positions have it."""
+
+    def change(data: Collected) -> Collected:
+        values = {
+            k: Objects((), [o for i, o in enumerate(v.objects) if o not in v.objects[:i]])
+            if isinstance(v, Objects)
+            else v
+            for k, v in data.values.items()
+        }
+        return data._replace(values=values)
+
+    return collections(result, change)
 
 
 def objects_of(value: Any) -> list[Any]:
@@ -560,12 +581,14 @@ def ends_above(tree: draw.Tree, path: tuple[str, ...]) -> bool:
     return False
 
 
-def leaf_meets_empty(tree: draw.Tree, other: draw.Tree) -> bool:
-    """Whether one has a leaf where the other has a collection without leaves."""
+def leaf_meets_collection(tree: draw.Tree, other: draw.Tree) -> bool:
+    """Whether one has an object where the other has a collection, or a tensor and one without leaves."""
     for key in tree.entries.keys() & other.entries.keys():
         both = tree.entries[key], other.entries[key]
         nested = [entry for entry in both if isinstance(entry, draw.Tree)]
-        if len(nested) == 2 and leaf_meets_empty(*nested):
+        if len(nested) == 2 and leaf_meets_collection(*nested):
+            return True
+        if len(nested) == 1 and any(isinstance(entry, (draw.Text, draw.Column)) for entry in both):
             return True
         if len(nested) == 1 and not any(nested[0].count(kind) for kind in (draw.Leaf, draw.Text, draw.Column)):
             return True
@@ -609,19 +632,18 @@ def detached(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: S
 
 
 def asked_for(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
-    """Keys to be updated that lie below a leaf of the source, which the peer takes."""
+    """Keys to be updated that lie below a leaf of the source, which the peer takes, or beside their owner."""
     if name != "update" or is_error(ours.result) or is_error(peers.result):
         return False
-    source = arguments.args[0]
-    return isinstance(source, Made) and any(
-        ends_above(source.entry, _path(key)) for key in arguments.kwargs.get("keys_to_update", ())
-    )
+    keys = [*map(_path, arguments.kwargs.get("keys_to_update", ()))]
+    below = any(ends_above(arguments.args[0].entry, key) for key in keys)
+    return below or any(len(a) < len(b) and owns(a, b) for a in keys for b in keys)
 
 
 def merged(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
     if name != "merge_tensordicts" or not is_a(ours.result, TypeError) or is_error(peers.result):
         return False
-    return leaf_meets_empty(drawn.tree, arguments.args[0].entry)
+    return leaf_meets_collection(drawn.tree, arguments.args[0].entry)
 
 
 def rows_behind(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:

@@ -80,6 +80,15 @@ KEYS: dict[str, list[tuple[Any, Any, Any]]] = {
             [("a", "b")],
             ["a"],
         ),
+        (
+            lambda m: (
+                collection(m, {"a": {"b": 1, "c": 1}})
+                .update({"a": {"b": 2, "c": 2}}, keys_to_update=["a", ("a", "b")])["a", "c"]
+                .item()
+            ),
+            2,
+            1,
+        ),
     ],
     "A leaf and a collection do not merge.": [
         (
@@ -91,6 +100,11 @@ KEYS: dict[str, list[tuple[Any, Any, Any]]] = {
             lambda m: m.merge_tensordicts(collection(m, {"a": 1}), collection(m, {"a": {"b": 1}})),
             error(TypeError),
             error(AttributeError),
+        ),
+        (
+            lambda m: m.merge_tensordicts(*(collection(m, {"a": a}, [1]) for a in ("b", {"b": torch.ones(1)})))[0]["a"],
+            error(TypeError),
+            error(ValueError),
         ),
     ],
 }

@@ -143,9 +143,9 @@ def _flat(value: Any, size: tuple[int, ...]) -> list[Any]:
 
 
 def _entry(value: Any) -> Any:
-    if isinstance(value, Exception):
-        return "cannot be read"  # values of a lazy stack that differ
-    described_value = described(value)
+    described_value = outcome(lambda: described(value))  # objects of the peer can have keys, and no object
+    if isinstance(value, Exception) or isinstance(described_value, Exception):
+        return "cannot be read"  # such as values of a lazy stack that differ
     # get() gives some objects as they are
     return described_value if isinstance(described_value, (Values, Objects, Collected)) else Objects((), [value])
 

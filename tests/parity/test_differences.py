@@ -143,6 +143,12 @@ def chosen(library: Any, other: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.tensor([True, False]), collection(library, {"a": torch.ones(2, 3)}, [2]), other)["a"]
 
 
+def chosen_texts(library: Any) -> Any:
+    """Rows of objects of a collection that has dimension names, and of one that has none."""
+    data = column(library)
+    return torch.where(torch.tensor([[True], [False]]), data.clone().refine_names("x", "y"), data)
+
+
 def smooth_loss(library: Any, **options: float) -> torch.Tensor:
     data = collection(library, {"a": torch.tensor([0.2, 3.0])}, [2])
     return torch.nn.functional.smooth_l1_loss(data, data * 0, **options)["a"]
@@ -272,6 +278,12 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             (1, 1, 1),
             error(RuntimeError),
         ),
+        (
+            lambda m: collection(m, {"text": "a"}, [2]).unsqueeze(0).roll(0, 0, inplace=True)["text"],
+            "a",
+            error(ValueError),
+        ),
+        (lambda m: chosen_texts(m).to_tensordict().names, ["x", "y"], error(ValueError)),
     ],
     "Objects are no tensors.": [
         (lambda m: texts(m, "a", "b").is_contiguous(), True, False),

@@ -465,9 +465,10 @@ def test_a_dimension_without_positions_is_no_lazy_stack() -> None:
 
 
 def test_nested_parts_with_other_numbers_of_batch_dimensions() -> None:
-    rows = lazy_stack([TensorDict({"n": TensorDict({}, size)}) for size in ([2], [])])
-    with pytest.raises(RuntimeError, match="as many batch dimensions"):
-        rows["n"]
+    for names in (None, ["x"]):
+        rows = lazy_stack([TensorDict({"n": n}) for n in (TensorDict({}, [2], names=names), TensorDict({}))])
+        with pytest.raises(RuntimeError, match="as many batch dimensions"):
+            rows["n"]
 
 
 def test_to_lazystack() -> None:

@@ -45,6 +45,7 @@ def lazily(items: list[Any], dim: int, like: Parts | None = None, name: str | No
         if item._device != device:
             device = None
         if item._names != names:
+            stacked_size(items, dim)  # says where they lack dimensions, not only names of them
             raise names_differ(items)
         if item._lock is None:
             locked = False
