@@ -174,6 +174,7 @@ def other_names(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers
         "new_full",
         "new_empty",
         "new_tensor",
+        "from_tuple",
         "to_lazystack",
         *STACKING,
         "__and__",
@@ -274,11 +275,21 @@ def corners(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Se
     if name == "entry_class":  # also where a lazy stack has them in its parts
         return drawn.lazy is not None and (here, there) == ("NonTensorData", "NonTensorStack")
     if name == "__getitem__":
-        return drawn.lazy is not None
+        return drawn.lazy is not None or there == for_each_row(here, drawn, arguments.args[0])
     if name == "__exit__":
         return 0 in drawn.batch_size and is_a(there, RuntimeError)
     # batch dimensions of objects get lost in the peer
     return without_object_sizes(here) == without_object_sizes(there)
+
+
+def for_each_row(value: Any, drawn: Drawn, key: Any) -> Any:
+    """The lists of an object for each position, where there is one object; nothing where the key is an index."""
+    path = _path(key)
+    if not all(isinstance(part, str) for part in path):
+        return None
+    for n in reversed((*drawn.batch_size, *more_dims(drawn, path[:-1]))):
+        value = [value] * n
+    return value
 
 
 def joined_sizes(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:

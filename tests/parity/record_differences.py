@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from tests import strategies as draw
@@ -96,6 +97,7 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
         (lambda m: m.is_non_tensor(sample(m).get("text")), True, False),
         (lambda m: sample(m).text, "t", "t"),
         (lambda m: missing_key(m, sample(m)), error(KeyError), error(AttributeError)),
+        (lambda m: sample(m).get_at("text", np.array([0])).tolist(), ["t"], error(TypeError)),
     ],
     "A record has its fields, and no others.": [
         (lambda m: sorted(sample_class(m).from_dict({"text": "t"}).keys()), error(ValueError), ["text"]),
@@ -105,6 +107,7 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
         (lambda m: sorted(sample(m).set_non_tensor("z", "t").keys()), error(AttributeError), ["a", "text", "z"]),
         (lambda m: renamed(sample(m)), error(AttributeError), ["text", "z"]),
         (lambda m: sample(m).update({"z": torch.zeros(2)}), error(AttributeError), error(ValueError)),
+        (lambda m: sample(m).update_(m.TensorDict({"z": {"z": 0}})), error(KeyError), error(TypeError)),
     ],
     "Fields are checked against their type.": [
         (lambda m: type(sample_class(m)("text", "t").a).__name__, error(TypeError), "str"),
@@ -216,6 +219,11 @@ def held_objects(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peer
     """`get` of a record is that of every collection."""
     if name == "set_get_defaults_to_none":
         return is_a(ours.result, KeyError) and is_a(peers.result, AttributeError)
+    if name == "get_at":  # an array as an index of a list, or none of its rows
+        at_text = _path(arguments.args[0]) == ("text",) and isinstance(ours.result, Objects)
+        return at_text and (
+            is_a(peers.result, TypeError) or (is_a(peers.result, RuntimeError) and 0 in ours.result.size)
+        )
     if name != "get" or _path(arguments.args[0]) != ("text",) or not isinstance(ours.result, Objects):
         return False
     return ours.result.objects == [peers.result] * len(ours.result.objects)
@@ -224,6 +232,8 @@ def held_objects(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peer
 def no_field(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
     """A record has its fields, and no others."""
     fields = FIELDS[drawn.tree.cls]
+    if name == "update_" and is_a(peers.result, TypeError):
+        return is_a(ours.result, KeyError) and any((key,) not in fields for key in arguments.args[0].entry.entries)
     other = set(keys_written(name, arguments)) - fields
     if name == "rename_keys" and is_a(peers.result, AttributeError):  # nor is the key there
         return bool(other) and is_a(ours.result, KeyError)

@@ -437,6 +437,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: named(m).tile((2,)).names, ["x", "y"], [None, None]),
         (lambda m: named(m).broadcast_to((2, 4, 3)).names, [None, "x", "y"], [None, None, None]),
         (lambda m: (named(m) == 0).names, ["x", "y"], [None, None]),
+        (lambda m: m.TensorDict.from_tuple((nested(m, names=["x"]),), auto_batch_size=True).names, ["x"], [None]),
         (lambda m: named(m).flatten(0, 0).names, ["x", "y"], [None, "y"]),
         (lambda m: named(m).unflatten(0, (2, 2)).names, [None, None, "y"], [None, "x", "y"]),
         (lambda m: named(m)[[[0, 1]]].names, [None, None, "y"], [None, "x", "y"]),
