@@ -16,6 +16,7 @@ from .convert import record_class as from_dataclass
 from .convert import to_arrow
 from .decorator import tensorclass
 from .record import TensorClass
+from .stage import Pipeline, Stage
 from .td import (
     KEY_SEPARATOR,
     LazyStackedTensorDict,
@@ -99,6 +100,8 @@ __all__ = [
     "NonTensorDataBase",
     "NonTensorStack",
     "PackLayout",
+    "Pipeline",
+    "Stage",
     "SubTensorDict",
     "TensorAttrs",
     "TensorClass",
