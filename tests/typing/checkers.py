@@ -1,91 +1,184 @@
-"""Runs each type checker on the package and prints a table: checker, errors, seconds.
+"""The four type checkers: how each is run on a project as its users have one, and what it reports."""
 
-    python tests/typing/checkers.py [--verbose]
-
-mypy and pyright must find nothing: the exit code is 1 where one of them finds an error or fails to run. The others are
-listed to see how the package looks to their users.
-"""
-
-import argparse
+import json
+import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPTS = Path(sys.executable).parent
+PYTHON = "3.10"  # the oldest that the package promises
+
+CHECKERS = ("mypy", "pyright", "pyrefly", "ty")
 
 
 @dataclass(frozen=True)
-class Checker:
-    """A command (its settings are in pyproject.toml) and what a line that reports an error looks like."""
+class Report:
+    """What a checker reports of one line."""
 
-    name: str
-    command: tuple[str, ...]
-    error_line: str
-    must_pass: bool
+    file: str
+    line: int
+    text: str
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a checker said; `failure` holds the reason where it could not run."""
+    """The reports of one run; `failure` holds the reason where the checker could not run."""
 
-    checker: Checker
-    errors: tuple[str, ...]
-    seconds: float
+    reports: tuple[Report, ...] = ()
+    seconds: float = 0.0
     failure: str = ""
 
+
+@dataclass(frozen=True)
+class Project:
+    """A user's project: a folder of modules, and an environment into which the package is installed.
+
+    Args:
+        folder: where the modules are, and where settings are written.
+        stubs: whether the folder `typings` in it holds stubs of modules.
+        plugin: whether mypy uses the plugin.
+        inline: the types are read from the package itself, not from the stubs that are shipped with it.
+    """
+
+    folder: Path
+    stubs: bool = False
+    plugin: bool = False
+    inline: bool = False
+    cache: Path = field(default=REPOSITORY / "build" / "types")
+
     @property
-    def passed(self) -> bool:
-        return not self.errors and not self.failure
+    def environment(self) -> Path:
+        return self.folder / ".venv"
+
+    @property
+    def python(self) -> Path:
+        return self.environment / "bin" / "python"
+
+    def install(self) -> None:
+        """Makes the environment: that of this process, with the package as a wheel would install it.
+
+        Where a package comes from decides what checkers read of it, so a search path would not show what users see.
+        """
+        shutil.rmtree(self.environment, ignore_errors=True)
+        site = self.environment / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+        site.mkdir(parents=True)
+        self.python.parent.mkdir()
+        self.python.symlink_to(Path(sys.executable).resolve())
+        home = Path(sys.executable).resolve().parent
+        (self.environment / "pyvenv.cfg").write_text(f"home = {home}\ninclude-system-site-packages = false\n")
+        for entry in Path(sysconfig.get_path("purelib")).iterdir():
+            if not entry.name.startswith(("tensorclass", "__editable__")) and entry.suffix != ".pth":
+                (site / entry.name).symlink_to(entry)
+        (site / "tensorclass").symlink_to(REPOSITORY / "tensorclass")
+        stubs = REPOSITORY / "stubs" / "tensorclass-stubs"
+        if stubs.is_dir() and not self.inline:
+            (site / stubs.name).symlink_to(stubs)
 
 
-CHECKERS = (
-    Checker("mypy", ("mypy",), r"^\S+: error: ", must_pass=True),
-    Checker("pyright", ("pyright", "--project", "pyproject.toml"), r"^\s+\S+ - error: ", must_pass=True),
-    Checker("pyrefly", ("pyrefly", "check", "--output-format=min-text"), r"^ERROR ", must_pass=False),
-    Checker("ty", ("ty", "check", "--output-format=concise", "--color=never"), r"^\S+: error\[", must_pass=False),
-)
+def check(checker: str, project: Project, files: Sequence[Path]) -> Outcome:
+    """Runs a checker on files of a project."""
+    return {"mypy": _mypy, "pyright": _pyright, "pyrefly": _pyrefly, "ty": _ty}[checker](project, files)
 
 
-def run(checker: Checker) -> Outcome:
-    """Runs `checker` on the package. An exit code above 1 is the checker's own failure, not a finding."""
-    program, *arguments = checker.command
+def _run(
+    project: Project, command: Iterable[object], parse: Callable[[str], Iterable[Report]], **environment: str
+) -> Outcome:
     start = time.perf_counter()
-    done = subprocess.run([SCRIPTS / program, *arguments], cwd=REPOSITORY, capture_output=True, text=True)
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=project.folder,
+        env={**{name: value for name, value in os.environ.items() if name != "PYTHONPATH"}, **environment},
+        capture_output=True,
+        text=True,
+    )
     seconds = time.perf_counter() - start
-    errors = tuple(line.strip() for line in done.stdout.splitlines() if re.match(checker.error_line, line))
+    reports: tuple[Report, ...] = ()
     failure = ""
-    if done.returncode > 1 or (done.returncode == 1 and not errors):
-        failure = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
-    return Outcome(checker, errors, seconds, failure)
+    try:
+        reports = tuple(parse(done.stdout))
+    except (ValueError, KeyError) as error:
+        failure = repr(error)
+    if done.returncode > 1 or (done.returncode == 1 and not reports) or failure:  # 1 says that there are errors
+        failure = f"exit code {done.returncode} {failure}\n{done.stderr}\n{done.stdout}"
+    return Outcome(reports, seconds, failure)
 
 
-def table(outcomes: list[Outcome]) -> str:
-    """One line a checker, in the order they ran."""
-    lines = [f"{'checker':<10}{'errors':>8}{'seconds':>10}   must be 0"]
-    for outcome in outcomes:
-        errors = "failed" if outcome.failure else str(len(outcome.errors))
-        required = "yes" if outcome.checker.must_pass else "no"
-        lines.append(f"{outcome.checker.name:<10}{errors:>8}{outcome.seconds:>10.1f}   {required}")
-    return "\n".join(lines)
+def _mypy(project: Project, files: Sequence[Path]) -> Outcome:
+    settings = project.folder / "mypy.ini"
+    plugin = "plugins = tensorclass.typing.mypy_plugin\n" if project.plugin else ""
+    settings.write_text(f"[mypy]\nstrict = true\npython_version = {PYTHON}\n{plugin}")
+    command = [
+        SCRIPTS / "mypy", "--config-file", settings, "--python-executable", project.python, "--output", "json",
+        "--cache-dir", project.cache / f".mypy_cache-{'plugin' if project.plugin else 'plain'}", *files,
+    ]  # fmt: skip
+
+    def parse(output: str) -> Iterable[Report]:
+        for line in output.splitlines():
+            found = json.loads(line)
+            if found["severity"] == "error":
+                yield Report(Path(found["file"]).name, found["line"], found["message"])
+
+    return _run(project, command, parse, PYTHONPATH=str(REPOSITORY))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Type errors in the package, by checker.")
-    parser.add_argument("--verbose", action="store_true", help="print every error of every checker")
-    verbose: bool = parser.parse_args().verbose
+def _pyright(project: Project, files: Sequence[Path]) -> Outcome:
+    settings = {
+        "include": [file.name for file in files],
+        "pythonVersion": PYTHON,
+        "typeCheckingMode": "strict",
+        "venvPath": str(project.folder),
+        "venv": project.environment.name,
+        "stubPath": "typings",
+        # expressions stand alone in the corpus, which is not what it is about
+        "reportUnusedExpression": False,
+        "reportMissingTypeStubs": False,
+        "reportUnnecessaryComparison": False,
+        "reportUnnecessaryIsInstance": False,
+    }
+    (project.folder / "pyrightconfig.json").write_text(json.dumps(settings))
 
-    outcomes = [run(checker) for checker in CHECKERS]
-    print(table(outcomes))
-    failed = [outcome for outcome in outcomes if outcome.checker.must_pass and not outcome.passed]
-    for outcome in outcomes:
-        for line in [*(outcome.errors if verbose else ()), *filter(None, [outcome.failure])]:
-            print(f"{outcome.checker.name}: {line}")
-    return 1 if failed else 0
+    def parse(output: str) -> Iterable[Report]:
+        for found in json.loads(output)["generalDiagnostics"]:
+            if found["severity"] == "error":
+                yield Report(Path(found["file"]).name, found["range"]["start"]["line"] + 1, found["message"])
+
+    return _run(project, [SCRIPTS / "pyright", "--outputjson", "--project", project.folder], parse)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _pyrefly(project: Project, files: Sequence[Path]) -> Outcome:
+    settings = project.folder / "pyrefly.toml"
+    paths = ["typings", "."] if project.stubs else ["."]
+    settings.write_text(f'search-path = {json.dumps(paths)}\npython-version = "{PYTHON}.0"\n')
+    command = [
+        SCRIPTS / "pyrefly", "check", "--config", settings, "--python-interpreter-path", project.python,
+        "--output-format", "json", *files,
+    ]  # fmt: skip
+
+    def parse(output: str) -> Iterable[Report]:
+        for found in json.loads(output)["errors"]:
+            if found.get("severity", "error") == "error":
+                yield Report(Path(found["path"]).name, found["line"], found["description"])
+
+    return _run(project, command, parse)
+
+
+def _ty(project: Project, files: Sequence[Path]) -> Outcome:
+    stubs = ["--extra-search-path", "typings"] if project.stubs else []
+    command = [
+        SCRIPTS / "ty", "check", "--project", project.folder, "--python", project.environment, "--python-version",
+        PYTHON, *stubs, "--output-format", "concise", "--color", "never", *files,
+    ]  # fmt: skip
+
+    def parse(output: str) -> Iterable[Report]:
+        for found in re.finditer(r"^(\S+?):(\d+):\d+: error\[\S+\] (.*)$", output, re.MULTILINE):
+            yield Report(Path(found[1]).name, int(found[2]), found[3])
+
+    return _run(project, command, parse)

@@ -1,0 +1,70 @@
+"""What makes a record of something else, and the way back.
+
+`load` and `load_memmap` come with files.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+from records import Box, Flags, Sample, Scene
+from torch import Tensor
+from typing_extensions import assert_type
+
+from tensorclass import TensorDict
+
+
+@dataclasses.dataclass
+class Plain:
+    image: Tensor
+    label: Tensor
+    source: str = ""
+
+
+class Named(NamedTuple):
+    seen: Tensor
+    kept: Tensor
+
+
+def into(x: Tensor, batch: Sample, data: TensorDict) -> None:
+    assert_type(Sample.from_dict({"image": x, "label": x, "source": "a"}), Sample)
+    assert_type(Sample.from_dict({"image": x, "label": x, "source": "a"}, batch_size=[4]), Sample)
+    assert_type(Sample.from_dict({"image": x, "label": x, "source": "a"}, auto_batch_size=True), Sample)
+    assert_type(Sample.from_tensordict(batch.to_tensordict()), Sample)
+    assert_type(Sample.from_any({"image": x, "label": x, "source": "a"}), Sample)
+    assert_type(Sample.from_dataclass(Plain(x, x)), Sample)
+    assert_type(Sample.from_dataclass(Plain(x, x), batch_size=[4]), Sample)
+    assert_type(Sample.from_list([{"image": 1.0, "label": 1.0, "source": "a"}]), Sample)
+    assert_type(Flags.from_namedtuple(Named(x, x)), Flags)
+    assert_type(Sample.from_dict({"image": x, "label": x, "source": "a"}).image, Tensor)
+    assert_type(TensorDict.from_dict({"a": x}), TensorDict)
+    assert_type(TensorDict.from_namedtuple(Named(x, x)), TensorDict)
+    assert_type(TensorDict.from_tuple((x, x)), TensorDict)
+    assert_type(TensorDict.from_pytree([x, (x, x)]), TensorDict)
+
+
+def arrays() -> None:
+    rows = np.array([(1, True), (2, False)], dtype=[("seen", "i8"), ("kept", "?")])
+    assert_type(Flags.from_struct_array(rows), Flags)
+    assert_type(Flags.from_any(rows), Flags)
+    assert_type(TensorDict.from_struct_array(rows), TensorDict)
+
+
+def tables(table: object) -> None:
+    assert_type(Flags.from_pandas(table), Flags)
+    assert_type(Flags.from_arrow(table), Flags)
+    assert_type(TensorDict.from_pandas(table), TensorDict)
+
+
+def out(batch: Sample, flags: Flags, scene: Scene) -> None:
+    assert_type(batch.to_dict(), dict[str, Any])
+    assert_type(scene.to_dict(retain_none=False), dict[str, Any])
+    assert_type(batch.numpy(), dict[str, Any])
+    assert_type(batch.to_tensordict(), TensorDict)
+    assert_type(batch.to_dataclass(Plain), Plain)
+    assert_type(flags.to_namedtuple(Named), Named)
+    assert_type(batch.to_dataclass(Plain).image, Tensor)
+
+
+def from_schemas(box: Box) -> None:
+    assert_type(TensorDict.from_schema({"a": ([3], box.low.dtype)}, batch_size=[4]), TensorDict)
