@@ -31,8 +31,8 @@ typecheck: $(READY)
 	@$(BIN)/mypy
 	@$(BIN)/pyright --project pyproject.toml
 
-types: $(READY) ## the errors that each type checker finds in the package
-	@$(BIN)/python tests/typing/checkers.py $(ARGS)
+types: $(READY) ## what four type checkers see of records: facts right and wrong (ARGS="--checker ty --verbose")
+	@$(BIN)/python -m tests.typing $(ARGS)
 
 bench: $(READY) ## time the package beside the peer and hand-written code (ARGS="--quick --filter stack")
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Size, Tensor
@@ -21,7 +21,7 @@ from .td.printing import described
 from .td.tensordict import TensorDict
 
 if TYPE_CHECKING:
-    from .td.collection import Store, Value
+    from .td.collection import DeviceLike, Store, Value
     from .td.devices import CastFilter
     from .td.keys import NestedKey
 
@@ -77,14 +77,16 @@ if TYPE_CHECKING:
 
     class _Metadata(metaclass=RecordMeta, is_base=True):
         # arguments of every constructor that are no fields
-        batch_size: dataclasses.InitVar[Any] = dataclasses.field(default=None, kw_only=True)
-        device: dataclasses.InitVar[Any] = dataclasses.field(default=None, kw_only=True)
-        names: dataclasses.InitVar[Any] = dataclasses.field(default=None, kw_only=True)
+        batch_size: dataclasses.InitVar[Sequence[int] | int | None] = dataclasses.field(default=None, kw_only=True)
+        device: dataclasses.InitVar[DeviceLike | None] = dataclasses.field(default=None, kw_only=True)
+        names: dataclasses.InitVar[Sequence[str | None] | None] = dataclasses.field(default=None, kw_only=True)
 else:
     _Metadata = object
 
 
-class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=True):
+class TensorClass(  # pyright: ignore[reportIncompatibleVariableOverride]  # arguments named as properties are
+    TensorCollection, _Metadata, metaclass=RecordMeta, is_base=True
+):
     """The base of records: a class whose fields are tensors, other records, or objects, over one batch size.
 
     Declare fields as for a dataclass; instances behave like a dataclass, and like one tensor of the shape of their
@@ -350,17 +352,17 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
     def _untyped(self, store: Store) -> TensorCollection:
         return TensorDict._of(self, store)
 
-    def flatten_keys(
+    def flatten_keys(  # type: ignore[override]
         self, separator: str = ".", inplace: bool = False, is_leaf: Callable[[type], bool] | None = None
-    ) -> Any:
+    ) -> TensorDict:
         """The leaves under keys joined by ``separator``, on one level: a :class:`TensorDict`."""
         self._refuse_inplace("flatten_keys", inplace)
-        return super().flatten_keys(separator, False, is_leaf)
+        return super().flatten_keys(separator, False, is_leaf)  # type: ignore[return-value]
 
-    def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Any:
+    def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> TensorDict:  # type: ignore[override]
         """A :class:`TensorDict` in which keys that hold ``separator`` are nested."""
         self._refuse_inplace("unflatten_keys", inplace)
-        return super().unflatten_keys(separator, False)
+        return super().unflatten_keys(separator, False)  # type: ignore[return-value]
 
     def _refuse_inplace(self, what: str, inplace: bool) -> None:
         if inplace:
@@ -369,6 +371,37 @@ class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=Tru
             )
 
     # -- in and out ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_any(
+        cls,
+        obj: Any,
+        *,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        device: DeviceLike | None = None,
+        batch_size: Sequence[int] | int | None = None,
+    ) -> Self:
+        """A record of any object that has entries for its fields; see :meth:`TensorDict.from_any`."""
+        record: Self = super().from_any(
+            obj, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device, batch_size=batch_size
+        )
+        return record
+
+    @classmethod
+    def from_pytree(
+        cls,
+        pytree: Any,
+        *,
+        batch_size: Sequence[int] | int | None = None,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+    ) -> Self:
+        """A record of a mapping or a named tuple that holds trees; see :meth:`TensorDict.from_pytree`."""
+        record: Self = super().from_pytree(
+            pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, batch_dims=batch_dims
+        )
+        return record
 
     @classmethod
     def from_tensordict(

@@ -57,6 +57,8 @@ ARGUMENTS: dict[str, tuple[Any, ...] | Callable[[Any], Any]] = {
     "from_struct_array": lambda r: type(r).from_struct_array(r.to_struct_array()),
     "from_tuple": lambda r: type(r).from_tuple((r.image, r.label, r.inner), batch_size=SIZE),
     "from_dict": lambda r: type(r).from_dict(dict(r.items()), batch_size=SIZE),
+    "from_any": lambda r: type(r).from_any(dict(r.items()), batch_size=SIZE),
+    "from_pytree": lambda r: type(r).from_pytree(dict(r.items()), batch_size=SIZE),
     "from_schema": lambda r: type(r).from_schema({"image": ([2], torch.float32), "label": ([], torch.int64)}),
     "from_tensordict": lambda r: type(r).from_tensordict(r.to_tensordict()),
     "from_store": lambda r: type(r).from_store(dict(r.items()), SIZE),

@@ -12,7 +12,7 @@ import types
 import typing
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from typing_extensions import Self
 
@@ -22,6 +22,8 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike
 
 from .tree import BatchSize, C, from_entries, is_dataclass_instance, plan
+
+D = TypeVar("D")
 
 
 def from_dataclass(
@@ -54,7 +56,7 @@ def from_dataclass(
     return from_entries(cls, dataclass, asked)
 
 
-def to_dataclass(data: TensorCollection, dest_cls: type[Any]) -> Any:
+def to_dataclass(data: TensorCollection, dest_cls: type[D]) -> D:
     """See :meth:`TensorDict.to_dataclass`."""
     if not dataclasses.is_dataclass(dest_cls) or issubclass(dest_cls, TensorClass):
         raise TypeError(f"to_dataclass: expected a dataclass, got {dest_cls!r}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
-from typing import Any
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from torch import Size
 from typing_extensions import Self
@@ -11,7 +11,7 @@ from typing_extensions import Self
 from . import shapes
 from .attributes import Attributes
 from .choosing import Choosing
-from .collection import Collection, as_device
+from .collection import Collection, DeviceLike, as_device
 from .combining import Combining
 from .converting import Converting
 from .creation import Creation
@@ -28,6 +28,10 @@ from .shapes import Names
 from .shaping import Shaping
 from .state import State
 from .torch_functions import HANDLERS, unsupported
+
+if TYPE_CHECKING:
+    from .indexing import Index
+    from .tensordict import TensorDict
 
 
 class TensorCollection(
@@ -68,7 +72,7 @@ class TensorCollection(
             raise unsupported(func, cls)
         return NotImplemented  # another type may know
 
-    def get_sub_tensordict(self, idx: Any) -> Self:
+    def get_sub_tensordict(self, idx: Index) -> Self:
         """The rows at an index as a collection that writes through to this one, for every kind of index.
 
         See :class:`SubTensorDict`. ``data[idx]`` is a collection of its own, whose tensors share memory with those here
@@ -80,7 +84,11 @@ class TensorCollection(
 
     @classmethod
     def from_store(
-        cls, store: MutableMapping[str, Any], batch_size: Any = None, device: Any = None, names: Any = None
+        cls,
+        store: MutableMapping[str, Any],
+        batch_size: Sequence[int] | int | None = None,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
     ) -> Self:
         """A collection that reads from a mapping and writes to it, without a copy.
 
@@ -127,7 +135,7 @@ class TensorCollection(
 
         return TensorDict
 
-    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
+    def to_tensordict(self, *, retain_none: bool | None = None) -> TensorDict:
         """A :class:`TensorDict` with copies of the values, nested records becoming TensorDicts too.
 
         Args:

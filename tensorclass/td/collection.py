@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import torch
 from torch import Size, Tensor
@@ -166,6 +166,10 @@ class Collection:
         """The number of batch dimensions."""
         return len(self._batch_size)
 
+    @overload
+    def size(self, dim: None = None) -> Size: ...
+    @overload
+    def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> Size | int:
         """The batch size, or its entry at ``dim``."""
         return self._batch_size if dim is None else self._batch_size[dim]

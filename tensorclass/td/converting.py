@@ -7,7 +7,7 @@ so they are imported when they are called, and these methods only name them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 import torch
 from typing_extensions import Self
@@ -17,6 +17,10 @@ from .keys import NestedKey
 from .linked import LinkedList
 from .objects import listed
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+D = TypeVar("D")
 BatchSize: TypeAlias = "Sequence[int] | int | None"
 
 
@@ -118,6 +122,45 @@ class Converting(Collection):
             batch_dims=batch_dims, names=names,
         )  # fmt: skip
 
+    @overload
+    @classmethod
+    def from_dataclass(
+        cls,
+        dataclass: object,
+        *,
+        dest_cls: None = ...,
+        auto_batch_size: bool = ...,
+        batch_dims: int | None = ...,
+        as_tensorclass: Literal[False] = ...,
+        device: DeviceLike | None = ...,
+        batch_size: BatchSize = ...,
+    ) -> Self: ...
+    @overload
+    @classmethod
+    def from_dataclass(
+        cls,
+        dataclass: object,
+        *,
+        dest_cls: type[D],
+        auto_batch_size: bool = ...,
+        batch_dims: int | None = ...,
+        as_tensorclass: Literal[True],
+        device: DeviceLike | None = ...,
+        batch_size: BatchSize = ...,
+    ) -> D: ...
+    @overload
+    @classmethod
+    def from_dataclass(
+        cls,
+        dataclass: object,
+        *,
+        dest_cls: None = ...,
+        auto_batch_size: bool = ...,
+        batch_dims: int | None = ...,
+        as_tensorclass: bool,
+        device: DeviceLike | None = ...,
+        batch_size: BatchSize = ...,
+    ) -> Any: ...
     @classmethod
     def from_dataclass(
         cls,
@@ -379,6 +422,10 @@ class Converting(Collection):
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
+    @overload
+    def to_namedtuple(self, dest_cls: None = None) -> Any: ...
+    @overload
+    def to_namedtuple(self, dest_cls: type[D]) -> D: ...
     def to_namedtuple(self, dest_cls: type[Any] | None = None) -> Any:
         """A named tuple of the values, nested collections becoming named tuples too.
 
@@ -393,7 +440,7 @@ class Converting(Collection):
 
         return to_namedtuple(self, dest_cls)  # type: ignore[arg-type]
 
-    def to_dataclass(self, dest_cls: type[Any]) -> Any:
+    def to_dataclass(self, dest_cls: type[D]) -> D:
         """An instance of a dataclass with the values in its fields, and of those that its annotations name.
 
         Args:
@@ -409,7 +456,7 @@ class Converting(Collection):
 
         return to_pytree(self)  # type: ignore[arg-type]
 
-    def to_struct_array(self, dtype: Any = None) -> Any:
+    def to_struct_array(self, dtype: DTypeLike | None = None) -> NDArray[Any]:
         """A numpy array of a structured dtype with the shape of the batch: a copy of the values.
 
         Args:
@@ -421,7 +468,7 @@ class Converting(Collection):
         """
         from tensorclass.convert import to_struct_array
 
-        return to_struct_array(self, dtype)  # type: ignore[arg-type]
+        return to_struct_array(self, dtype)  # type: ignore[arg-type, no-any-return]
 
     def to_pandas(self, *, separator: str | None = None) -> Any:
         """A ``pandas.DataFrame`` with a row for each item of the batch, which has one dimension.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, TypeVar, cast, overload
 from weakref import ref
 
 import torch
 from torch import Tensor
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
 from .attributes import Attributes
-from .collection import Collection, as_device
+from .collection import Collection, DeviceLike, as_device
 from .context import CAST
 
 if TYPE_CHECKING:
@@ -25,6 +25,20 @@ CastFilter: TypeAlias = "Callable[[Any, Tensor], builtins.bool]"
 
 
 C = TypeVar("C", bound="Devices")
+
+
+class MoveOptions(TypedDict, total=False):
+    """What ``cpu`` and ``cuda`` pass on to ``to``."""
+
+    dtype: torch.dtype | None
+    non_blocking: bool | None
+    copy: bool
+    memory_format: torch.memory_format | None
+    batch_size: Sequence[int] | None
+    cast_filter: CastFilter | None
+    non_blocking_pin: bool
+    num_threads: int | None
+    inplace: bool
 
 
 class BoundCast(Protocol[R]):
@@ -75,7 +89,53 @@ class Devices(Collection):
 
     # -- to -----------------------------------------------------------------------------------------------------------
 
+    @overload
     def to(
+        self,
+        device: DeviceLike | None = None,
+        dtype: torch.dtype | None = None,
+        non_blocking: builtins.bool | None = None,
+        *,
+        copy: builtins.bool = ...,
+        memory_format: torch.memory_format | None = ...,
+        batch_size: Sequence[int] | None = ...,
+        cast_filter: CastFilter | None = ...,
+        non_blocking_pin: builtins.bool = ...,
+        num_threads: int | None = ...,
+        inplace: builtins.bool = ...,
+    ) -> Self: ...
+    @overload
+    def to(
+        self,
+        dtype: torch.dtype,
+        non_blocking: builtins.bool | None = None,
+        *,
+        device: DeviceLike | None = None,
+        copy: builtins.bool = ...,
+        memory_format: torch.memory_format | None = ...,
+        batch_size: Sequence[int] | None = ...,
+        cast_filter: CastFilter | None = ...,
+        non_blocking_pin: builtins.bool = ...,
+        num_threads: int | None = ...,
+        inplace: builtins.bool = ...,
+    ) -> Self: ...
+    @overload
+    def to(
+        self,
+        other: Tensor | Collection,
+        non_blocking: builtins.bool | None = None,
+        *,
+        device: DeviceLike | None = None,
+        dtype: torch.dtype | None = None,
+        copy: builtins.bool = ...,
+        memory_format: torch.memory_format | None = ...,
+        batch_size: Sequence[int] | None = ...,
+        cast_filter: CastFilter | None = ...,
+        non_blocking_pin: builtins.bool = ...,
+        num_threads: int | None = ...,
+        inplace: builtins.bool = ...,
+    ) -> Self: ...
+    def to(  # pyright: ignore[reportInconsistentOverload]  # what is given by position is sorted out by its type
         self,
         *args: Any,
         device: Any = None,
@@ -113,7 +173,7 @@ class Devices(Collection):
             This collection itself when nothing changes.
         """
         if inplace or non_blocking_pin or cast_filter is not None:
-            source = self.pin_memory(num_threads) if non_blocking_pin else self
+            source: Any = self.pin_memory(num_threads) if non_blocking_pin else self
             if cast_filter is not None:
                 likes: list[Any] = [arg for arg in (other, *args) if isinstance(arg, Tensor)]
                 dtypes = [arg for arg in (dtype, *args) if isinstance(arg, torch.dtype)]
@@ -123,7 +183,7 @@ class Devices(Collection):
                 dtype = None
                 if likes:
                     device, other = likes[0].device if device is None else device, None
-            moved = source.to(
+            moved: Self = source.to(
                 *args, device=device, dtype=dtype, non_blocking=non_blocking, copy=copy, memory_format=memory_format,
                 batch_size=batch_size, other=other,
             )  # fmt: skip
@@ -233,14 +293,14 @@ class Devices(Collection):
             self._batch_size, self._device = source._batch_size, source._device
         return self
 
-    def cpu(self, **kwargs: Any) -> Self:
+    def cpu(self, **options: Unpack[MoveOptions]) -> Self:
         """The values in main memory; see :meth:`to` for more arguments."""
-        return self.to("cpu", **kwargs)
+        return self.to("cpu", **options)
 
-    def cuda(self, device: int | str | torch.device | None = None, **kwargs: Any) -> Self:
+    def cuda(self, device: DeviceLike | None = None, **options: Unpack[MoveOptions]) -> Self:
         """The values on a CUDA device, the current one by default; see :meth:`to` for more arguments."""
         target = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
-        return self.to(target, **kwargs)
+        return self.to(target, **options)
 
     def pin_memory(self, num_threads: int | None = None, inplace: builtins.bool = False) -> Self:
         """The values in page-locked memory, from which transfers to an accelerator can run by themselves."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from torch import Size, Tensor
 from typing_extensions import Self
@@ -24,6 +24,36 @@ class Applying(Collection):
 
     __slots__ = ()
 
+    @overload
+    def apply(
+        self,
+        fn: Callable[[Tensor], Any] | Callable[[Tensor, Tensor], Any],
+        *others: Any,
+        batch_size: Sequence[int] | None = ...,
+        device: DeviceLike | None = ...,
+        names: Sequence[str | None] | None = ...,
+        inplace: bool = ...,
+        default: Any = ...,
+        filter_empty: bool | None = ...,
+        propagate_lock: bool = ...,
+        out: Collection | None = ...,
+    ) -> Self: ...
+    @overload
+    def apply(
+        self,
+        fn: Callable[..., Any],
+        *others: Any,
+        batch_size: Sequence[int] | None = ...,
+        device: DeviceLike | None = ...,
+        names: Sequence[str | None] | None = ...,
+        inplace: bool = ...,
+        default: Any = ...,
+        filter_empty: bool | None = ...,
+        propagate_lock: bool = ...,
+        call_on_nested: bool = ...,
+        is_leaf: Callable[[type], bool] | None = ...,
+        out: Collection | None = ...,
+    ) -> Self: ...
     def apply(
         self,
         fn: Callable[..., Any],
@@ -79,6 +109,38 @@ class Applying(Collection):
             propagate_lock, call_on_nested, is_leaf, out,
         )  # fmt: skip
 
+    @overload
+    def named_apply(
+        self,
+        fn: Callable[[str, Tensor], Any] | Callable[[str, Tensor, Tensor], Any],
+        *others: Any,
+        nested_keys: Literal[False] = ...,
+        batch_size: Sequence[int] | None = ...,
+        device: DeviceLike | None = ...,
+        names: Sequence[str | None] | None = ...,
+        inplace: bool = ...,
+        default: Any = ...,
+        filter_empty: bool | None = ...,
+        propagate_lock: bool = ...,
+        out: Collection | None = ...,
+    ) -> Self: ...
+    @overload
+    def named_apply(
+        self,
+        fn: Callable[..., Any],
+        *others: Any,
+        nested_keys: bool = ...,
+        batch_size: Sequence[int] | None = ...,
+        device: DeviceLike | None = ...,
+        names: Sequence[str | None] | None = ...,
+        inplace: bool = ...,
+        default: Any = ...,
+        filter_empty: bool | None = ...,
+        propagate_lock: bool = ...,
+        call_on_nested: bool = ...,
+        is_leaf: Callable[[type], bool] | None = ...,
+        out: Collection | None = ...,
+    ) -> Self: ...
     def named_apply(
         self,
         fn: Callable[..., Any],
@@ -117,6 +179,19 @@ class Applying(Collection):
             propagate_lock, call_on_nested, is_leaf, out,
         )  # fmt: skip
 
+    @overload
+    def apply_(
+        self, fn: Callable[[Tensor], Any] | Callable[[Tensor, Tensor], Any], *others: Any, default: Any = ...
+    ) -> Self: ...
+    @overload
+    def apply_(
+        self,
+        fn: Callable[..., Any],
+        *others: Any,
+        default: Any = ...,
+        call_on_nested: bool = ...,
+        is_leaf: Callable[[type], bool] | None = ...,
+    ) -> Self: ...
     def apply_(self, fn: Callable[..., Any], *others: Any, **kwargs: Any) -> Self:
         """:meth:`apply` in place; nothing is removed where ``fn`` gives ``None``."""
         return self.apply(fn, *others, inplace=True, **kwargs)

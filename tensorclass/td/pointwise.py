@@ -413,13 +413,13 @@ class Pointwise(Operands):
     def __invert__(self) -> Self:
         return self._same({key: value.__invert__() for key, value in self._store.items()})
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: object) -> Self:  # type: ignore[override]
         """Element by element: a collection of booleans. ``False`` for what cannot be compared."""
-        return self._pairwise(operator.eq, other) if isinstance(other, COMPARANDS) else NotImplemented
+        return self._pairwise(operator.eq, other) if isinstance(other, COMPARANDS) else _NO_OPERAND
 
-    def __ne__(self, other: Any) -> Any:
+    def __ne__(self, other: object) -> Self:  # type: ignore[override]
         """Element by element: a collection of booleans. ``True`` for what cannot be compared."""
-        return self._pairwise(operator.ne, other) if isinstance(other, COMPARANDS) else NotImplemented
+        return self._pairwise(operator.ne, other) if isinstance(other, COMPARANDS) else _NO_OPERAND
 
     def __lt__(self, other: Collection | Tensor | float) -> Self:
         return self._pairwise(torch.lt, other) if isinstance(other, OPERANDS) else _NO_OPERAND

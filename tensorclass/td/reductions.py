@@ -5,11 +5,11 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, overload
 
 import torch
 from torch import Size, Tensor
-from typing_extensions import Self
+from typing_extensions import NamedTuple, Self
 
 from . import shapes
 from .collection import Collection
@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from .keys import NestedKey
 
     KeyTransform = Callable[[str], NestedKey | None]
+    DType: TypeAlias = torch.dtype | None
+    No: TypeAlias = Literal[False] | None
+    V = TypeVar("V")
+
+    class Extremes(NamedTuple, Generic[V]):
+        """What torch gives as ``torch.return_types.max`` and its kin, of tensors or of collections."""
+
+        values: V
+        indices: V
+
 
 _NOTHING: dict[str, Any] = {}
 Dim: TypeAlias = "int | Sequence[int] | Literal['feature'] | None"
@@ -127,6 +137,34 @@ class Reductions(Collection):
 
     # -- the operations -----------------------------------------------------------------------------------------------
 
+    @overload
+    def sum(
+        self, dim: Dim = ..., keepdim: bool = ..., *, dtype: DType = ..., reduce: No = ..., key_transform: None = ...
+    ) -> Self: ...
+    @overload
+    def sum(
+        self,
+        dim: Dim = ...,
+        keepdim: bool = ...,
+        *,
+        dtype: DType = ...,
+        reduce: Literal[True],
+        key_transform: KeyTransform | None = ...,
+    ) -> Tensor: ...
+    @overload
+    def sum(
+        self, dim: Dim = ..., keepdim: bool = ..., *, dtype: DType = ..., reduce: No = ..., key_transform: KeyTransform
+    ) -> TensorCollection: ...
+    @overload
+    def sum(
+        self,
+        dim: Dim = ...,
+        keepdim: bool = ...,
+        *,
+        dtype: DType = ...,
+        reduce: bool | None = ...,
+        key_transform: KeyTransform | None = ...,
+    ) -> Self | Tensor | TensorCollection: ...
     def sum(
         self,
         dim: Dim = None,
@@ -147,6 +185,14 @@ class Reductions(Collection):
             return self._reduce(_SUM, dim, keepdim, _NOTHING)
         return self._run(_SUM, dim, keepdim, reduce, key_transform, dtype=dtype)
 
+    @overload
+    def nansum(self, dim: Dim = ..., keepdim: bool = ..., *, dtype: DType = ..., reduce: No = ...) -> Self: ...
+    @overload
+    def nansum(self, dim: Dim = ..., keepdim: bool = ..., *, dtype: DType = ..., reduce: Literal[True]) -> Tensor: ...
+    @overload
+    def nansum(
+        self, dim: Dim = ..., keepdim: bool = ..., *, dtype: DType = ..., reduce: bool | None
+    ) -> Self | Tensor: ...
     def nansum(
         self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
     ) -> Any:
@@ -155,6 +201,34 @@ class Reductions(Collection):
             return self._reduce(_NANSUM, dim, keepdim, _NOTHING)
         return self._run(_NANSUM, dim, keepdim, reduce, dtype=dtype)
 
+    @overload
+    def mean(
+        self, dim: Dim = ..., keepdim: bool = ..., *, dtype: DType = ..., reduce: No = ..., key_transform: None = ...
+    ) -> Self: ...
+    @overload
+    def mean(
+        self,
+        dim: Dim = ...,
+        keepdim: bool = ...,
+        *,
+        dtype: DType = ...,
+        reduce: Literal[True],
+        key_transform: KeyTransform | None = ...,
+    ) -> Tensor: ...
+    @overload
+    def mean(
+        self, dim: Dim = ..., keepdim: bool = ..., *, dtype: DType = ..., reduce: No = ..., key_transform: KeyTransform
+    ) -> TensorCollection: ...
+    @overload
+    def mean(
+        self,
+        dim: Dim = ...,
+        keepdim: bool = ...,
+        *,
+        dtype: DType = ...,
+        reduce: bool | None = ...,
+        key_transform: KeyTransform | None = ...,
+    ) -> Self | Tensor | TensorCollection: ...
     def mean(
         self,
         dim: Dim = None,
@@ -169,6 +243,14 @@ class Reductions(Collection):
             return self._reduce(_MEAN, dim, keepdim, _NOTHING)
         return self._run(_MEAN, dim, keepdim, reduce, key_transform, dtype=dtype)
 
+    @overload
+    def nanmean(self, dim: Dim = ..., keepdim: bool = ..., *, dtype: DType = ..., reduce: No = ...) -> Self: ...
+    @overload
+    def nanmean(self, dim: Dim = ..., keepdim: bool = ..., *, dtype: DType = ..., reduce: Literal[True]) -> Tensor: ...
+    @overload
+    def nanmean(
+        self, dim: Dim = ..., keepdim: bool = ..., *, dtype: DType = ..., reduce: bool | None
+    ) -> Self | Tensor: ...
     def nanmean(
         self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
     ) -> Any:
@@ -177,12 +259,54 @@ class Reductions(Collection):
             return self._reduce(_NANMEAN, dim, keepdim, _NOTHING)
         return self._run(_NANMEAN, dim, keepdim, reduce, dtype=dtype)
 
+    @overload
+    def prod(self, dim: Dim = ..., keepdim: bool = ..., *, dtype: DType = ..., reduce: No = ...) -> Self: ...
+    @overload
+    def prod(self, dim: Dim = ..., keepdim: bool = ..., *, dtype: DType = ..., reduce: Literal[True]) -> Tensor: ...
+    @overload
+    def prod(
+        self, dim: Dim = ..., keepdim: bool = ..., *, dtype: DType = ..., reduce: bool | None
+    ) -> Self | Tensor: ...
     def prod(
         self, dim: Dim = None, keepdim: bool = False, *, dtype: torch.dtype | None = None, reduce: bool | None = None
     ) -> Any:
         """The product."""
         return self._run(_prod, dim, keepdim, reduce, dtype=dtype)
 
+    @overload
+    def std(
+        self, dim: Dim = ..., keepdim: bool = ..., *, correction: int = ..., reduce: No = ..., key_transform: None = ...
+    ) -> Self: ...
+    @overload
+    def std(
+        self,
+        dim: Dim = ...,
+        keepdim: bool = ...,
+        *,
+        correction: int = ...,
+        reduce: Literal[True],
+        key_transform: KeyTransform | None = ...,
+    ) -> Tensor: ...
+    @overload
+    def std(
+        self,
+        dim: Dim = ...,
+        keepdim: bool = ...,
+        *,
+        correction: int = ...,
+        reduce: No = ...,
+        key_transform: KeyTransform,
+    ) -> TensorCollection: ...
+    @overload
+    def std(
+        self,
+        dim: Dim = ...,
+        keepdim: bool = ...,
+        *,
+        correction: int = ...,
+        reduce: bool | None = ...,
+        key_transform: KeyTransform | None = ...,
+    ) -> Self | Tensor | TensorCollection: ...
     def std(
         self,
         dim: Dim = None,
@@ -195,6 +319,40 @@ class Reductions(Collection):
         """The standard deviation; ``correction`` is subtracted from the number of items in its denominator."""
         return self._run(_STD, dim, keepdim, reduce, key_transform, correction=correction)
 
+    @overload
+    def var(
+        self, dim: Dim = ..., keepdim: bool = ..., *, correction: int = ..., reduce: No = ..., key_transform: None = ...
+    ) -> Self: ...
+    @overload
+    def var(
+        self,
+        dim: Dim = ...,
+        keepdim: bool = ...,
+        *,
+        correction: int = ...,
+        reduce: Literal[True],
+        key_transform: KeyTransform | None = ...,
+    ) -> Tensor: ...
+    @overload
+    def var(
+        self,
+        dim: Dim = ...,
+        keepdim: bool = ...,
+        *,
+        correction: int = ...,
+        reduce: No = ...,
+        key_transform: KeyTransform,
+    ) -> TensorCollection: ...
+    @overload
+    def var(
+        self,
+        dim: Dim = ...,
+        keepdim: bool = ...,
+        *,
+        correction: int = ...,
+        reduce: bool | None = ...,
+        key_transform: KeyTransform | None = ...,
+    ) -> Self | Tensor | TensorCollection: ...
     def var(
         self,
         dim: Dim = None,
@@ -207,15 +365,27 @@ class Reductions(Collection):
         """The variance; ``correction`` is subtracted from the number of items in its denominator."""
         return self._run(_VAR, dim, keepdim, reduce, key_transform, correction=correction)
 
+    @overload
+    def amax(self, dim: Dim = ..., keepdim: bool = ..., *, reduce: No = ...) -> Self: ...
+    @overload
+    def amax(self, dim: Dim = ..., keepdim: bool = ..., *, reduce: Literal[True]) -> Tensor: ...
+    @overload
+    def amax(self, dim: Dim = ..., keepdim: bool = ..., *, reduce: bool | None) -> Self | Tensor: ...
     def amax(self, dim: Dim = None, keepdim: bool = False, *, reduce: bool | None = None) -> Any:
         """The largest items."""
         return self._run(_AMAX, dim, keepdim, reduce)
 
+    @overload
+    def amin(self, dim: Dim = ..., keepdim: bool = ..., *, reduce: No = ...) -> Self: ...
+    @overload
+    def amin(self, dim: Dim = ..., keepdim: bool = ..., *, reduce: Literal[True]) -> Tensor: ...
+    @overload
+    def amin(self, dim: Dim = ..., keepdim: bool = ..., *, reduce: bool | None) -> Self | Tensor: ...
     def amin(self, dim: Dim = None, keepdim: bool = False, *, reduce: bool | None = None) -> Any:
         """The smallest items."""
         return self._run(_AMIN, dim, keepdim, reduce)
 
-    def logsumexp(self, dim: Dim = None, keepdim: bool = False, *, out: Self | None = None) -> Any:
+    def logsumexp(self, dim: Dim = None, keepdim: bool = False, *, out: Self | None = None) -> Self:
         """``log(sum(exp(x)))``; without ``dim`` over all batch dimensions, or over everything where there are none."""
         dims: Dim = tuple(range(len(self._batch_size))) if dim is None else dim
         result = self._reduce(_LOGSUMEXP, dims, keepdim, {})
@@ -224,14 +394,68 @@ class Reductions(Collection):
         out._copy(result)  # type: ignore[attr-defined]
         return out
 
+    @overload
     def max(
-        self, dim: int | None = None, keepdim: bool = False, *, reduce: bool | None = None, return_indices: bool = True
+        self, dim: Literal["feature"] | None = ..., keepdim: bool = ..., *, reduce: No = ..., return_indices: bool = ...
+    ) -> Self: ...
+    @overload
+    def max(
+        self, dim: int, keepdim: bool = ..., *, reduce: No = ..., return_indices: Literal[True] = ...
+    ) -> Extremes[Self]: ...
+    @overload
+    def max(self, dim: Dim, keepdim: bool = ..., *, reduce: No = ..., return_indices: Literal[False]) -> Self: ...
+    @overload
+    def max(
+        self, dim: int, keepdim: bool = ..., *, reduce: Literal[True], return_indices: Literal[True] = ...
+    ) -> Extremes[Tensor]: ...
+    @overload
+    def max(
+        self,
+        dim: Literal["feature"] | None = ...,
+        keepdim: bool = ...,
+        *,
+        reduce: Literal[True],
+        return_indices: bool = ...,
+    ) -> Tensor: ...
+    @overload
+    def max(
+        self, dim: Dim, keepdim: bool = ..., *, reduce: Literal[True], return_indices: Literal[False]
+    ) -> Tensor: ...
+    def max(
+        self, dim: Dim = None, keepdim: bool = False, *, reduce: bool | None = None, return_indices: bool = True
     ) -> Any:
         """The largest items; along one batch dimension with their indices, as ``torch.max`` gives them."""
         return self._extreme("max", dim, keepdim, reduce, return_indices)
 
+    @overload
     def min(
-        self, dim: int | None = None, keepdim: bool = False, *, reduce: bool | None = None, return_indices: bool = True
+        self, dim: Literal["feature"] | None = ..., keepdim: bool = ..., *, reduce: No = ..., return_indices: bool = ...
+    ) -> Self: ...
+    @overload
+    def min(
+        self, dim: int, keepdim: bool = ..., *, reduce: No = ..., return_indices: Literal[True] = ...
+    ) -> Extremes[Self]: ...
+    @overload
+    def min(self, dim: Dim, keepdim: bool = ..., *, reduce: No = ..., return_indices: Literal[False]) -> Self: ...
+    @overload
+    def min(
+        self, dim: int, keepdim: bool = ..., *, reduce: Literal[True], return_indices: Literal[True] = ...
+    ) -> Extremes[Tensor]: ...
+    @overload
+    def min(
+        self,
+        dim: Literal["feature"] | None = ...,
+        keepdim: bool = ...,
+        *,
+        reduce: Literal[True],
+        return_indices: bool = ...,
+    ) -> Tensor: ...
+    @overload
+    def min(
+        self, dim: Dim, keepdim: bool = ..., *, reduce: Literal[True], return_indices: Literal[False]
+    ) -> Tensor: ...
+    def min(
+        self, dim: Dim = None, keepdim: bool = False, *, reduce: bool | None = None, return_indices: bool = True
     ) -> Any:
         """The smallest items; along one batch dimension with their indices, as ``torch.min`` gives them."""
         return self._extreme("min", dim, keepdim, reduce, return_indices)
@@ -258,10 +482,26 @@ class Reductions(Collection):
         kind = getattr(torch.return_types, name)
         return kind([self._like({key: pair[i] for key, pair in pairs.items()}, size, names) for i in (0, 1)])
 
+    @overload
+    def cummax(self, dim: int, *, reduce: No = ..., return_indices: Literal[True] = ...) -> Extremes[Self]: ...
+    @overload
+    def cummax(self, dim: int, *, reduce: No = ..., return_indices: Literal[False]) -> Self: ...
+    @overload
+    def cummax(self, dim: int, *, reduce: Literal[True], return_indices: Literal[True] = ...) -> Extremes[Tensor]: ...
+    @overload
+    def cummax(self, dim: int, *, reduce: Literal[True], return_indices: Literal[False]) -> Tensor: ...
     def cummax(self, dim: int, *, reduce: bool | None = None, return_indices: bool = True) -> Any:
         """The largest items so far along a batch dimension, with their indices."""
         return self._cumulative("cummax", dim, reduce, return_indices)
 
+    @overload
+    def cummin(self, dim: int, *, reduce: No = ..., return_indices: Literal[True] = ...) -> Extremes[Self]: ...
+    @overload
+    def cummin(self, dim: int, *, reduce: No = ..., return_indices: Literal[False]) -> Self: ...
+    @overload
+    def cummin(self, dim: int, *, reduce: Literal[True], return_indices: Literal[True] = ...) -> Extremes[Tensor]: ...
+    @overload
+    def cummin(self, dim: int, *, reduce: Literal[True], return_indices: Literal[False]) -> Tensor: ...
     def cummin(self, dim: int, *, reduce: bool | None = None, return_indices: bool = True) -> Any:
         """The smallest items so far along a batch dimension, with their indices."""
         return self._cumulative("cummin", dim, reduce, return_indices)
@@ -290,6 +530,39 @@ class Reductions(Collection):
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         return self._same({key: value.softmax(dim, dtype=dtype) for key, value in self._store.items()})
 
+    @overload
+    def quantile(
+        self,
+        q: float | Tensor,
+        dim: Dim = ...,
+        keepdim: bool = ...,
+        *,
+        interpolation: str = ...,
+        reduce: No = ...,
+        key_transform: None = ...,
+    ) -> Self: ...
+    @overload
+    def quantile(
+        self,
+        q: float | Tensor,
+        dim: Dim = ...,
+        keepdim: bool = ...,
+        *,
+        interpolation: str = ...,
+        reduce: Literal[True],
+        key_transform: KeyTransform | None = ...,
+    ) -> Tensor: ...
+    @overload
+    def quantile(
+        self,
+        q: float | Tensor,
+        dim: Dim = ...,
+        keepdim: bool = ...,
+        *,
+        interpolation: str = ...,
+        reduce: No = ...,
+        key_transform: KeyTransform,
+    ) -> TensorCollection: ...
     def quantile(
         self,
         q: float | Tensor,
@@ -349,12 +622,20 @@ class Reductions(Collection):
                 result._set_nested(unravel_key_to_tuple(name), below)
         return result
 
+    @overload
+    def all(self, dim: None = None, keepdim: bool = ...) -> bool: ...
+    @overload
+    def all(self, dim: int | Sequence[int] | Literal["feature"], keepdim: bool = ...) -> Self: ...
     def all(self, dim: Dim = None, keepdim: bool = False) -> Any:
         """Whether all items are true: one bool for everything, or along batch dimensions."""
         if dim is None:
             return builtins.all(bool(leaf.all()) for leaf in self._leaves())
         return self._reduce(_ALL, dim, keepdim, {})
 
+    @overload
+    def any(self, dim: None = None, keepdim: bool = ...) -> bool: ...
+    @overload
+    def any(self, dim: int | Sequence[int] | Literal["feature"], keepdim: bool = ...) -> Self: ...
     def any(self, dim: Dim = None, keepdim: bool = False) -> Any:
         """Whether any item is true: one bool for everything, or along batch dimensions."""
         if dim is None:

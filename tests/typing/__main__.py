@@ -9,7 +9,7 @@ import argparse
 import sys
 
 from tests.typing.checkers import CHECKERS
-from tests.typing.judging import FORMS, Verdict, judge, table
+from tests.typing.judging import FORMS, judge, table
 
 
 def main() -> int:
@@ -19,10 +19,9 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="print the known faults too")
     parser.add_argument("--inline", action="store_true", help="read the types in the package, not its stubs")
     arguments = parser.parse_args()
-    verdicts: list[Verdict] = []
-    for form in arguments.form:
-        for checker in arguments.checker:
-            verdicts.append(judge(checker, form, inline=arguments.inline))
+    verdicts = [
+        judge(checker, form, inline=arguments.inline) for form in arguments.form for checker in arguments.checker
+    ]
     print(table(verdicts))
     for one in verdicts:
         if one.failure:

@@ -92,9 +92,9 @@ def judge(checker: str, form: str, *, inline: bool = False) -> Verdict:
     project = _project(checker, form, inline)
     sources = {path.stem: path.read_text() for path in sorted(CORPUS.glob("*.py"))}
     # a module of decorated classes can only be read with the plugin; checkers read the stub in its place
-    judged = [name for name in sources if name != "records" or form == "subclass" or checker == "mypy"]
-    outcome = check(checker, project, [project.folder / f"{name}.py" for name in judged])
-    return _verdict(checker, form, {name: sources[name] for name in judged}, outcome)
+    modules = [name for name in sources if name != "records" or form == "subclass" or checker == "mypy"]
+    outcome = check(checker, project, [project.folder / f"{name}.py" for name in modules])
+    return judged(checker, form, {name: sources[name] for name in modules}, outcome)
 
 
 def _project(checker: str, form: str, inline: bool) -> Project:
@@ -113,7 +113,8 @@ def _project(checker: str, form: str, inline: bool) -> Project:
     return project
 
 
-def _verdict(checker: str, form: str, sources: dict[str, str], outcome: Outcome) -> Verdict:
+def judged(checker: str, form: str, sources: dict[str, str], outcome: Outcome) -> Verdict:
+    """Compares what a checker reported with what the modules expect."""
     right = 0
     wrong: list[Wrong] = []
     for module, source in sources.items():

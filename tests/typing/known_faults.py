@@ -27,4 +27,71 @@ class KnownFault:
     forms: tuple[str, ...] = ("subclass", "decorated")
 
 
-KNOWN_FAULTS: tuple[KnownFault, ...] = ()
+_INDEXED = "An index of a value whose type is a type variable gives the bound of the variable."
+_INDEXED_EXAMPLE = """
+T = TypeVar("T", bound="Base")
+
+class Base:
+    def __getitem__(self, index: int) -> Self: ...
+
+def first(value: T) -> T:
+    return value[0]  # Base is not assignable to T
+"""
+
+_BOUND = "A descriptor read from a value whose type is a type variable is given the bound of the variable."
+_BOUND_EXAMPLE = """
+S = TypeVar("S", bound="Base")
+T = TypeVar("T", bound="Base")
+
+class Method(Protocol):
+    def __get__(self, instance: S, owner: object) -> Callable[[], S]: ...
+
+class Base:
+    method: Method
+
+def called(value: T) -> T:
+    return value.method()  # Base is not assignable to T
+"""
+
+KNOWN_FAULTS: tuple[KnownFault, ...] = (
+    KnownFault("pyrefly", "facts_generic", "assert_type(record[0], T)", _INDEXED, _INDEXED_EXAMPLE),
+    KnownFault("pyrefly", "facts_generic", "assert_type(record[mask], T)", _INDEXED, _INDEXED_EXAMPLE),
+    KnownFault("pyrefly", "facts_generic", "assert_type(record[1:, None], T)", _INDEXED, _INDEXED_EXAMPLE),
+    KnownFault("pyrefly", "facts_generic", "assert_type(collection[0], C)", _INDEXED, _INDEXED_EXAMPLE),
+    KnownFault("pyrefly", "facts_generic", "assert_type(record.exp(), T)", _BOUND, _BOUND_EXAMPLE),
+    KnownFault("pyrefly", "facts_generic", "assert_type(record.mul(record), T)", _BOUND, _BOUND_EXAMPLE),
+    KnownFault("pyrefly", "facts_generic", "assert_type(collection.exp(), C)", _BOUND, _BOUND_EXAMPLE),
+    KnownFault(
+        "pyrefly",
+        "facts_generic",
+        "assert_type(type(record).stack([record]), T)",
+        "type(value) is `type`, without methods, where the type of the value is a type variable.",
+        """
+T = TypeVar("T", bound="Base")
+
+class Base:
+    @classmethod
+    def made(cls) -> int: ...
+
+def made(value: T) -> int:
+    return type(value).made()  # `type` has no attribute `made`
+""",
+    ),
+    KnownFault(
+        "pyrefly",
+        "facts_generic",
+        "result = row",
+        "The items of a value whose type is a type variable are of the bound of the variable.",
+        """
+T = TypeVar("T", bound="Base")
+
+class Base:
+    def __iter__(self) -> Iterator[Self]: ...
+
+def first(value: T) -> T:
+    for item in value:
+        return item  # Base is not assignable to T
+    return value
+""",
+    ),
+)

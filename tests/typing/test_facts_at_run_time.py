@@ -2,6 +2,7 @@
 
 import inspect
 import sys
+import traceback
 import types
 import typing
 from pathlib import Path
@@ -31,7 +32,9 @@ def holds(value: Any, kind: Any) -> bool:
     if origin is list:
         return isinstance(value, list) and all(holds(item, args[0]) for item in value)
     if origin is dict:
-        return isinstance(value, dict) and all(holds(key, args[0]) and holds(item, args[1]) for key, item in value.items())
+        return isinstance(value, dict) and all(
+            holds(key, args[0]) and holds(item, args[1]) for key, item in value.items()
+        )
     if origin is not None:
         return isinstance(value, origin)
     return isinstance(value, (float, int) if kind is float else kind or type(None))
@@ -97,22 +100,19 @@ def test_values_have_the_types_that_the_corpus_says(
     path: Path, records: types.ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong: list[str] = []
-    seen: set[int] = set()
-    space: dict[str, Any] = {}
 
     def check(value: Any, kind: Any) -> Any:
         line = sys._getframe(1).f_lineno
-        seen.add(line)
         if not holds(value, kind):
             wrong.append(f"{path.name}:{line}: {lines[line - 1].strip()}: a {type(value).__name__}")
         return value
 
     source = path.read_text()
     lines = source.splitlines()
-    module = load(path, path.stem, source)
-    space = vars(module)
+    space = vars(load(path, path.stem, source))
+    called = 0
     space["assert_type"] = check
-    for name, function in list(space.items()):
+    for function in list(space.values()):
         if not inspect.isfunction(function) or function.__module__ != path.stem:
             continue
         given = arguments(records)
@@ -120,12 +120,11 @@ def test_values_have_the_types_that_the_corpus_says(
         if set(parameters) <= given.keys():
             try:
                 function(**{parameter: given[parameter] for parameter in parameters})
+                called += 1
             except Exception as error:
-                tb = error.__traceback__
-                at = 0
-                while tb:
-                    if tb.tb_frame.f_code.co_filename == str(path):
-                        at = tb.tb_lineno
-                    tb = tb.tb_next
-                wrong.append(f"{path.name}:{at}: {lines[at-1].strip()}: {error!r:.300}")
+                at = [
+                    step.lineno or 0 for step in traceback.extract_tb(error.__traceback__) if step.filename == str(path)
+                ][-1]
+                wrong.append(f"{path.name}:{at}: {lines[at - 1].strip()}: {error!r:.300}")
+    assert called
     assert not wrong, "\n".join(wrong)

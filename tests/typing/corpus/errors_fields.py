@@ -42,7 +42,6 @@ def frozen(box: Box, cube: Cube, scene: Scene, x: Tensor) -> None:
     cube.edge = x  # E: frozen
     cube.low = x  # E: a field of the base
     scene.box.high = x  # E: nested
-    del box.low  # E: frozen
 
 
 def optional(described: Described, scene: Scene) -> None:

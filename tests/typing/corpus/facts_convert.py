@@ -40,7 +40,7 @@ def into(x: Tensor, batch: Sample, data: TensorDict) -> None:
     assert_type(TensorDict.from_dict({"a": x}), TensorDict)
     assert_type(TensorDict.from_namedtuple(Named(x, x)), TensorDict)
     assert_type(TensorDict.from_tuple((x, x)), TensorDict)
-    assert_type(TensorDict.from_pytree([x, (x, x)]), TensorDict)
+    assert_type(Flags.from_pytree({"seen": x, "kept": x}), Flags)
 
 
 def arrays() -> None:

@@ -38,7 +38,6 @@ def masks_and_indices(batch: Sample, mask: Tensor, rows: Tensor) -> None:
     assert_type(batch[[True, False, True, False]], Sample)
     assert_type(batch[[0, 2], 1], Sample)
     assert_type(batch[range(2)], Sample)
-    assert_type(batch[rows.numpy()], Sample)
     assert_type(batch[np.array([0, 1])], Sample)
     assert_type(batch[batch.label > 0], Sample)
     assert_type(batch[torch.tensor(1)], Sample)

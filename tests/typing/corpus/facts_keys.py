@@ -24,6 +24,7 @@ def applied(batch: Sample, box: Box, scene: Scene) -> None:
     assert_type(batch.apply(torch.zeros_like), Sample)
     assert_type(batch.apply(lambda value: value + 1), Sample)
     assert_type(batch.apply(torch.add, batch), Sample)
+    assert_type(batch.apply(lambda one, other: one + other, batch), Sample)
     assert_type(batch.apply(lambda value: value.sum(1), batch_size=[4]), Sample)
     assert_type(batch.apply_(double), Sample)
     assert_type(batch.named_apply(named), Sample)

@@ -1,7 +1,7 @@
 """The records of the corpus, in the form of subclasses; `forms.py` writes the decorated form of this module.
 
-Every way to declare a field stands here once: tensors, contracts, objects, nested and optional ones, lists, inherited and
-generic ones, defaults, and the options of a class.
+Every way to declare a field stands here once: tensors, contracts, objects, nested and optional ones, lists, inherited
+and generic ones, defaults, and the options of a class.
 """
 
 from __future__ import annotations

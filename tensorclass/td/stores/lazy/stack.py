@@ -30,6 +30,7 @@ from .rows import LazyRows
 from .shaping import LazyShaping
 
 if TYPE_CHECKING:
+    from tensorclass.td.reductions import Dim
     from tensorclass.td.shapes import Names
 
 T = TypeVar("T", bound=TensorCollection)
@@ -107,13 +108,13 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
     def _placed(self, *args: Any) -> Self:
         return self._with_parts([part._placed(*args) for part in self._store.items_])
 
-    def all(self, dim: Any = None, keepdim: bool = False) -> Any:
+    def all(self, dim: Dim = None, keepdim: bool = False) -> Any:
         """Whether all items are true."""
         if dim is None:
             return all(part.all() for part in self._store.items_)
         return super().all(dim, keepdim)
 
-    def any(self, dim: Any = None, keepdim: bool = False) -> Any:
+    def any(self, dim: Dim = None, keepdim: bool = False) -> Any:
         """Whether any item is true."""
         if dim is None:
             return any(part.any() for part in self._store.items_)

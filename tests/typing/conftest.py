@@ -1,0 +1,3 @@
+"""The corpus is read by type checkers, not collected."""
+
+collect_ignore = ["corpus"]
