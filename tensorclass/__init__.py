@@ -14,6 +14,16 @@ from dataclasses import field
 from .attributes import TensorAttrs
 from .convert import record_class as from_dataclass
 from .convert import to_arrow
+from .convert.functions import (
+    from_any,
+    from_arrow,
+    from_dict,
+    from_namedtuple,
+    from_pandas,
+    from_pytree,
+    from_struct_array,
+    from_tuple,
+)
 from .decorator import tensorclass
 from .record import TensorClass
 from .stage import Pipeline, Stage
@@ -76,16 +86,6 @@ BatchMismatch.__module__ = __name__  # how a traceback names it
 
 #: the name of the base of all collections in other libraries
 TensorDictBase = TensorCollection
-
-# what the methods of collections do, as functions that make an untyped one
-from_any = TensorDict.from_any
-from_arrow = TensorDict.from_arrow
-from_dict = TensorDict.from_dict
-from_namedtuple = TensorDict.from_namedtuple
-from_pandas = TensorDict.from_pandas
-from_pytree = TensorDict.from_pytree
-from_struct_array = TensorDict.from_struct_array
-from_tuple = TensorDict.from_tuple
 
 __version__ = "0.1.0"
 

@@ -87,9 +87,9 @@ class FieldSpec:
         scope: Mapping[str, Any],
         options: Mapping[str, bool],
     ) -> None:
-        self.owner = owner
-        self.name = declared.name
-        self.init = declared.init
+        self.owner: str = owner
+        self.name: str = declared.name
+        self.init: bool = declared.init
         self.kw_only = declared.kw_only
         #: gives the default, if there is one
         self.default: Callable[[], Any] | None = None
@@ -97,7 +97,7 @@ class FieldSpec:
             self.default = lambda: declared.default
         elif declared.default_factory is not dataclasses.MISSING:
             self.default = declared.default_factory
-        self.optional = declared.default is None
+        self.optional: bool = declared.default is None
         self.types: tuple[type, ...] = ()
         self._literals: tuple[Any, ...] = ()
         self._annotation: Any = declared.type

@@ -28,4 +28,4 @@ def _made() -> logging.Logger:
 
 
 #: the logger ``"tensorclass"``: lines of level INFO and above go to stderr
-logger = _made()
+logger: logging.Logger = _made()

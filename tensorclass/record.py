@@ -47,9 +47,10 @@ METADATA = ("batch_size", "device", "names")
 class RecordMeta(abc.ABCMeta):
     """Makes a class of records: fields become properties, and ``__init__`` is generated, once a class."""
 
-    # a record has no virtual subclasses, and asking need not cost what it costs for abstract base classes
-    __instancecheck__ = type.__instancecheck__
-    __subclasscheck__ = type.__subclasscheck__
+    if not TYPE_CHECKING:
+        # a record has no virtual subclasses, and asking need not cost what it costs for abstract base classes
+        __instancecheck__ = type.__instancecheck__
+        __subclasscheck__ = type.__subclasscheck__
 
     def __new__(
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, is_base: bool = False, **kwargs: Any
@@ -76,15 +77,15 @@ class RecordMeta(abc.ABCMeta):
 if TYPE_CHECKING:
 
     class _Metadata(metaclass=RecordMeta, is_base=True):
-        # arguments of every constructor that are no fields
-        batch_size: dataclasses.InitVar[Sequence[int] | int | None] = dataclasses.field(default=None, kw_only=True)
-        device: dataclasses.InitVar[DeviceLike | None] = dataclasses.field(default=None, kw_only=True)
-        names: dataclasses.InitVar[Sequence[str | None] | None] = dataclasses.field(default=None, kw_only=True)
+        # Arguments of every constructor that are no fields. (As InitVars, checkers would want them in __post_init__.)
+        batch_size: Sequence[int] | int | None = dataclasses.field(default=None, kw_only=True)
+        device: DeviceLike | None = dataclasses.field(default=None, kw_only=True)
+        names: Sequence[str | None] | None = dataclasses.field(default=None, kw_only=True)
 else:
     _Metadata = object
 
 
-class TensorClass(  # pyright: ignore[reportIncompatibleVariableOverride]  # arguments named as properties are
+class TensorClass(  # type: ignore[misc]  # pyright: ignore[reportIncompatibleVariableOverride]  # arguments, properties
     TensorCollection, _Metadata, metaclass=RecordMeta, is_base=True
 ):
     """The base of records: a class whose fields are tensors, other records, or objects, over one batch size.

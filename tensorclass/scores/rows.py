@@ -45,8 +45,8 @@ class RecordRows:
             raise ValueError(f"dim: expected each batch dimension once, got {dim}")
         kept = [one for one in range(len(shape)) if one not in reduced]
         self._order = [*kept, reduced[-1], *reduced[:-1]]
-        self.runs = tuple(shape[one] for one in kept)
-        self.prompts = shape[reduced[-1]]
+        self.runs: tuple[int, ...] = tuple(shape[one] for one in kept)
+        self.prompts: int = shape[reduced[-1]]
         self._numbers: dict[str, NDArray[np.float64] | None] = {}
         self._codes: dict[str, tuple[NDArray[np.int64], Vocabulary] | None] = {}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, overload
 
 import torch
 from torch import Size, Tensor
@@ -61,7 +61,7 @@ class Collection:
         # What a `with` statement undoes; unset where there is nothing (see context).
         _context: tuple[Any, ...]
 
-    __hash__ = None  # type: ignore[assignment]  # == compares element by element, as a tensor's does
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # == compares element by element, as a tensor's does
 
     # -- making one ---------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 from typing_extensions import Self
 
 from .collection import Collection
@@ -226,7 +226,7 @@ class Block:
         self.source: Access = source
         self.inverse = inverse
         self.args = args
-        self.size = result._batch_size
+        self.size: Size = result._batch_size
         self.content = inverse.content
         if self.content is None and not _is_plain(source):
             self.content = inverse.value

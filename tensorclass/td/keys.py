@@ -20,7 +20,8 @@ KEY_SEPARATOR = "."
 class NoKey(TypeError, KeyError):
     """What stands in the place of a key is none: a wrong type, and a key that no collection has."""
 
-    __str__ = Exception.__str__  # that of KeyError quotes the message
+    def __str__(self) -> str:
+        return Exception.__str__(self)  # that of KeyError quotes the message
 
 
 def _key_error(key: object) -> NoKey:

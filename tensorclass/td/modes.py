@@ -27,7 +27,7 @@ class Switch:
     __slots__ = ("_count", "_everywhere", "_guard", "_here", "default")
 
     def __init__(self, name: str, default: bool) -> None:
-        self.default = default
+        self.default: bool = default
         self._everywhere: bool | None = None
         self._here: ContextVar[Entered | None] = ContextVar(name, default=None)
         self._count = 0  # of the `with` statements that are open somewhere

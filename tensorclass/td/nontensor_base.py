@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Size, Tensor
@@ -455,7 +455,7 @@ class NonTensorDataBase(TensorCollection):
     def __ne__(self, other: Any) -> Any:
         return self._compared(other, False)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
 
 def _coded(objects: tuple[Any, ...], codes: Tensor, device: torch.device | None, names: Names) -> NonTensorDataBase:

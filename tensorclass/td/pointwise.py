@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -153,69 +153,109 @@ class Pointwise(Operands):
 
     # -- the table ----------------------------------------------------------------------------------------------------
 
-    abs, abs_ = unary("abs"), unary_("abs_")
-    acos, acos_ = unary("acos"), unary_("acos_")
-    asin, asin_ = unary("asin"), unary_("asin_")
-    atan, atan_ = unary("atan"), unary_("atan_")
-    ceil, ceil_ = unary("ceil"), unary_("ceil_")
-    cos, cos_ = unary("cos"), unary_("cos_")
-    cosh, cosh_ = unary("cosh"), unary_("cosh_")
-    erf, erf_ = unary("erf"), unary_("erf_")
-    erfc, erfc_ = unary("erfc"), unary_("erfc_")
-    exp, exp_ = unary("exp"), unary_("exp_")
-    expm1, expm1_ = unary("expm1"), unary_("expm1_")
-    floor, floor_ = unary("floor"), unary_("floor_")
-    frac, frac_ = unary("frac"), unary_("frac_")
-    lgamma, lgamma_ = unary("lgamma"), unary_("lgamma_")
-    log, log_ = unary("log"), unary_("log_")
-    log10, log10_ = unary("log10"), unary_("log10_")
-    log1p, log1p_ = unary("log1p"), unary_("log1p_")
-    log2, log2_ = unary("log2"), unary_("log2_")
-    neg, neg_ = unary("neg"), unary_("neg_")
-    reciprocal, reciprocal_ = unary("reciprocal"), unary_("reciprocal_")
-    round, round_ = unary("round"), unary_("round_")
-    rsqrt, rsqrt_ = unary("rsqrt"), unary_("rsqrt_")
-    sigmoid, sigmoid_ = unary("sigmoid"), unary_("sigmoid_")
-    sign, sign_ = unary("sign"), unary_("sign_")
-    sin, sin_ = unary("sin"), unary_("sin_")
-    sinh, sinh_ = unary("sinh"), unary_("sinh_")
-    sqrt, sqrt_ = unary("sqrt"), unary_("sqrt_")
-    tan, tan_ = unary("tan"), unary_("tan_")
-    tanh, tanh_ = unary("tanh"), unary_("tanh_")
-    trunc, trunc_ = unary("trunc"), unary_("trunc_")
-    zero_ = unary_("zero_")
+    abs: Unary = unary("abs")
+    abs_: Unary = unary_("abs_")
+    acos: Unary = unary("acos")
+    acos_: Unary = unary_("acos_")
+    asin: Unary = unary("asin")
+    asin_: Unary = unary_("asin_")
+    atan: Unary = unary("atan")
+    atan_: Unary = unary_("atan_")
+    ceil: Unary = unary("ceil")
+    ceil_: Unary = unary_("ceil_")
+    cos: Unary = unary("cos")
+    cos_: Unary = unary_("cos_")
+    cosh: Unary = unary("cosh")
+    cosh_: Unary = unary_("cosh_")
+    erf: Unary = unary("erf")
+    erf_: Unary = unary_("erf_")
+    erfc: Unary = unary("erfc")
+    erfc_: Unary = unary_("erfc_")
+    exp: Unary = unary("exp")
+    exp_: Unary = unary_("exp_")
+    expm1: Unary = unary("expm1")
+    expm1_: Unary = unary_("expm1_")
+    floor: Unary = unary("floor")
+    floor_: Unary = unary_("floor_")
+    frac: Unary = unary("frac")
+    frac_: Unary = unary_("frac_")
+    lgamma: Unary = unary("lgamma")
+    lgamma_: Unary = unary_("lgamma_")
+    log: Unary = unary("log")
+    log_: Unary = unary_("log_")
+    log10: Unary = unary("log10")
+    log10_: Unary = unary_("log10_")
+    log1p: Unary = unary("log1p")
+    log1p_: Unary = unary_("log1p_")
+    log2: Unary = unary("log2")
+    log2_: Unary = unary_("log2_")
+    neg: Unary = unary("neg")
+    neg_: Unary = unary_("neg_")
+    reciprocal: Unary = unary("reciprocal")
+    reciprocal_: Unary = unary_("reciprocal_")
+    round: Unary = unary("round")
+    round_: Unary = unary_("round_")
+    rsqrt: Unary = unary("rsqrt")
+    rsqrt_: Unary = unary_("rsqrt_")
+    sigmoid: Unary = unary("sigmoid")
+    sigmoid_: Unary = unary_("sigmoid_")
+    sign: Unary = unary("sign")
+    sign_: Unary = unary_("sign_")
+    sin: Unary = unary("sin")
+    sin_: Unary = unary_("sin_")
+    sinh: Unary = unary("sinh")
+    sinh_: Unary = unary_("sinh_")
+    sqrt: Unary = unary("sqrt")
+    sqrt_: Unary = unary_("sqrt_")
+    tan: Unary = unary("tan")
+    tan_: Unary = unary_("tan_")
+    tanh: Unary = unary("tanh")
+    tanh_: Unary = unary_("tanh_")
+    trunc: Unary = unary("trunc")
+    trunc_: Unary = unary_("trunc_")
+    zero_: Unary = unary_("zero_")
 
-    bitwise_not = single("bitwise_not")
-    isfinite = single("isfinite")
-    isinf = single("isinf")
-    isnan = single("isnan")
-    isneginf = single("isneginf")
-    isposinf = single("isposinf")
-    isreal = single("isreal")
-    logical_not = single("logical_not")
-    square = single("square")
+    bitwise_not: Unary = single("bitwise_not")
+    isfinite: Unary = single("isfinite")
+    isinf: Unary = single("isinf")
+    isnan: Unary = single("isnan")
+    isneginf: Unary = single("isneginf")
+    isposinf: Unary = single("isposinf")
+    isreal: Unary = single("isreal")
+    logical_not: Unary = single("logical_not")
+    square: Unary = single("square")
 
-    mul, mul_ = binary("mul"), binary_("mul_")
-    div, div_ = binary("div"), binary_("div_")
-    pow, pow_ = binary("pow"), binary_("pow_")
-    maximum, maximum_ = binary("maximum"), binary_("maximum_")
-    minimum, minimum_ = binary("minimum"), binary_("minimum_")
-    clamp_max, clamp_max_ = binary("clamp_max"), binary_("clamp_max_")
-    clamp_min, clamp_min_ = binary("clamp_min"), binary_("clamp_min_")
+    mul: Binary = binary("mul")
+    mul_: BinaryInPlace = binary_("mul_")
+    div: Binary = binary("div")
+    div_: BinaryInPlace = binary_("div_")
+    pow: Binary = binary("pow")
+    pow_: BinaryInPlace = binary_("pow_")
+    maximum: Binary = binary("maximum")
+    maximum_: BinaryInPlace = binary_("maximum_")
+    minimum: Binary = binary("minimum")
+    minimum_: BinaryInPlace = binary_("minimum_")
+    clamp_max: Binary = binary("clamp_max")
+    clamp_max_: BinaryInPlace = binary_("clamp_max_")
+    clamp_min: Binary = binary("clamp_min")
+    clamp_min_: BinaryInPlace = binary_("clamp_min_")
 
-    bitwise_and = pairwise("bitwise_and")
-    bitwise_or = pairwise("bitwise_or")
-    bitwise_xor = pairwise("bitwise_xor")
-    floor_divide = pairwise("floor_divide")
-    fmod = pairwise("fmod")
-    logical_and = pairwise("logical_and")
-    logical_or = pairwise("logical_or")
-    logical_xor = pairwise("logical_xor")
-    remainder = pairwise("remainder")
+    bitwise_and: Binary = pairwise("bitwise_and")
+    bitwise_or: Binary = pairwise("bitwise_or")
+    bitwise_xor: Binary = pairwise("bitwise_xor")
+    floor_divide: Binary = pairwise("floor_divide")
+    fmod: Binary = pairwise("fmod")
+    logical_and: Binary = pairwise("logical_and")
+    logical_or: Binary = pairwise("logical_or")
+    logical_xor: Binary = pairwise("logical_xor")
+    remainder: Binary = pairwise("remainder")
 
-    eq, ne = pairwise("eq"), pairwise("ne")
-    lt, le = pairwise("lt"), pairwise("le")
-    gt, ge = pairwise("gt"), pairwise("ge")
+    eq: Binary = pairwise("eq")
+    ne: Binary = pairwise("ne")
+    lt: Binary = pairwise("lt")
+    le: Binary = pairwise("le")
+    gt: Binary = pairwise("gt")
+    ge: Binary = pairwise("ge")
 
     # -- with a factor or several operands ----------------------------------------------------------------------------
 
@@ -384,7 +424,14 @@ class Pointwise(Operands):
     def __xor__(self, other: Collection | Tensor | int) -> Self:
         return self._pairwise(torch.bitwise_xor, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
-    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+    def __rand__(self, other: Tensor | int) -> Self:
+        return self.__and__(other)
+
+    def __ror__(self, other: Tensor | int) -> Self:
+        return self.__or__(other)
+
+    def __rxor__(self, other: Tensor | int) -> Self:
+        return self.__xor__(other)
 
     def __iadd__(self, other: Collection | Tensor | complex) -> Self:
         return self._binary_(_ADD_, other) if isinstance(other, OPERANDS) else _NO_OPERAND
@@ -433,7 +480,7 @@ class Pointwise(Operands):
     def __ge__(self, other: Collection | Tensor | float) -> Self:
         return self._pairwise(torch.ge, other) if isinstance(other, OPERANDS) else _NO_OPERAND
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
 
 #: what the operators take as their other side

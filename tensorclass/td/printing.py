@@ -78,7 +78,7 @@ class set_printoptions(ContextDecorator):
         sort_keys = kwargs.get("sort_keys")
         if not callable(sort_keys) and sort_keys not in ("alphabetical", "insertion", None):
             raise ValueError(f"sort_keys: expected 'alphabetical', 'insertion' or a function, got {sort_keys!r}")
-        self.options = dict(kwargs)
+        self.options: dict[str, Any] = dict(kwargs)
         if not verbose:
             self.options = dict.fromkeys(_VERBOSE, False) | self.options
         if kwargs.keys() & (_SHOWN.keys() - _IN_COMPACT):

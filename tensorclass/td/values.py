@@ -30,7 +30,8 @@ class Misfit(Exception):
 
     def __init__(self, key: tuple[str, ...], what: str) -> None:
         super().__init__(f"{'.'.join(key)}: {what}")
-        self.key, self.what = key, what
+        self.key: tuple[str, ...] = key
+        self.what: str = what
 
     def __reduce__(self) -> Any:
         return type(self), (self.key, self.what)

@@ -77,10 +77,11 @@ class Project:
         for entry in Path(sysconfig.get_path("purelib")).iterdir():
             if not entry.name.startswith(("tensorclass", "__editable__")) and entry.suffix != ".pth":
                 (site / entry.name).symlink_to(entry)
-        (site / "tensorclass").symlink_to(REPOSITORY / "tensorclass")
+        # a copy: where pyright verifies a package, it looks past links
+        shutil.copytree(REPOSITORY / "tensorclass", site / "tensorclass", ignore=shutil.ignore_patterns("__pycache__"))
         stubs = REPOSITORY / "stubs" / "tensorclass-stubs"
         if stubs.is_dir() and not self.inline:
-            (site / stubs.name).symlink_to(stubs)
+            shutil.copytree(stubs, site / stubs.name)
 
 
 def check(checker: str, project: Project, files: Sequence[Path]) -> Outcome:

@@ -58,7 +58,7 @@ class RaggedColumn:
 
     def __init__(self) -> None:
         self._values = array("d")
-        self.lengths = array("i")
+        self.lengths: array[int] = array("i")
 
     def add(self, value: object) -> None:
         if not isinstance(value, list):
@@ -113,7 +113,7 @@ class RaggedLabelColumn(_Names):
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__(vocabulary)
         self._values = array("i")
-        self.lengths = array("i")
+        self.lengths: array[int] = array("i")
 
     def add(self, value: object) -> None:
         if not isinstance(value, list):

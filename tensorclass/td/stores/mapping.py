@@ -34,7 +34,7 @@ class Entries(MutableMapping[str, "Value"]):
     __slots__ = ("nested", "owner", "source")
 
     def __init__(self, source: MutableMapping[str, Any]) -> None:
-        self.source = source
+        self.source: MutableMapping[str, Any] = source
         self.nested: dict[str, Any] = {}
         self.owner: Callable[[], Any]
 

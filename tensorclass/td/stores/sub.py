@@ -29,9 +29,9 @@ class Rows(MutableMapping[str, "Value"]):
     __slots__ = ("index", "item", "parent", "size", "views")
 
     def __init__(self, parent: TensorCollection, index: tuple[Any, ...], size: Size) -> None:
-        self.parent = parent
-        self.index = index
-        self.size = size
+        self.parent: TensorCollection = parent
+        self.index: tuple[Any, ...] = index
+        self.size: Size = size
         self.item: Any = index[0] if len(index) == 1 else index
         #: whether what is read shares memory with the values of the source
         self.views: bool = _gives_views(parent) and all(item is None or type(item) in (int, slice) for item in index)

@@ -38,9 +38,9 @@ class Parts(MutableMapping[str, "Value"]):
 
     def __init__(self, items: list[Any], dim: int, stacked: Callable[..., Any]) -> None:
         self.items_: list[TensorCollection] = items
-        self.dim = dim
+        self.dim: int = dim
         self.name: str | None = None  # of the dimension
-        self.stacked = stacked  # how nested collections are stacked: lazily
+        self.stacked: Callable[..., Any] = stacked  # how nested collections are stacked: lazily
         self.forms: dict[str, Any] = {}
         self.hook_in: Callable[[Any], Any] | None = None
         self.hook_out: Callable[[Any], Any] | None = None
