@@ -71,7 +71,8 @@ class Project:
         site = self.environment / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
         site.mkdir(parents=True)
         self.python.parent.mkdir()
-        self.python.symlink_to(Path(sys.executable).resolve())
+        for name in ("python", "python3"):
+            self.python.with_name(name).symlink_to(Path(sys.executable).resolve())
         home = Path(sys.executable).resolve().parent
         (self.environment / "pyvenv.cfg").write_text(f"home = {home}\ninclude-system-site-packages = false\n")
         for entry in Path(sysconfig.get_path("purelib")).iterdir():
