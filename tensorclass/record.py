@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import torch
 from torch import Size, Tensor
 from typing_extensions import Self, dataclass_transform
 
@@ -75,19 +76,22 @@ class RecordMeta(abc.ABCMeta):
 
 
 if TYPE_CHECKING:
+    # what an attribute gives, and what the constructor and an assignment take
 
-    class _Metadata(metaclass=RecordMeta, is_base=True):
-        # Arguments of every constructor that are no fields. (As InitVars, checkers would want them in __post_init__.)
-        batch_size: Sequence[int] | int | None = dataclasses.field(default=None, kw_only=True)
-        device: DeviceLike | None = dataclasses.field(default=None, kw_only=True)
-        names: Sequence[str | None] | None = dataclasses.field(default=None, kw_only=True)
-else:
-    _Metadata = object
+    class _BatchSize:
+        def __get__(self, record: object, owner: object) -> Size: ...
+        def __set__(self, record: object, value: Sequence[int] | int | None) -> None: ...
+
+    class _Device:
+        def __get__(self, record: object, owner: object) -> torch.device | None: ...
+        def __set__(self, record: object, value: DeviceLike | None) -> None: ...
+
+    class _Names:
+        def __get__(self, record: object, owner: object) -> list[str | None]: ...
+        def __set__(self, record: object, value: Sequence[str | None] | None) -> None: ...
 
 
-class TensorClass(  # type: ignore[misc]  # pyright: ignore[reportIncompatibleVariableOverride]  # arguments, properties
-    TensorCollection, _Metadata, metaclass=RecordMeta, is_base=True
-):
+class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
     """The base of records: a class whose fields are tensors, other records, or objects, over one batch size.
 
     Declare fields as for a dataclass; instances behave like a dataclass, and like one tensor of the shape of their
@@ -123,7 +127,14 @@ class TensorClass(  # type: ignore[misc]  # pyright: ignore[reportIncompatibleVa
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # annotations that are no fields, and that typing.get_type_hints shall not find
+    if TYPE_CHECKING:
+        # Arguments of every constructor that are no fields. Not as InitVars, which checkers would want in
+        # __post_init__; not in a base, which would disagree with the other one in each class with several bases.
+        _: dataclasses.KW_ONLY
+        batch_size: _BatchSize = dataclasses.field(default=None)  # type: ignore[assignment, override]
+        device: _Device = dataclasses.field(default=None)  # type: ignore[assignment, override]
+        names: _Names = dataclasses.field(default=None)  # type: ignore[assignment, override]
+        # annotations that are no fields, and that typing.get_type_hints shall not find
         _specs: ClassVar[dict[str, FieldSpec]]
         _options: ClassVar[dict[str, bool]]
         _cast_filter: ClassVar[CastFilter | None]

@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 
     class _Declared(metaclass=TypedMeta):
         # arguments of every constructor that are no keys
-        batch_size: dataclasses.InitVar[Any] = dataclasses.field(default=None)
-        device: dataclasses.InitVar[Any] = dataclasses.field(default=None)
-        names: dataclasses.InitVar[Any] = dataclasses.field(default=None)
-        non_blocking: dataclasses.InitVar[Any] = dataclasses.field(default=None)
+        batch_size: dataclasses.InitVar[Sequence[int] | int | None] = dataclasses.field(default=None)
+        device: dataclasses.InitVar[DeviceLike | None] = dataclasses.field(default=None)
+        names: dataclasses.InitVar[Sequence[str | None] | None] = dataclasses.field(default=None)
+        non_blocking: dataclasses.InitVar[bool | None] = dataclasses.field(default=None)
         lock: dataclasses.InitVar[bool] = dataclasses.field(default=False)
 else:
     _Declared = object
@@ -60,7 +60,9 @@ _OPTIONS = ("shadow", "frozen")
 _OF_RECORDS = ("autocast", "nocast", "tensor_only")
 
 
-class TypedTensorDict(TensorDict, _Declared, metaclass=TypedMeta):
+class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  # arguments named as properties are
+    TensorDict, _Declared, metaclass=TypedMeta
+):
     """A :class:`TensorDict` whose keys are declared, as those of a ``TypedDict`` are.
 
     The constructor wants the declared keys, and they are attributes. Otherwise it is a TensorDict: it takes any further

@@ -16,7 +16,7 @@ def decorated(source: str) -> str:
     """
     lines = source.splitlines()
     records: set[str] = {"TensorClass"}
-    for node in ast.parse(source).body:
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.module == "tensorclass":
             lines[node.lineno - 1] = lines[node.lineno - 1].replace("TensorClass", "tensorclass")
         if not isinstance(node, ast.ClassDef) or not any(_name(base) in records for base in node.bases):
@@ -25,7 +25,8 @@ def decorated(source: str) -> str:
         options = ", ".join(ast.unparse(option) for option in node.keywords)
         bases = ", ".join(ast.unparse(base) for base in node.bases if _name(base) != "TensorClass")
         decorator = f"@tensorclass({options})" if options else "@tensorclass"
-        lines[node.lineno - 1] = f"{decorator}\nclass {node.name}" + (f"({bases}):" if bases else ":")
+        indent = " " * node.col_offset
+        lines[node.lineno - 1] = f"{indent}{decorator}\n{indent}class {node.name}" + (f"({bases}):" if bases else ":")
     return "\n".join(lines) + "\n"
 
 

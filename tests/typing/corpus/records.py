@@ -6,7 +6,7 @@ and generic ones, defaults, and the options of a class.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, Optional, TypeVar
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -132,3 +132,47 @@ class Twins(Pair[Tensor, Tensor]):
     """A generic record with its parameters given."""
 
     same: bool = False
+
+
+class Sized:
+    """No record: methods for some."""
+
+    def area(self) -> int:
+        return 3
+
+
+class Patch(Sized, TensorClass):
+    """A record with another base, and members of all kinds."""
+
+    pixels: Annotated[Tensor, "height width"]
+    kind: Literal["day", "night"] = "day"
+    average: Optional[Tensor] = None
+
+    def __post_init__(self) -> None:
+        self.kind = "day"
+
+    @property
+    def bright(self) -> Tensor:
+        return self.pixels * 2
+
+    @bright.setter
+    def bright(self, value: Tensor) -> None:
+        self.pixels = value / 2
+
+    def __add__(self, other: object) -> Patch:
+        return self
+
+
+class Grid(TensorClass):
+    """A class in a class, and a constructor of its own."""
+
+    class Cell(TensorClass):
+        """Without a default, and with one."""
+
+        value: Tensor
+        mark: str = ""
+
+    cell: Grid.Cell
+
+    def __init__(self, value: Tensor, rows: int) -> None:
+        super().__init__(cell=Grid.Cell(value, batch_size=[rows]), batch_size=[rows])
