@@ -26,7 +26,7 @@ def main() -> int:
     for one in verdicts:
         if one.failure:
             print(f"\n{one.checker}, {one.form}: did not run\n{one.failure}")
-        shown = one.wrong if arguments.verbose else one.unlisted
+        shown = () if one.failure else one.wrong if arguments.verbose else one.unlisted
         if shown:
             print(f"\n{one.checker}, {one.form}:", *shown, sep="\n  ")
         for fault in one.mended:

@@ -9,7 +9,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -39,20 +39,17 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Project:
-    """A user's project: a folder of modules, and an environment into which the package is installed.
+    """A user's project: a folder of modules with a `pyproject.toml`, and an environment that holds the package.
 
     Args:
-        folder: where the modules are, and where settings are written.
-        stubs: whether the folder `typings` in it holds stubs of modules.
-        plugin: whether mypy uses the plugin.
+        folder: where the modules are.
         inline: the types are read from the package itself, not from the stubs that are shipped with it.
+        cache: where mypy keeps what it knows of torch, which takes it half a minute to find out.
     """
 
     folder: Path
-    stubs: bool = False
-    plugin: bool = False
     inline: bool = False
-    cache: Path = field(default=REPOSITORY / "build" / "types")
+    cache: Path = REPOSITORY / "build" / "types" / "mypy"
 
     @property
     def environment(self) -> Path:
@@ -85,8 +82,39 @@ class Project:
             shutil.copytree(stubs, site / stubs.name)
 
 
-def check(checker: str, project: Project, files: Sequence[Path]) -> Outcome:
-    """Runs a checker on files of a project."""
+def settings(*, decorated: bool = False) -> str:
+    """The `pyproject.toml` of a project that is checked as strictly as can be.
+
+    Args:
+        decorated: whether it has decorated classes, so that mypy takes the plugin and the others the stubs in `typings`.
+    """
+    # in the corpus expressions stand alone, and comparisons have no purpose
+    return f"""\
+[tool.mypy]
+strict = true
+python_version = "{PYTHON}"
+{'plugins = ["tensorclass.typing.mypy_plugin"]' if decorated else ""}
+
+[tool.pyright]
+typeCheckingMode = "strict"
+pythonVersion = "{PYTHON}"
+venvPath = "."
+venv = ".venv"
+reportUnusedExpression = false
+reportUnnecessaryComparison = false
+
+[tool.pyrefly]
+python-version = "{PYTHON}.0"
+{'search-path = ["typings", "."]' if decorated else ""}
+
+[tool.ty.environment]
+python-version = "{PYTHON}"
+{'extra-paths = ["typings"]' if decorated else ""}
+"""
+
+
+def check(checker: str, project: Project, files: Sequence[str]) -> Outcome:
+    """Runs a checker on files of a project: the command is the one that its users type."""
     return {"mypy": _mypy, "pyright": _pyright, "pyrefly": _pyrefly, "ty": _ty}[checker](project, files)
 
 
@@ -113,14 +141,8 @@ def _run(
     return Outcome(reports, seconds, failure)
 
 
-def _mypy(project: Project, files: Sequence[Path]) -> Outcome:
-    settings = project.folder / "mypy.ini"
-    plugin = "plugins = tensorclass.typing.mypy_plugin\n" if project.plugin else ""
-    settings.write_text(f"[mypy]\nstrict = true\npython_version = {PYTHON}\n{plugin}")
-    command = [
-        SCRIPTS / "mypy", "--config-file", settings, "--python-executable", project.python, "--output", "json",
-        "--cache-dir", project.cache / f".mypy_cache-{'plugin' if project.plugin else 'plain'}", *files,
-    ]  # fmt: skip
+def _mypy(project: Project, files: Sequence[str]) -> Outcome:
+    options = ["--python-executable", project.python, "--cache-dir", project.cache, "--output", "json"]
 
     def parse(output: str) -> Iterable[Report]:
         for line in output.splitlines():
@@ -128,59 +150,34 @@ def _mypy(project: Project, files: Sequence[Path]) -> Outcome:
             if found["severity"] == "error":
                 yield Report(Path(found["file"]).name, found["line"], found["message"])
 
-    return _run(project, command, parse, PYTHONPATH=str(REPOSITORY))
+    return _run(project, [SCRIPTS / "mypy", *options, *files], parse, PYTHONPATH=str(REPOSITORY))
 
 
-def _pyright(project: Project, files: Sequence[Path]) -> Outcome:
-    settings = {
-        "include": [file.name for file in files],
-        "pythonVersion": PYTHON,
-        "typeCheckingMode": "strict",
-        "venvPath": str(project.folder),
-        "venv": project.environment.name,
-        "stubPath": "typings",
-        # expressions stand alone in the corpus, which is not what it is about
-        "reportUnusedExpression": False,
-        "reportMissingTypeStubs": False,
-        "reportUnnecessaryComparison": False,
-        "reportUnnecessaryIsInstance": False,
-    }
-    (project.folder / "pyrightconfig.json").write_text(json.dumps(settings))
-
+def _pyright(project: Project, files: Sequence[str]) -> Outcome:
     def parse(output: str) -> Iterable[Report]:
         for found in json.loads(output)["generalDiagnostics"]:
-            if found["severity"] == "error":
+            if found["severity"] == "error" and Path(found["file"]).name in files:
                 yield Report(Path(found["file"]).name, found["range"]["start"]["line"] + 1, found["message"])
 
-    return _run(project, [SCRIPTS / "pyright", "--outputjson", "--project", project.folder], parse)
+    return _run(project, [SCRIPTS / "pyright", "--outputjson"], parse)
 
 
-def _pyrefly(project: Project, files: Sequence[Path]) -> Outcome:
-    settings = project.folder / "pyrefly.toml"
-    paths = ["typings", "."] if project.stubs else ["."]
-    settings.write_text(f'search-path = {json.dumps(paths)}\npython-version = "{PYTHON}.0"\n')
-    command = [
-        SCRIPTS / "pyrefly", "check", "--config", settings, "--python-interpreter-path", project.python,
-        "--output-format", "json", *files,
-    ]  # fmt: skip
+def _pyrefly(project: Project, files: Sequence[str]) -> Outcome:
+    options = ["--python-interpreter-path", project.python, "--output-format", "json"]
 
     def parse(output: str) -> Iterable[Report]:
         for found in json.loads(output)["errors"]:
-            if found.get("severity", "error") == "error":
+            if found["severity"] == "error":
                 yield Report(Path(found["path"]).name, found["line"], found["description"])
 
-    return _run(project, command, parse)
+    return _run(project, [SCRIPTS / "pyrefly", "check", *options, *files], parse)
 
 
-def _ty(project: Project, files: Sequence[Path]) -> Outcome:
-    stubs = ["--extra-search-path", "typings"] if project.stubs else []
-    command = [
-        SCRIPTS / "ty", "check", "--project", project.folder, "--python", project.environment, "--python-version",
-        PYTHON, *stubs, "--output-format", "concise", "--color", "never", *files,
-    ]  # fmt: skip
+def _ty(project: Project, files: Sequence[str]) -> Outcome:
+    options = ["--python", project.environment, "--output-format", "concise", "--color", "never"]
 
     def parse(output: str) -> Iterable[Report]:
         for found in re.finditer(r"^(\S+?):(\d+):\d+: error\[\S+\] (.*)$", output, re.MULTILINE):
             yield Report(Path(found[1]).name, int(found[2]), found[3])
 
-    return _run(project, command, parse)
+    return _run(project, [SCRIPTS / "ty", "check", *options, *files], parse)

@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.typing.checkers import REPOSITORY, Outcome, Project, Report, check
+from tests.typing.checkers import REPOSITORY, Outcome, Project, Report, check, settings
 from tests.typing.forms import decorated
 from tests.typing.known_faults import KNOWN_FAULTS, KnownFault
 
@@ -89,27 +89,27 @@ class Verdict:
 
 def judge(checker: str, form: str, *, inline: bool = False) -> Verdict:
     """Runs a checker on a form of the corpus."""
-    project = _project(checker, form, inline)
     sources = {path.stem: path.read_text() for path in sorted(CORPUS.glob("*.py"))}
-    # a module of decorated classes can only be read with the plugin; checkers read the stub in its place
-    modules = [name for name in sources if name != "records" or form == "subclass" or checker == "mypy"]
-    outcome = check(checker, project, [project.folder / f"{name}.py" for name in modules])
-    return judged(checker, form, {name: sources[name] for name in modules}, outcome)
+    if form == "decorated":
+        sources["records"] = decorated(sources["records"])
+    project = _project(checker, form, sources, inline)
+    if form == "decorated" and checker != "mypy":
+        del sources["records"]  # these checkers read the stub in its place
+    return judged(checker, form, sources, check(checker, project, [f"{name}.py" for name in sources]))
 
 
-def _project(checker: str, form: str, inline: bool) -> Project:
+def _project(checker: str, form: str, sources: dict[str, str], inline: bool) -> Project:
     folder = REPOSITORY / "build" / "types" / f"{checker}-{form}"
-    stubs = form == "decorated" and checker != "mypy"
-    project = Project(folder, stubs, form == "decorated" and checker == "mypy", inline)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for path in CORPUS.glob("*.py"):
-        source = path.read_text()
-        (folder / path.name).write_text(decorated(source) if path.stem == "records" and form == "decorated" else source)
+    for name, source in sources.items():
+        (folder / f"{name}.py").write_text(source)
+    (folder / "pyproject.toml").write_text(settings(decorated=form == "decorated"))
+    project = Project(folder, inline, folder.parent / f"mypy-cache-{form}")
     project.install()
-    if stubs:
-        command = [sys.executable, "-m", "tensorclass.cli", "stubs", "records.py", "--out", "typings"]
-        subprocess.run(command, cwd=folder, env={"PYTHONPATH": str(REPOSITORY)}, check=True)
+    if form == "decorated":
+        command = [sys.executable, "-m", "tensorclass.cli", "stubs", "records.py"]
+        subprocess.run(command, cwd=folder, env={"PYTHONPATH": str(REPOSITORY)}, check=True, stdout=subprocess.DEVNULL)
     return project
 
 
