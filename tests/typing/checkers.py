@@ -86,7 +86,7 @@ def settings(*, decorated: bool = False) -> str:
     """The `pyproject.toml` of a project that is checked as strictly as can be.
 
     Args:
-        decorated: whether it has decorated classes, so that mypy takes the plugin and the others the stubs in `typings`.
+        decorated: whether it has decorated classes: mypy takes the plugin then, the others the stubs in `typings`.
     """
     # in the corpus expressions stand alone, and comparisons have no purpose
     return f"""\
