@@ -379,7 +379,7 @@ class Combining(Collection):
     def where(
         self,
         condition: Tensor,
-        other: Any,
+        other: Self | Tensor | complex,
         *,
         out: Self | None = None,
         pad: float | None = None,

@@ -11,7 +11,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from . import shapes
-from .collection import Collection, as_device
+from .collection import Collection, DeviceLike, as_device
 from .keys import NestedKey, unravel_key_to_tuple
 from .reading import MISSING
 
@@ -59,7 +59,7 @@ class Creation(Collection):
         *,
         batch_size: Sequence[int] | None = None,
         storage: str | None = None,
-        device: Any = None,
+        device: DeviceLike | None = None,
         **kwargs: Any,
     ) -> Self:
         """Zeros, in the shapes and dtypes of a schema.
@@ -99,9 +99,9 @@ class Creation(Collection):
 
     def new_zeros(
         self,
-        *size: Any,
+        *size: int | Sequence[int],
         dtype: torch.dtype | None = None,
-        device: Any = MISSING,
+        device: DeviceLike | None = MISSING,
         requires_grad: bool = False,
         layout: torch.layout = torch.strided,
         pin_memory: bool | None = None,
@@ -124,9 +124,9 @@ class Creation(Collection):
 
     def new_ones(
         self,
-        *size: Any,
+        *size: int | Sequence[int],
         dtype: torch.dtype | None = None,
-        device: Any = MISSING,
+        device: DeviceLike | None = MISSING,
         requires_grad: bool = False,
         layout: torch.layout = torch.strided,
         pin_memory: bool | None = None,
@@ -138,9 +138,9 @@ class Creation(Collection):
 
     def new_empty(
         self,
-        *size: Any,
+        *size: int | Sequence[int],
         dtype: torch.dtype | None = None,
-        device: Any = MISSING,
+        device: DeviceLike | None = MISSING,
         requires_grad: bool = False,
         layout: torch.layout = torch.strided,
         pin_memory: bool | None = None,
@@ -152,11 +152,11 @@ class Creation(Collection):
 
     def new_full(
         self,
-        size: Any,
-        fill_value: Any,
+        size: int | Sequence[int],
+        fill_value: complex,
         *,
         dtype: torch.dtype | None = None,
-        device: Any = MISSING,
+        device: DeviceLike | None = MISSING,
         requires_grad: bool = False,
         layout: torch.layout = torch.strided,
         pin_memory: bool | None = None,
@@ -171,7 +171,7 @@ class Creation(Collection):
         data: Any,
         *,
         dtype: torch.dtype | None = None,
-        device: Any = MISSING,
+        device: DeviceLike | None = MISSING,
         requires_grad: bool = False,
         pin_memory: bool | None = None,
     ) -> Self:

@@ -315,7 +315,7 @@ class Devices(Collection):
         """:meth:`pin_memory` in place."""
         return self.pin_memory(num_threads, inplace=True)
 
-    def record_stream(self, stream: Any) -> Self:
+    def record_stream(self, stream: torch.Stream) -> Self:
         """Tells the allocator that a CUDA stream uses the tensors, so that their memory is not given away before."""
         for leaf in self._leaves():
             leaf.record_stream(stream)

@@ -26,6 +26,8 @@ def arguments(batch: Sample, x: Tensor) -> None:
     batch.load_state_dict("path")  # E: a mapping
     batch.sum(dims=0)  # E: dim
     batch.flatten(0, 1, 2)  # E: two
+    batch.new_zeros("4")  # E: sizes
+    batch.where(x, "a")  # E: no operand
     batch.load_memory("path")  # E: no such method
 
 
