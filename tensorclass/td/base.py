@@ -204,3 +204,9 @@ def has_shape(value: Any) -> bool:
     if not isinstance(value, TensorCollection):
         return True
     return any(has_shape(item) for item in value._store.values())
+
+
+# annotations in the tables are for checkers; typing.get_type_hints of a record shall find its fields alone
+for _family in TensorCollection.__mro__:
+    if vars(_family).get("__annotations__"):
+        del _family.__annotations__
