@@ -27,7 +27,7 @@ HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
 
 
 #: arguments that torch's functions and the methods of collections call differently
-_KEYWORDS: dict[str, dict[str, str]] = {
+KEYWORDS: dict[str, dict[str, str]] = {
     "addcdiv": {"tensor1": "other1", "tensor2": "other2"},
     "addcmul": {"tensor1": "other1", "tensor2": "other2"},
     "broadcast_to": {"size": "shape"},
@@ -42,7 +42,7 @@ _KEYWORDS: dict[str, dict[str, str]] = {
 
 def _method(name: str) -> Callable[..., Any]:
     """The method of the first argument, which must be a collection."""
-    renamed = _KEYWORDS.get(name.rstrip("_"), {})
+    renamed = KEYWORDS.get(name.rstrip("_"), {})
 
     def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         if kwargs:
@@ -165,7 +165,7 @@ HANDLERS[torch.max], HANDLERS[torch.min] = _extreme("max", torch.maximum), _extr
 HANDLERS[torch.norm], HANDLERS[torch.rsub] = _norm, _rsub  # pyright: ignore[reportUnknownMemberType]
 
 # A tensor on the left of an operator: torch asks here before Python would try the reflected method.
-_REFLECTED = {
+REFLECTED = {
     "add": "__radd__",
     "sub": "__rsub__",
     "mul": "__rmul__",
@@ -207,7 +207,7 @@ def _either_side(name: str, reflected: str) -> Callable[..., Any]:
 _SYMBOLS = {"add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "pow": "pow", "floor_divide": "floordiv",
             "remainder": "mod", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "eq": "eq", "ne": "ne",
             "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}  # fmt: skip
-for _name, _reflected in _REFLECTED.items():
+for _name, _reflected in REFLECTED.items():
     _call = _either_side("div" if _name == "true_divide" else _name, _reflected)
     for _owner, _known in ((torch, _name), (Tensor, _name), (Tensor, f"__{_SYMBOLS.get(_name)}__")):
         _function = getattr(_owner, _known, None)

@@ -1,0 +1,1 @@
+"""What type checkers need to see through ``@tensorclass``."""
