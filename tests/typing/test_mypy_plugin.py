@@ -1,0 +1,629 @@
+"""The mypy plugin, by what mypy says of small modules.
+
+All modules of ``CASES`` are checked in one run, each in two forms: with decorated classes, as it stands here, and with
+the same classes derived from ``TensorClass``. A line that must be reported ends in ``# E: part of the message``; no other
+line may be.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from filelock import FileLock
+
+from tensorclass import TensorClass
+from tensorclass.typing import mypy_plugin
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+CONFIG = "[mypy]\nplugins = tensorclass.typing.mypy_plugin\nstrict = true\ncache_fine_grained = true\n"
+HEADER = """\
+from dataclasses import InitVar, replace
+from typing import Any, Callable, ClassVar, Generic, TypeVar
+import torch
+from torch import Size, Tensor
+from typing_extensions import assert_type
+import tensorclass as tc
+from tensorclass import TensorClass, TensorCollection, TensorDict, field, tensorclass
+"""
+
+CASES = {
+    "what_is_inherited": """
+        @tensorclass
+        class Sample:
+            image: Tensor
+            label: Tensor
+        def check(a: Sample, t: Tensor, n: TensorClass) -> None:
+            assert_type(a[0], Sample)
+            assert_type(a[t > 0], Sample)
+            assert_type(a.reshape(3, -1), Sample)
+            assert_type(a.to("cpu"), Sample)
+            assert_type(a + 1, Sample)
+            assert_type(1 - a, Sample)
+            assert_type(a.unbind(0), tuple[Sample, ...])
+            assert_type([row for row in a], list[Sample])
+            assert_type(a.batch_size, Size)
+            assert_type(a.device, torch.device | None)
+            assert_type(a.image, Tensor)
+            assert_type(Sample.from_tensordict(a), Sample)
+            assert_type(tc.stack([a, a]), Sample)
+            n = a
+            c: type[TensorClass] = Sample
+            a.images  # E: "Sample" has no attribute "images"
+            a.images = t  # E: "Sample" has no attribute "images"
+            a.image = "x"  # E: Incompatible types in assignment
+            a.reshapes(3)  # E: "Sample" has no attribute "reshapes"
+            x: str = a[0]  # E: Incompatible types in assignment
+        """,
+    "the_constructor": """
+        @tensorclass
+        class Sample:
+            image: Tensor
+            label: Tensor
+            note: str = ""
+            extra: Tensor | None = None
+        def check(t: Tensor) -> None:
+            assert_type(Sample(t, t), Sample)
+            Sample(t, t, "a", None, batch_size=[3], device="cpu", names=["a"])
+            Sample(label=t, image=t, extra=t)
+            Sample(t)  # E: Missing positional argument "label"
+            Sample(t, t, 3)  # E: Argument 3 to "Sample" has incompatible type "int"; expected "str"
+            Sample(t, t, imag=t)  # E: Unexpected keyword argument "imag"
+            Sample(t, t, "", t, [3])  # E: Too many positional arguments
+            assert_type(Sample(t, t).extra, Tensor | None)
+        """,
+    "reexport": """
+        __all__ = ["tensorclass"]
+        """,
+    "the_decorator_by_other_names": """
+        import tensorclass as other
+        import tensorclass.decorator as module
+        from tensorclass import tensorclass as record
+        from tensorclass.decorator import tensorclass as deep
+        from .reexport import tensorclass as again
+        @record
+        class A:
+            x: Tensor
+        @other.tensorclass(frozen=True)
+        class B:
+            x: Tensor
+        @module.tensorclass
+        class C:
+            x: Tensor
+        @deep()
+        class D:
+            x: Tensor
+        @again
+        class E:
+            x: Tensor
+        def check(a: A, b: B, c: C, d: D, e: E) -> None:
+            assert_type(a[0], A)
+            assert_type(b[0], B)
+            assert_type(c[0], C)
+            assert_type(d[0], D)
+            assert_type(e[0], E)
+            b.x = a.x  # E: Property "x" defined in "B" is read-only
+        """,
+    "options": """
+        @tensorclass(frozen=True)
+        class Frozen:
+            x: Tensor
+            def __post_init__(self) -> None:
+                print(self.x)
+        @tc.tensorclass(frozen=True)
+        class More(Frozen):
+            y: Tensor
+        @tensorclass(frozen=False)
+        class Thawed(Frozen):  # E: Non-frozen dataclass cannot inherit from a frozen dataclass
+            y: Tensor
+        @tensorclass(kw_only=True, nocast=True)
+        class Named:
+            x: Tensor
+            y: int = 0
+        @tensorclass(tensor_only=True, autocast=False, shadow=True)
+        class Shadow:
+            x: Tensor
+        def check(a: Frozen, b: More, c: Named, d: Shadow, t: Tensor) -> None:
+            a.x = t  # E: Property "x" defined in "Frozen" is read-only
+            b.x = t  # E: Property "x" defined in "More" is read-only
+            b.y = t  # E: Property "y" defined in "More" is read-only
+            assert_type(b.y, Tensor)
+            More(t, t, batch_size=[])
+            More(t)  # E: Missing positional argument "y"
+            Named(x=t, batch_size=[])
+            Named(t)  # E: Too many positional arguments
+            Named(y=3)  # E: Missing named argument "x"
+            assert_type(d[0], Shadow)
+            d.x = t
+            replace(a, x=t)
+            replace(a, z=t)  # E: Unexpected keyword argument "z"
+        """,
+    "fields": """
+        def tensors() -> list[str]:
+            return []
+        @tensorclass
+        class Sample:
+            x: Tensor
+            lost = 3
+            kind: ClassVar[str] = "a"
+            first: InitVar[int]
+            tags: list[str] = field(default_factory=tensors)
+            hidden: Tensor = field(init=False)
+            last: int = field(default=3, kw_only=True)
+            def __post_init__(self, first: int) -> None:
+                self.hidden = self.x * first
+        @tensorclass
+        class Wrong:
+            x: Tensor = torch.zeros(3)
+            y: Tensor  # E: Attributes without a default cannot follow attributes with one
+        @tensorclass
+        class Post:
+            x: Tensor
+            scale: InitVar[int] = 1
+            def __post_init__(self, scale: str) -> None:  # E: Argument 2 of "__post_init__" is incompatible
+                pass
+        def check(a: Sample, t: Tensor) -> None:
+            Sample(t, 3, ["a"], last=3, batch_size=[])
+            Sample(t, 3, ["a"], 3)  # E: Too many positional arguments
+            Sample(t, 3, hidden=t)  # E: Unexpected keyword argument "hidden"
+            Sample(t, "a")  # E: Argument 2 to "Sample" has incompatible type "str"; expected "int"
+            Sample(t, 3, [3])  # E: List item 0 has incompatible type "int"; expected "str"
+            assert_type(a.hidden, Tensor)
+            assert_type(a.tags, list[str])
+            assert_type(a.kind, str)
+            assert_type(replace(a, x=t, first=3), Sample)
+            replace(a, x=3, first=3)  # E: Argument "x" to "replace" of "Sample" has incompatible type "int"
+            a.first  # E: "Sample" has no attribute "first"
+            match a:
+                case Sample(x=x, tags=tags):
+                    assert_type(x, Tensor)
+                    assert_type(tags, list[str])
+        """,
+    "its_own_constructor": """
+        @tensorclass
+        class Sample:
+            x: Tensor
+            def __init__(self, size: int) -> None:
+                super().__init__(x=torch.zeros(size), batch_size=[size])
+        def check(t: Tensor) -> None:
+            assert_type(Sample(3), Sample)
+            Sample(t)  # E: Argument 1 to "Sample" has incompatible type "Tensor"; expected "int"
+            Sample(3, batch_size=[])  # E: Unexpected keyword argument "batch_size"
+        """,
+    "methods": """
+        @tensorclass
+        class Sample:
+            x: Tensor
+            @property
+            def total(self) -> Tensor:
+                return self.x.sum()
+            @classmethod
+            def make(cls, n: int) -> "Sample":
+                return cls(torch.zeros(n), batch_size=[n])
+            @staticmethod
+            def name() -> str:
+                return "sample"
+            def first(self) -> "Sample":
+                assert_type(self.batch_size, Size)
+                assert_type(super().reshape(3), Sample)
+                return self[0].clone()
+            def __len__(self) -> int:
+                return super().__len__() + 1
+            def wrong(self) -> int:
+                return self[0]  # E: Incompatible return value type (got "Sample", expected "int")
+            def squeeze(self) -> int:  # E: Signature of "squeeze" incompatible with supertype
+                return 3
+        def check(a: Sample) -> None:
+            assert_type(a.first().total, Tensor)
+            assert_type(Sample.make(3)[0], Sample)
+            assert_type(Sample.name(), str)
+        """,
+    "inheritance": """
+        class Named:
+            def hello(self) -> str:
+                return "hello"
+        @tensorclass
+        class Base(Named):
+            x: Tensor
+        @tensorclass
+        class Decorated(Base):
+            y: Tensor
+        class Subclass(Base):
+            y: Tensor
+        class Plain(TensorClass):
+            x: Tensor
+        @tensorclass(frozen=True)
+        class Of_a_subclass(Plain):  # E: Frozen dataclass cannot inherit from a non-frozen dataclass
+            z: int = 3
+        @tensorclass
+        class Two(Subclass, Plain):
+            pass
+        @tensorclass
+        class Narrower(Base):
+            x: int  # E: Incompatible types in assignment
+        def check(a: Base, b: Decorated, c: Subclass, d: Of_a_subclass, t: Tensor) -> None:
+            assert_type(a.hello(), str)
+            assert_type(b[0], Decorated)
+            assert_type(c[0], Subclass)
+            assert_type(b.x, Tensor)
+            Decorated(t, t, batch_size=[])
+            Subclass(t, t, batch_size=[])
+            Subclass(t)  # E: Missing positional argument "y"
+            Decorated(t)  # E: Missing positional argument "y"
+            a = b
+            b = c  # E: Incompatible types in assignment
+            if isinstance(a, Decorated):
+                assert_type(a, Decorated)
+            elif isinstance(a, Subclass):
+                assert_type(a.y, Tensor)
+            x: Named = a
+            for item in (b, c):
+                assert_type(item.hello(), str)
+        """,
+    "generics": """
+        T = TypeVar("T")
+        @tensorclass
+        class Box(Generic[T]):
+            value: T
+            weight: Tensor
+            def held(self) -> T:
+                return self.value
+        @tensorclass
+        class Words(Box[str]):
+            more: Tensor
+        @tensorclass(frozen=True)
+        class Both(Generic[T]):
+            left: T
+            right: T
+        R = TypeVar("R", bound=TensorClass)
+        def first(record: R) -> R:
+            return record[0].reshape(3)
+        def check(a: Box[int], b: Words, t: Tensor) -> None:
+            assert_type(Box(3, t), Box[int])
+            assert_type(Box("a", t)[0], Box[str])
+            assert_type(a.held(), int)
+            assert_type(first(a), Box[int])
+            assert_type(b.value, str)
+            assert_type(b[0], Words)
+            Words("a", t, t)
+            Words(3, t, t)  # E: Argument 1 to "Words" has incompatible type "int"; expected "str"
+            assert_type(torch.stack([a, a]), Box[int])
+            Box[str](3, t)  # E: Argument 1 to "Box" has incompatible type "int"; expected "str"
+            first(t)  # E: Value of type variable "R" of "first" cannot be "Tensor"
+        """,
+    "forward_references": """
+        later: "Tree"
+        @tensorclass
+        class Tree:
+            x: Tensor
+            left: "Tree | None" = None
+            other: "Leaf | None" = None
+        @tensorclass
+        class Leaf:
+            x: "Tensor"
+            back: "list[Tree]"
+        def check(a: Tree, t: Tensor) -> None:
+            Tree(t, Tree(t), Leaf(t, [a]), batch_size=[])
+            Tree(t, Leaf(t, []))  # E: Argument 2 to "Tree" has incompatible type "Leaf"; expected "Tree | None"
+            assert_type(a.left, Tree | None)
+            assert_type(a[0].other, Leaf | None)
+            a.left.x  # E: Item "None" of "Tree | None" has no attribute "x"
+            assert_type(later[0], Tree)
+        """,
+    "nested_classes": """
+        class Outer:
+            @tensorclass
+            class Inner:
+                x: Tensor
+                @tensorclass(frozen=True)
+                class Innermost:
+                    y: Tensor
+            field: Inner
+        @tensorclass
+        class Record:
+            @tensorclass
+            class Part:
+                y: Tensor
+            part: Part
+        def check(a: Outer.Inner, b: Outer.Inner.Innermost, c: Record, t: Tensor) -> None:
+            assert_type(a[0], Outer.Inner)
+            assert_type(b[0], Outer.Inner.Innermost)
+            assert_type(c[0].part, Record.Part)
+            Record(Record.Part(t, batch_size=[]), batch_size=[])
+            Record(t)  # E: Argument 1 to "Record" has incompatible type "Tensor"; expected "Part"
+            b.y = t  # E: Property "y" defined in "Innermost" is read-only
+            @tensorclass
+            class Local:
+                x: Tensor
+                other: "Local | None" = None
+                @tensorclass
+                class Deep:
+                    z: Tensor
+            local = Local(t, batch_size=[])
+            assert_type(local[0], Local)
+            assert_type(local.other, Local | None)
+            assert_type(Local.Deep(t)[0], Local.Deep)
+            Local(3)  # E: Argument 1 to "Local" has incompatible type "int"; expected "Tensor"
+        class Holder:
+            def method(self, t: Tensor) -> None:
+                @tensorclass
+                class Local:
+                    x: Tensor
+                assert_type(Local(t)[0], Local)
+                Local()  # E: Missing positional argument "x"
+        """,
+    "cycle_one": """
+        from .cycle_two import Two, make
+        @tensorclass
+        class One:
+            x: Tensor
+            two: "Two | None" = None
+        def check(t: Tensor) -> None:
+            one = One(t, Two(t), batch_size=[])
+            assert_type(make(one), Two)
+            assert_type(make(one)[0].one, "One | None")
+            One(t, t)  # E: Argument 2 to "One" has incompatible type "Tensor"; expected "Two | None"
+        """,
+    "cycle_two": """
+        from typing import TYPE_CHECKING
+        if TYPE_CHECKING:
+            from .cycle_one import One
+        @tensorclass
+        class Two:
+            x: Tensor
+            one: "One | None" = None
+        def make(one: "One") -> Two:
+            assert_type(one[0], "One")
+            one.y  # E: "One" has no attribute "y"
+            return Two(one.x, one.two)  # E: Argument 2 to "Two" has incompatible type "Two | None"
+        """,
+    "other_modules": """
+        from . import cycle_two, inheritance
+        from .generics import Box
+        @tensorclass
+        class Sample(inheritance.Base):
+            two: cycle_two.Two
+            box: Box[int]
+        def check(a: Sample, t: Tensor) -> None:
+            assert_type(a[0].two.x, Tensor)
+            assert_type(a.box.value, int)
+            assert_type(a.hello(), str)
+            Sample(t, cycle_two.Two(t), Box(3, t), batch_size=[])
+            Sample(t, t, Box(3, t))  # E: Argument 2 to "Sample" has incompatible type "Tensor"; expected "Two"
+        """,
+    "other_decorators": """
+        import dataclasses
+        from typing import final
+        C = TypeVar("C")
+        def mark(cls: type[C]) -> type[C]:
+            return cls
+        @final
+        @mark
+        @tensorclass
+        class Sample:
+            x: Tensor
+        @dataclasses.dataclass
+        class Plain:
+            x: Tensor
+            sample: Sample
+        @mark
+        class Nothing:
+            x: Tensor
+        def check(a: Sample, t: Tensor) -> None:
+            assert_type(a[0], Sample)
+            Plain(t, a)
+            Plain(t, a, batch_size=[])  # E: Unexpected keyword argument "batch_size"
+            Nothing(t)  # E: Too many arguments
+            Plain(t, a).reshape(3)  # E: "Plain" has no attribute "reshape"
+        """,
+    "functions_of_torch": """
+        @tensorclass
+        class Sample:
+            x: Tensor
+        R = TypeVar("R", bound=TensorClass)
+        from torch import stack as joined
+        def check(a: Sample, b: TensorDict, t: Tensor, many: list[Sample], r: Sample | Tensor) -> None:
+            assert_type(torch.stack([a, a]), Sample)
+            assert_type(torch.stack((a, a), dim=1), Sample)
+            assert_type(torch.stack(many, 1), Sample)
+            assert_type(joined(many), Sample)
+            assert_type(torch.stack(list(a)), Sample)
+            assert_type(torch.cat([a, a], -1), Sample)
+            assert_type(torch.cat([b, b]), TensorDict)
+            assert_type(torch.where(t, a, a), Sample)
+            assert_type(torch.where(t, a, 0.0), Sample)
+            assert_type(torch.zeros_like(a), Sample)
+            assert_type(torch.full_like(a, 3), Sample)
+            assert_type(torch.split(a, 2), tuple[Sample, ...])
+            assert_type(torch.unbind(a, dim=0), tuple[Sample, ...])
+            assert_type(torch.chunk(a, 2)[0], Sample)
+            assert_type(torch.squeeze(a, 0), Sample)
+            assert_type(torch.squeeze(input=a), Sample)
+            assert_type(torch.permute(a, (1, 0)), Sample)
+            assert_type(torch.reshape(a, (3, 2)), Sample)
+            assert_type(torch.clone(a), Sample)
+            assert_type(torch.mul(a, 2), Sample)
+            assert_type(torch.mul(t, a), Sample)
+            assert_type(torch.add(input=t, other=a, alpha=2), Sample)
+            assert_type(torch.pow(a, exponent=2), Sample)
+            assert_type(torch.multiply(a, a), Sample)
+            assert_type(torch.maximum(t, a), Sample)
+            assert_type(torch.max(a, t), Sample)
+            assert_type(torch.add(a, 1, out=a), Sample)
+            assert_type(torch.is_floating_point(a), bool)
+            assert_type(torch.numel(a), int)
+            assert_type(torch.nn.functional.l1_loss(a, a), Sample)
+            assert_type(torch.abs(r), Sample | Tensor)
+            assert_type(t.mul(a), Sample)
+            assert_type(t + a, Sample)
+            (t == a).reshape(3), (t != a).reshape(3)
+            assert_type(torch.stack([torch.cat([torch.stack([torch.cat([torch.stack([a])])])])]), Sample)
+            torch.squeeze(a, "x")  # E: has incompatible type "str"; expected "int | Sequence[int] | None"
+            torch.stack(a, "x")  # E: Argument 2 to "stack" has incompatible type "str"; expected "int"
+            torch.stack([a, a], dims=1)  # E: Unexpected keyword argument "dims" for "stack"
+            torch.matmul(a, a)  # E: incompatible type "Sample"; expected "Tensor"
+            torch.lerp(t, a, 0.5)  # E: No overload variant of "lerp"
+            torch.split(a)  # E: Missing positional argument "split_size"
+            x: Tensor = torch.stack([a, a])  # E: Incompatible types in assignment (expression has type "Sample"
+        def generic(a: R) -> R:
+            assert_type(torch.unbind(a), tuple[R, ...])
+            return torch.stack([a, a])
+        def tensors(t: Tensor, a: Any, many: list[Tensor]) -> None:
+            assert_type(torch.stack([t, t]), Tensor)
+            assert_type(torch.cat(many, dim=0), Tensor)
+            assert_type(torch.where(t, t, 0.0), Tensor)
+            assert_type(torch.where(t), tuple[Tensor, ...])
+            assert_type(torch.zeros_like(t), Tensor)
+            assert_type(torch.split(t, 1), tuple[Tensor, ...])
+            assert_type(torch.add(a, 1), Tensor)
+            assert_type(torch.max(t), Tensor)
+            assert_type(torch.max(t, 0).values, Tensor)
+            assert_type(t == t, Tensor)
+            assert_type(t == "a", bool)
+            assert_type(t.mul(3), Tensor)
+            torch.stack(["a"])  # E: List item 0 has incompatible type "str"; expected "Tensor"
+            torch.squeeze(t, "a")  # E: No overload variant of "squeeze"
+        """,
+}
+
+
+def module(source: str) -> str:
+    return HEADER + "".join(line[8:] + "\n" for line in source.splitlines()[1:])
+
+
+def derived(source: str) -> str:
+    """The module with each decorated class derived from ``TensorClass`` instead, line by line."""
+    records = {"Plain", "Subclass", "inheritance.Base"}
+
+    def rewritten(match: re.Match[str]) -> str:
+        options, indent, name, bases = match.groups()
+        names = [base for base in re.split(r",\s*", bases or "") if base]
+        if not any(base.split("[")[0] in records for base in names):
+            generic = [base for base in names if base.startswith("Generic")]
+            names = [base for base in names if base not in generic] + ["TensorClass", *generic]
+        records.add(name)
+        return f"\n{indent}class {name}({', '.join([*names, *filter(None, [options])])}):"
+
+    decorator = r"@(?:[\w.]*tensorclass|record|deep|again)\b(?:\((.*)\))?"
+    return re.sub(decorator + r"\n( *)class (\w+)(?:\((.*)\))?:", rewritten, source)
+
+
+FORMS = {"decorated": lambda source: source, "derived": derived}
+
+
+def mypy(directory: Path, *arguments: str, program: str = "mypy") -> str:
+    """What mypy prints when it runs in a directory."""
+    command = [sys.executable, "-m", program, *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=300)
+    assert not done.stderr, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory):
+    """A folder with mypy's cache, and what mypy says of all cases in ``answers.json``: made once for all processes."""
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = base / "mypy_plugin"
+    with FileLock(base / "mypy_plugin.lock"):
+        if not folder.exists():
+            for form, rewrite in FORMS.items():
+                (folder / form).mkdir(parents=True)
+                (folder / form / "__init__.py").touch()
+                for name, source in CASES.items():
+                    (folder / form / f"{name}.py").write_text(rewrite(module(source)))
+            (folder / "mypy.ini").write_text(CONFIG)
+            (folder / "answers.txt").write_text(mypy(folder, *FORMS))
+        yield folder
+
+
+def answers(project: Path, form: str, name: str, output: str | None = None) -> list[str]:
+    """The lines of mypy about a case, without its path."""
+    lines = (output or (project / "answers.txt").read_text()).splitlines()
+    start = f"{form}/{name}.py:"
+    return [line.removeprefix(start).replace(f"{form}.", "") for line in lines if line.startswith(start)]
+
+
+def errors(lines: list[str]) -> list[tuple[int, str]]:
+    found = [re.fullmatch(r"(\d+): error: (.*)", line) for line in lines]
+    return [(int(match[1]), match[2]) for match in found if match]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_lines_that_are_marked_are_reported_and_no_others(project, name):
+    source = module(CASES[name])
+    marks = {
+        number: line.split("# E: ")[1] for number, line in enumerate(source.splitlines(), 1) if "# E: " in line
+    }
+    found = errors(answers(project, "decorated", name))
+    assert {line for line, _ in found} == set(marks), found
+    for line, mark in marks.items():
+        assert any(mark in message for number, message in found if number == line), (line, mark, found)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_decorated_class_and_the_same_class_derived_get_the_same_answers(project, name):
+    assert answers(project, "decorated", name) == answers(project, "derived", name)
+
+
+# -- again, after changes ---------------------------------------------------------------------------------------------
+
+USE = """\
+import torch
+from .data import Sample, other
+def check(t: torch.Tensor) -> None:
+    sample = Sample(t, batch_size=[3])
+    sample.image = t
+    sample.label.x
+    torch.stack([sample, sample]).image
+    other(sample)[0].reshapes
+    x: str = sample
+"""
+#: one module after the other in the place of data.py
+STATES = [
+    "@tensorclass\nclass Sample:\n    image: Tensor\n",
+    "@tensorclass\nclass Sample:\n    image: int\n",
+    "@tensorclass(frozen=True)\nclass Sample:\n    image: Tensor\n",
+    "@tensorclass(kw_only=True)\nclass Sample:\n    image: Tensor\n",
+    "@tensorclass\nclass Label:\n    x: Tensor\n@tensorclass\nclass Sample:\n    image: Tensor\n    label: Label\n",
+    "@tensorclass\nclass Label:\n    image: Tensor\n@tensorclass\nclass Sample(Label):\n    label: int = 3\n",
+    "@tensorclass\nclass Label:\n    image: int\n@tensorclass\nclass Sample(Label):\n    label: int = 3\n",
+    "class Sample:\n    image: Tensor\n",
+    "@tensorclass\nclass Sample:\n    image: Tensor\n",
+]
+
+
+def put(folder: Path, source: str, use: str = USE) -> None:
+    for form, rewrite in FORMS.items():
+        (folder / form).mkdir(exist_ok=True)
+        (folder / form / "data.py").write_text(rewrite(f"{HEADER}{source}def other(a: Sample) -> Sample: return a\n"))
+        (folder / form / "use.py").write_text(use)
+
+
+def test_an_incremental_run_and_the_daemon_say_what_they_say_of_the_class_derived(project, tmp_path):
+    daemon = ["--status-file", str(tmp_path / "status")]
+    with FileLock(project / "again.lock"):
+        put(project, STATES[-1], use="")
+        mypy(project, *FORMS)
+        mypy(project, *daemon, "start", "--", "--use-fine-grained-cache", program="mypy.dmypy")
+        try:
+            mypy(project, *daemon, "check", *FORMS, program="mypy.dmypy")
+            seen = []
+            for source in STATES:
+                put(project, source)
+                incremental = mypy(project, *FORMS)
+                served = mypy(project, *daemon, "check", *FORMS, program="mypy.dmypy")
+                found = [sorted(answers(project, form, "use", text)) for form in FORMS for text in (incremental, served)]
+                assert found == [found[0]] * 4, source
+                seen.append(found[0])
+        finally:
+            mypy(project, *daemon, "stop", program="mypy.dmypy")
+    assert seen[0] == seen[-1]
+    assert len({str(lines) for lines in seen}) == len(STATES) - 1
