@@ -90,14 +90,14 @@ def derive(ctx: ClassDefContext) -> None:
             try:
                 calculate_mro(info)
             except MroError:
-                ctx.api.fail(f'Cannot derive "{info.name}" from "TensorClass": no consistent order of its bases', info)
-                info.mro = [info, base.node, *base.node.mro[1:]]
+                ctx.api.fail(f'Cannot determine consistent method resolution order (MRO) for "{info.name}"', info)
+                info.mro, info.bad_mro = [info, ctx.api.named_type("builtins.object").type], True
 
 
 # -- functions of torch -----------------------------------------------------------------------------------------------
 
 #: functions of torch -> the function of the package, or the method of a collection, that answers them
-_FUNCTIONS = {
+FUNCTIONS = {
     f"{module.__name__}.{name}": {**ALIASES, "true_divide": "div"}.get(name, name)
     for module in (torch, torch.nn.functional)
     for name, function in vars(module).items()
@@ -128,7 +128,7 @@ class TensorClassPlugin(Plugin):
         return (lambda ctx: True) if fullname in _DECORATORS else None
 
     def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], CallableType] | None:
-        name = _FUNCTIONS.get(_ORIGINS.sub("torch.", fullname))
+        name = FUNCTIONS.get(_ORIGINS.sub("torch.", fullname))
         return None if name is None else lambda ctx: self._of_function(name, ctx)
 
     def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], CallableType] | None:

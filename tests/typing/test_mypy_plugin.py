@@ -1,11 +1,10 @@
 """The mypy plugin, by what mypy says of small modules.
 
 All modules of ``CASES`` are checked in one run, each in two forms: with decorated classes, as it stands here, and with
-the same classes derived from ``TensorClass``. A line that must be reported ends in ``# E: part of the message``; no other
-line may be.
+the same classes derived from ``TensorClass``. A line that must be reported ends in ``# E: part of the message``; no
+other line may be.
 """
 
-import json
 import os
 import re
 import subprocess
@@ -422,6 +421,22 @@ CASES = {
             Nothing(t)  # E: Too many arguments
             Plain(t, a).reshape(3)  # E: "Plain" has no attribute "reshape"
         """,
+    "inconsistent_bases": """
+        @tensorclass
+        class Sample(TensorCollection):  # E: Cannot determine consistent method resolution order (MRO) for "Sample"
+            x: Tensor
+        """,
+    "mistakes_in_the_decorator": """
+        @tensorclass(frosen=True)  # E: Unexpected keyword argument "frosen"
+        class Misspelt:
+            x: Tensor
+        @tensorclass(frozen="yes")  # E: "frozen" argument must be a True or False literal
+        class Text:
+            x: Tensor
+        @tensorclas  # E: Name "tensorclas" is not defined
+        class Unknown:
+            x: Tensor
+        """,
     "functions_of_torch": """
         @tensorclass
         class Sample:
@@ -559,16 +574,14 @@ def errors(lines: list[str]) -> list[tuple[int, str]]:
 @pytest.mark.parametrize("name", CASES)
 def test_the_lines_that_are_marked_are_reported_and_no_others(project, name):
     source = module(CASES[name])
-    marks = {
-        number: line.split("# E: ")[1] for number, line in enumerate(source.splitlines(), 1) if "# E: " in line
-    }
+    marks = {number: line.split("# E: ")[1] for number, line in enumerate(source.splitlines(), 1) if "# E: " in line}
     found = errors(answers(project, "decorated", name))
     assert {line for line, _ in found} == set(marks), found
     for line, mark in marks.items():
         assert any(mark in message for number, message in found if number == line), (line, mark, found)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name in CASES if name != "mistakes_in_the_decorator"])
 def test_a_decorated_class_and_the_same_class_derived_get_the_same_answers(project, name):
     assert answers(project, "decorated", name) == answers(project, "derived", name)
 
@@ -616,14 +629,93 @@ def test_an_incremental_run_and_the_daemon_say_what_they_say_of_the_class_derive
         try:
             mypy(project, *daemon, "check", *FORMS, program="mypy.dmypy")
             seen = []
-            for source in STATES:
+            for number, source in enumerate(STATES):
                 put(project, source)
-                incremental = mypy(project, *FORMS)
-                served = mypy(project, *daemon, "check", *FORMS, program="mypy.dmypy")
-                found = [sorted(answers(project, form, "use", text)) for form in FORMS for text in (incremental, served)]
-                assert found == [found[0]] * 4, source
+                said = [mypy(project, *daemon, "check", *FORMS, program="mypy.dmypy")]
+                if number % 3 == 0:  # they take longer
+                    said.append(mypy(project, *FORMS))
+                found = [sorted(answers(project, form, "use", text)) for form in FORMS for text in said]
+                assert all(lines == found[0] for lines in found), (source, found)
                 seen.append(found[0])
         finally:
             mypy(project, *daemon, "stop", program="mypy.dmypy")
     assert seen[0] == seen[-1]
     assert len({str(lines) for lines in seen}) == len(STATES) - 1
+
+
+# -- the table of functions -------------------------------------------------------------------------------------------
+
+#: what stands behind the first record, where that is neither nothing nor another record
+ARGUMENTS = {
+    "addcdiv": "s, s", "addcmul": "s, s", "broadcast_to": "(2, 3)", "chunk": "2", "cummax": "0", "cummin": "0",
+    "cumprod": "0", "cumsum": "0", "flip": "(0,)", "full_like": "1", "gather": "0, index", "lerp": "s, 0.5",
+    "logsumexp": "0", "masked_fill": "mask, 0", "masked_select": "mask", "moveaxis": "0, 1", "movedim": "0, 1",
+    "narrow": "0, 0, 1", "permute": "(1, 0)", "quantile": "0.5", "randint_like": "3", "repeat_interleave": "2",
+    "reshape": "(3, 2)", "roll": "1", "softmax": "0", "split": "1", "swapaxes": "0, 1", "swapdims": "0, 1",
+    "take": "index", "tensor_split": "2", "tile": "(2, 2)", "transpose": "0, 1", "unflatten": "1, (3, 1)",
+    "unsqueeze": "0",
+}  # fmt: skip
+#: calls whose first argument is something else, and calls in other forms
+CALLS = [
+    "torch.stack([s, s])", "torch.stack((s, s), dim=1)", "torch.cat([s, s])", "torch.cat((s, s), dim=1)",
+    "torch.concat([s, s])", "torch.concatenate([s, s], 0)", "torch.where(mask, s, s)", "torch.where(mask, s, 0.0)",
+    "torch.where(mask, 0.0, s)", "torch.mul(t, s)", "torch.sub(t, s)", "torch.pow(t, s)", "torch.maximum(t, s)",
+    "torch.add(s, 2, alpha=3)", "torch.add(t, s, alpha=3)", "torch.pow(s, exponent=2)", "torch.pow(input=s, exponent=2)",
+    "torch.div(s, 2, rounding_mode='floor')", "torch.round(s, decimals=1)", "torch.std(s, dim=0, unbiased=False)",
+    "torch.var(s, 0, keepdim=True)", "torch.norm(s, p=2)", "torch.sum(s, dim=0)", "torch.mean(s, 0, True)",
+    "torch.max(s, dim=0)", "torch.max(s, s)", "torch.min(s, other=t)", "torch.softmax(s, dim=0, dtype=torch.float64)",
+    "torch.nn.functional.softmax(s, -1)", "torch.clamp(s, min=0, max=1)", "torch.clip(s, 0, 1)",
+    "torch.mul(s, 2, out=s)", "torch.stack([s, s], out=s.expand(2, 2, 3).clone())", "torch.swapdims(s, dim0=0, dim1=1)",
+    "torch.tensor_split(s, sections=2)", "torch.unflatten(s, dim=1, sizes=(3, 1))", "torch.zeros_like(s, device='cpu')",
+    "torch.nn.functional.l1_loss(s, s, reduction='none')", "torch.nn.functional.mse_loss(s, t)",
+    "torch.squeeze(s, dim=0)", "torch.addcmul(s, tensor1=s, tensor2=s)", "torch.split(s, [1, 1])",
+    "torch.all(s, 0)", "torch.reshape(s, (-1,))", "torch.reshape(s, shape=(3, 2))", "torch.flatten(s, start_dim=0)",
+    "t.mul(s)", "t.add(s)", "t + s", "t / s", "t == s", "t < s", "1 - s",
+]  # fmt: skip
+#: calls on records whose methods have no declared type: their results depend on their arguments
+UNTYPED = r"\.(all|any|amax|amin|cummax|cummin|logsumexp|max|mean|min|nanmean|nansum|prod|quantile|std|sum|var)\(s|=="
+
+
+class Sample(TensorClass):
+    x: torch.Tensor
+
+
+def ran(call: str) -> object:
+    """The result of a call on records: of floats, or else of integers, or of booleans."""
+    for dtype in (torch.float32, torch.int64, torch.bool):
+        s = Sample(torch.ones(2, 3, dtype=dtype), batch_size=[2, 3])
+        mask, index = torch.ones(2, 3, dtype=torch.bool), torch.zeros(2, 3, dtype=torch.int64)
+        try:
+            return eval(call, {"torch": torch, "s": s, "t": torch.ones(2, 3), "mask": mask, "index": index})
+        except (TypeError, RuntimeError):
+            continue
+    return None
+
+
+def calls_of_the_table() -> list[str]:
+    calls = []
+    for function in mypy_plugin.FUNCTIONS:
+        name = function.rpartition(".")[2]
+        if name.startswith("_") or name in ("stack", "cat", "concat", "concatenate", "where"):
+            continue
+        tried = [f"{function}(s, {ARGUMENTS[name]})"] if name in ARGUMENTS else [f"{function}(s)", f"{function}(s, s)"]
+        calls.append(next((call for call in tried if ran(call) is not None), tried[0]))
+    return calls
+
+
+def test_what_runs_on_records_is_accepted_and_has_the_class_that_comes_out(project):
+    calls = [*calls_of_the_table(), *CALLS]
+    head = "class Sample(TensorClass):\n    x: Tensor\n"
+    head += "def check(s: Sample, t: Tensor, mask: Tensor, index: Tensor) -> None:\n"
+    source = HEADER + head + "".join(f"    reveal_type({call})\n" for call in calls)
+    (project / "table.py").write_text(source)
+    said = mypy(project, "--allow-untyped-calls", "table.py")  # torch.atleast_1d has no types
+    assert not errors([line.removeprefix("table.py:") for line in said.splitlines()]), said
+    types = re.findall(r'Revealed type is "(.*)"', said)
+    assert len(types) == len(calls)
+    expected = {bool: "bool", int: "int", Sample: "table.Sample", tuple: "tuple[table.Sample, ...]"}
+    for call, said_type in zip(calls, types, strict=True):
+        result = ran(call)
+        assert result is not None, f"{call} does not run: add arguments for it to ARGUMENTS"
+        if not (said_type == "Any" and re.search(UNTYPED, call)):
+            assert said_type == expected.get(type(result), said_type), call
