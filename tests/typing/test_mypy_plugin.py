@@ -660,7 +660,7 @@ CALLS = [
     "torch.stack([s, s])", "torch.stack((s, s), dim=1)", "torch.cat([s, s])", "torch.cat((s, s), dim=1)",
     "torch.concat([s, s])", "torch.concatenate([s, s], 0)", "torch.where(mask, s, s)", "torch.where(mask, s, 0.0)",
     "torch.where(mask, 0.0, s)", "torch.mul(t, s)", "torch.sub(t, s)", "torch.pow(t, s)", "torch.maximum(t, s)",
-    "torch.add(s, 2, alpha=3)", "torch.add(t, s, alpha=3)", "torch.pow(s, exponent=2)", "torch.pow(input=s, exponent=2)",
+    "torch.add(s, 2, alpha=3)", "torch.add(t, s, alpha=3)", "torch.pow(s, exponent=2)", "torch.abs(input=s)",
     "torch.div(s, 2, rounding_mode='floor')", "torch.round(s, decimals=1)", "torch.std(s, dim=0, unbiased=False)",
     "torch.var(s, 0, keepdim=True)", "torch.norm(s, p=2)", "torch.sum(s, dim=0)", "torch.mean(s, 0, True)",
     "torch.max(s, dim=0)", "torch.max(s, s)", "torch.min(s, other=t)", "torch.softmax(s, dim=0, dtype=torch.float64)",
