@@ -47,7 +47,7 @@ import tensorclass
 from tensorclass.td.torch_functions import ALIASES, HANDLERS, KEYWORDS, REFLECTED
 
 #: mypy notes it in its cache, and does not read what another version wrote
-__version__ = tensorclass.__version__
+__version__: str = tensorclass.__version__
 
 
 def plugin(version: str) -> type[Plugin]:
@@ -65,43 +65,40 @@ _RECORD = "tensorclass.TensorClass"
 def derive(ctx: ClassDefContext) -> None:
     """Derives a decorated class from ``TensorClass``, with the options of the decorator as its class keywords."""
     info = ctx.cls.info
+    base = ctx.api.lookup_fully_qualified_or_none(_RECORD)
     for decorator in ctx.cls.decorators:
         called = decorator.callee if isinstance(decorator, CallExpr) else decorator
         name = called.name if isinstance(called, NameExpr) else None
         if isinstance(called, MemberExpr):
             name = get_member_expr_fullname(called)
         symbol = ctx.api.lookup_qualified(name, decorator, suppress_errors=True) if name else None
-        if symbol is None:
-            continue
-        base = ctx.api.lookup_fully_qualified_or_none(_RECORD)
-        if isinstance(symbol.node, PlaceholderNode) or (base and isinstance(base.node, PlaceholderNode)):
-            if not ctx.api.final_iteration:  # an import cycle: what they are is known in the next round
-                ctx.api.defer()
-            continue
-        if symbol.fullname not in _DECORATORS or base is None or not isinstance(base.node, TypeInfo):
+        if symbol and isinstance(symbol.node, PlaceholderNode) and not ctx.api.final_iteration:
+            ctx.api.defer()  # an import cycle: the next round knows what it is
+        if not symbol or symbol.fullname not in _DECORATORS or not base or not isinstance(base.node, TypeInfo):
             continue
         if isinstance(decorator, CallExpr):
             options = zip(decorator.arg_names, decorator.args, strict=True)
             ctx.cls.keywords.update((option, value) for option, value in options if option)
-        if not any(base.node in parent.type.mro for parent in info.bases):
-            bases = [parent for parent in info.bases if parent.type.fullname != "builtins.object"]
-            info.bases = [*bases, Instance(base.node, [])]
-            info.mro = []  # with one, mypy would keep it
-            try:
-                calculate_mro(info)
-            except MroError:
-                ctx.api.fail(f'Cannot determine consistent method resolution order (MRO) for "{info.name}"', info)
-                info.mro, info.bad_mro = [info, ctx.api.named_type("builtins.object").type], True
+        if any(base.node in parent.type.mro for parent in info.bases):
+            continue  # a record already
+        bases = [parent for parent in info.bases if parent.type.fullname != "builtins.object"]
+        info.bases = [*bases, Instance(base.node, [])]
+        info.mro = []  # mypy would keep the one that it has
+        try:
+            calculate_mro(info)
+        except MroError:
+            ctx.api.fail(f'Cannot determine consistent method resolution order (MRO) for "{info.name}"', info)
+            info.mro, info.bad_mro = [info, ctx.api.named_type("builtins.object").type], True
 
 
 # -- functions of torch -----------------------------------------------------------------------------------------------
 
 #: functions of torch -> the function of the package, or the method of a collection, that answers them
-FUNCTIONS = {
+FUNCTIONS: dict[str, str] = {
     f"{module.__name__}.{name}": {**ALIASES, "true_divide": "div"}.get(name, name)
     for module in (torch, torch.nn.functional)
     for name, function in vars(module).items()
-    if callable(function) and function in HANDLERS
+    if not name.startswith("_") and callable(function) and function in HANDLERS
 }
 #: where mypy finds what is in the module ``torch``
 _ORIGINS = re.compile(r"^torch\.(_C\._VariableFunctions|functional)\.")
@@ -138,7 +135,7 @@ class TensorClassPlugin(Plugin):
     def _of_function(self, name: str, ctx: FunctionSigContext) -> CallableType:
         """The signature of a function of torch: its own, or that of what answers it for a collection."""
         call = ctx.context
-        if not isinstance(call, CallExpr):
+        if not isinstance(call, CallExpr) or any(kind.is_star() for kind in call.arg_kinds):
             return ctx.default_signature
         arguments = list(zip(call.args, call.arg_kinds, call.arg_names, strict=True))
         types = [ctx.api.get_expression_type(value) for value in call.args[:3]]

@@ -696,7 +696,7 @@ def calls_of_the_table() -> list[str]:
     calls = []
     for function in mypy_plugin.FUNCTIONS:
         name = function.rpartition(".")[2]
-        if name.startswith("_") or name in ("stack", "cat", "concat", "concatenate", "where"):
+        if name in ("stack", "cat", "concat", "concatenate", "where"):
             continue
         tried = [f"{function}(s, {ARGUMENTS[name]})"] if name in ARGUMENTS else [f"{function}(s)", f"{function}(s, s)"]
         calls.append(next((call for call in tried if ran(call) is not None), tried[0]))
