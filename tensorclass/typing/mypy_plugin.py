@@ -23,14 +23,17 @@ from mypy.nodes import (
     ArgKind,
     CallExpr,
     Expression,
+    ListExpr,
     MemberExpr,
     NameExpr,
     PlaceholderNode,
+    StarExpr,
     TempNode,
+    TupleExpr,
     TypeInfo,
     get_member_expr_fullname,
 )
-from mypy.plugin import ClassDefContext, FunctionSigContext, MethodSigContext, Plugin
+from mypy.plugin import CheckerPluginInterface, ClassDefContext, FunctionSigContext, MethodSigContext, Plugin
 from mypy.types import (
     AnyType,
     CallableType,
@@ -138,14 +141,15 @@ class TensorClassPlugin(Plugin):
         if not isinstance(call, CallExpr) or any(kind.is_star() for kind in call.arg_kinds):
             return ctx.default_signature
         arguments = list(zip(call.args, call.arg_kinds, call.arg_names, strict=True))
-        types = [ctx.api.get_expression_type(value) for value in call.args[:3]]
         if name in _PACKAGE:
             symbol = self.lookup_fully_qualified(f"tensorclass.{_PACKAGE[name]}")
-            if symbol is None or not any(map(self._is_collection, [*types, *_items(types)])):
+            held = [type for value in call.args[:3] for type in _held(value, ctx.api)]
+            if symbol is None or not any(map(self._is_collection, held)):
                 return ctx.default_signature
             function = NameExpr(_PACKAGE[name])
             function.kind, function.node, function.fullname = GDEF, symbol.node, symbol.fullname or ""
             return _answer(ctx, function, arguments)
+        types = [ctx.api.get_expression_type(value) for value in call.args[:3]]
         at = next((position for position, type in enumerate(types) if self._is_collection(type)), None)
         if at is None:
             return ctx.default_signature
@@ -188,12 +192,12 @@ class TensorClassPlugin(Plugin):
         return symbol is not None and isinstance(symbol.node, TypeInfo) and symbol.node.has_readable_member(name)
 
 
-def _items(types: list[Type]) -> list[Type]:
-    """What is in the sequences among these types."""
-    found: list[Type] = []
-    for type in map(get_proper_type, types):
-        found += type.items if isinstance(type, TupleType) else type.args if isinstance(type, Instance) else ()
-    return found
+def _held(value: Expression, api: CheckerPluginInterface) -> list[Type]:
+    """The type of an argument, and of what is in it if it is a sequence."""
+    if isinstance(value, (ListExpr, TupleExpr)):  # one by one: what joins their types may not say what they are
+        return [api.get_expression_type(item) for item in value.items if not isinstance(item, StarExpr)]
+    type = get_proper_type(api.get_expression_type(value))
+    return [type, *(type.items if isinstance(type, TupleType) else type.args if isinstance(type, Instance) else ())]
 
 
 def _answer(

@@ -421,6 +421,27 @@ CASES = {
             Nothing(t)  # E: Too many arguments
             Plain(t, a).reshape(3)  # E: "Plain" has no attribute "reshape"
         """,
+    "abstract_and_self": """
+        from abc import abstractmethod
+        from typing_extensions import Self
+        @tensorclass
+        class Base:
+            x: Tensor
+            @classmethod
+            def make(cls) -> Self:
+                return cls(torch.zeros(3))
+            def same(self) -> Self:
+                return self[0]
+            @abstractmethod
+            def name(self) -> str: ...
+        @tensorclass
+        class Sample(Base):
+            def name(self) -> str:
+                return "sample"
+        def check(t: Tensor) -> None:
+            Base(t)  # E: Cannot instantiate abstract class "Base"
+            assert_type(Sample.make().same(), Sample)
+        """,
     "inconsistent_bases": """
         @tensorclass
         class Sample(TensorCollection):  # E: Cannot determine consistent method resolution order (MRO) for "Sample"
@@ -486,6 +507,20 @@ CASES = {
             torch.lerp(t, a, 0.5)  # E: No overload variant of "lerp"
             torch.split(a)  # E: Missing positional argument "split_size"
             x: Tensor = torch.stack([a, a])  # E: Incompatible types in assignment (expression has type "Sample"
+        def untyped(a: Sample, x: Any) -> None:
+            assert_type(torch.stack([x, a]), Any)
+            torch.stack([*x, a])
+            assert_type(torch.stack(x), Tensor)
+            torch.squeeze(*x)
+            torch.add(*[a, a])  # E: No overload variant of "add"
+            many = []
+            for row in a:
+                many.append(torch.abs(row))
+            assert_type(torch.stack(many), Sample)
+            total = torch.zeros_like(a)
+            for row in many:
+                total = torch.add(total, row)
+            assert_type(total, Sample)
         def generic(a: R) -> R:
             assert_type(torch.unbind(a), tuple[R, ...])
             return torch.stack([a, a])
