@@ -26,7 +26,6 @@ from mypy.nodes import (
     ListExpr,
     MemberExpr,
     NameExpr,
-    PlaceholderNode,
     StarExpr,
     TempNode,
     TupleExpr,
@@ -75,8 +74,6 @@ def derive(ctx: ClassDefContext) -> None:
         if isinstance(called, MemberExpr):
             name = get_member_expr_fullname(called)
         symbol = ctx.api.lookup_qualified(name, decorator, suppress_errors=True) if name else None
-        if symbol and isinstance(symbol.node, PlaceholderNode) and not ctx.api.final_iteration:
-            ctx.api.defer()  # an import cycle: the next round knows what it is
         if not symbol or symbol.fullname not in _DECORATORS or not base or not isinstance(base.node, TypeInfo):
             continue
         if isinstance(decorator, CallExpr):

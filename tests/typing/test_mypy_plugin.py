@@ -244,6 +244,13 @@ CASES = {
         class Two(Subclass, Plain):
             pass
         @tensorclass
+        class Own(Base):
+            def squeeze(self) -> int:  # type: ignore[override]
+                return 3
+        @tensorclass
+        class Owner(Own):
+            z: Tensor
+        @tensorclass
         class Narrower(Base):
             x: int  # E: Incompatible types in assignment
         def check(a: Base, b: Decorated, c: Subclass, d: Of_a_subclass, t: Tensor) -> None:
@@ -382,6 +389,60 @@ CASES = {
             one.y  # E: "One" has no attribute "y"
             return Two(one.x, one.two)  # E: Argument 2 to "Two" has incompatible type "Two | None"
         """,
+    "cycle_three": """
+        from . import cycle_four
+        @cycle_four.tensorclass(frozen=True)
+        class Three:
+            x: Tensor
+            four: "cycle_four.Four | None" = None
+        def check(a: Three, t: Tensor) -> None:
+            assert_type(a[0], Three)
+            assert_type(cycle_four.Four(t)[0].x, Tensor)
+            assert_type(cycle_four.Five(t)[0], cycle_four.Five)
+        """,
+    "cycle_four": """
+        from . import cycle_three
+        __all__ = ["Five", "Four", "tensorclass"]
+        @tensorclass(frozen=True)
+        class Four(cycle_three.Three):
+            pass
+        class Five(cycle_three.Three, frozen=True):
+            pass
+        def check(a: Four, b: Five, t: Tensor) -> None:
+            assert_type(a[0], Four)
+            assert_type(b[0].reshape(3), Five)
+            assert_type(b.four, Four | None)
+            assert_type(cycle_three.Three(t)[0], cycle_three.Three)
+            Five(3)  # E: Argument 1 to "Five" has incompatible type "int"; expected "Tensor"
+            b.x = t  # E: Property "x" defined in "Five" is read-only
+        """,
+    "cycle_z_record": """
+        from . import cycle_a_decorator
+        @cycle_a_decorator.tensorclass(frozen=True)
+        class Three:
+            x: Tensor
+            four: "cycle_a_decorator.Four | None" = None
+        def check(a: Three, t: Tensor) -> None:
+            assert_type(a[0], Three)
+            assert_type(cycle_a_decorator.Four(t)[0].x, Tensor)
+            assert_type(cycle_a_decorator.Five(t)[0], cycle_a_decorator.Five)
+        """,
+    "cycle_a_decorator": """
+        from . import cycle_z_record
+        __all__ = ["Five", "Four", "tensorclass"]
+        @tensorclass(frozen=True)
+        class Four(cycle_z_record.Three):
+            pass
+        class Five(cycle_z_record.Three, frozen=True):
+            pass
+        def check(a: Four, b: Five, t: Tensor) -> None:
+            assert_type(a[0], Four)
+            assert_type(b[0].reshape(3), Five)
+            assert_type(b.four, Four | None)
+            assert_type(cycle_z_record.Three(t)[0], cycle_z_record.Three)
+            Five(3)  # E: Argument 1 to "Five" has incompatible type "int"; expected "Tensor"
+            b.x = t  # E: Property "x" defined in "Five" is read-only
+        """,
     "other_modules": """
         from . import cycle_two, inheritance
         from .generics import Box
@@ -512,6 +573,7 @@ CASES = {
             torch.stack([*x, a])
             assert_type(torch.stack(x), Tensor)
             torch.squeeze(*x)
+            torch.maximum(*a)
             torch.add(*[a, a])  # E: No overload variant of "add"
             many = []
             for row in a:
@@ -549,7 +611,7 @@ def module(source: str) -> str:
 
 def derived(source: str) -> str:
     """The module with each decorated class derived from ``TensorClass`` instead, line by line."""
-    records = {"Plain", "Subclass", "inheritance.Base"}
+    records = {"Plain", "Subclass", "inheritance.Base", "cycle_three.Three", "cycle_z_record.Three"}
 
     def rewritten(match: re.Match[str]) -> str:
         options, indent, name, bases = match.groups()
