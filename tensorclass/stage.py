@@ -194,7 +194,7 @@ class Pipeline(Stage[In, Out]):
             _check(left, right)
         for position, stage in enumerate(row):
             self.add_module(str(position), stage)
-        self.name = " >> ".join(stage.name for stage in row)
+        self.name: str = " >> ".join(stage.name for stage in row)
         self._declared = row[0]._types[0], row[-1]._types[1]
 
     if not TYPE_CHECKING:
