@@ -16,6 +16,7 @@ import numpy as np
 import typing_extensions
 from torch import Tensor
 
+from .contracts.contract import Contract, described_array
 from .td import shapes, values
 from .td.base import TensorCollection
 from .td.modes import LIST_TO_STACK
@@ -70,6 +71,7 @@ class FieldSpec:
         "_literals",
         "_module",
         "_options",
+        "contract",
         "default",
         "init",
         "kw_only",
@@ -99,6 +101,8 @@ class FieldSpec:
             self.default = declared.default_factory
         self.optional: bool = declared.default is None
         self.types: tuple[type, ...] = ()
+        #: what the annotation says about the tensor beyond that it is one
+        self.contract: Contract | None = None
         self._literals: tuple[Any, ...] = ()
         self._annotation: Any = declared.type
         self._module = module
@@ -130,7 +134,28 @@ class FieldSpec:
             self._annotation, space, scope, scope.get(self.owner)
         )
         self.optional = self.optional or optional
+        try:
+            self.contract = Contract.of(self._annotation, lambda text: _evaluated(text, space, scope))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{self.owner}.{self.name}: {error}") from None
         self._only_tensors()
+        self._check_contract()
+
+    def _check_contract(self) -> None:
+        """Raises an error where the contract is one for a tensor, and the field holds none."""
+        contract = self.contract
+        if contract is None or self._kind in (Kind.TENSOR, Kind.ANY):
+            return
+        if self._kind is Kind.OBJECT:
+            raise TypeError(
+                f"{self.owner}.{self.name}: {contract.shown}: Shape, DType, Range and Device speak of tensors, and the "
+                "field holds none"
+            )
+        if contract.bounded or any((one.dtypes, one.device) != (None, None) for one in (contract, *contract.others)):
+            raise TypeError(
+                f"{self.owner}.{self.name}: {contract.shown}: the dtypes, ranges and devices of a record are declared "
+                "at its own fields; here stands the shape of its batch alone"
+            )
 
     def _only_tensors(self) -> None:
         if self._options["tensor_only"] and self._kind in (Kind.OBJECT, Kind.ANY):
@@ -343,13 +368,7 @@ def classify(annotation: Any, space: dict[str, Any], scope: Mapping[str, Any], o
     if isinstance(annotation, typing.ForwardRef):
         annotation = annotation.__forward_arg__
     if isinstance(annotation, str):
-        try:
-            annotation = eval(annotation, space, dict(scope))  # the same text that Python itself would evaluate
-        except (NameError, AttributeError):
-            raise Unresolved from None
-        except TypeError:  # an expression that this Python version cannot evaluate
-            return Meaning(Kind.ANY, optional=True)
-        return classify(annotation, space, scope, owner)
+        return classify(_evaluated(annotation, space, scope), space, scope, owner)
     if annotation is None or annotation is type(None):
         return Meaning(Kind.OBJECT, (type(None),), True)
     if annotation is Any:  # a class since Python 3.11
@@ -381,11 +400,21 @@ def classify(annotation: Any, space: dict[str, Any], scope: Mapping[str, Any], o
     return Meaning(Kind.ANY, optional=True)  # type variables, what is not known here
 
 
+def _evaluated(annotation: str, space: dict[str, Any], scope: Mapping[str, Any]) -> Any:
+    """The object that an annotation is which is text."""
+    try:
+        return eval(annotation, space, dict(scope))  # the same text that Python itself would evaluate
+    except (NameError, AttributeError):
+        raise Unresolved from None
+    except TypeError:  # an expression that this Python version cannot evaluate
+        return Any
+
+
 def _of_class(cls: type) -> Meaning:
     plain = Meaning(Kind.OBJECT, (cls,)) if _checkable(cls) else Meaning(Kind.ANY)
-    array = getattr(cls, "array_type", None)  # jaxtyping: Float[Tensor, "..."] knows the class it describes
-    if isinstance(array, type) and issubclass(array, Tensor):
-        return Meaning(Kind.TENSOR, (array,))
+    array = described_array(cls)
+    if array is not None and issubclass(array, (Tensor, TensorCollection)):
+        return _of_class(array)
     if issubclass(cls, Tensor):
         return Meaning(Kind.TENSOR, (cls,))
     if issubclass(cls, NonTensorDataBase) or cls is builtins.object:

@@ -1,0 +1,216 @@
+"""What an annotation says about the tensor in a field, beyond that it is one."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import torch
+import typing_extensions
+from torch import Tensor
+
+from tensorclass.td.collection import Collection
+
+from .dims import Dim, parse
+from .dtypes import matching
+from .markers import Device, DType, Marker, Range, Shape
+
+_UNIONS = (typing.Union, types.UnionType)
+_ALIASES = ("__supertype__", "__value__")  # NewType; a type alias
+
+
+@dataclasses.dataclass(frozen=True)
+class Contract:
+    """What the value of a field keeps to: the contract of ``Float[Tensor, "3 h w"]`` or of our own markers.
+
+    ``FieldSpec.contract`` has it, ``None`` for fields without one.
+
+    >>> import typing
+    >>> contract = Contract.of(typing.Annotated[Tensor, Shape("3 h w"), DType("float32"), Range(0, 1)])
+    >>> contract.dims == parse("3 h w"), contract.rank, contract.names, contract.dtypes, contract.high
+    (True, 3, ('h', 'w'), frozenset({torch.float32}), 1)
+    """
+
+    #: the dimensions of one item, behind those of the batch; ``None``: any
+    dims: tuple[Dim, ...] | None = None
+    #: the dtypes allowed; ``None``: any
+    dtypes: frozenset[torch.dtype] | None = None
+    #: the smallest and the largest value of the elements; ``None``: any
+    low: float | None = None
+    high: float | None = None
+    #: where the tensor is; one without index stands for all of its type. ``None``: anywhere
+    device: torch.device | None = None
+    #: other contracts of which a value may keep one instead: those of a union of annotations
+    others: tuple[Contract, ...] = ()
+    #: the annotation, for messages
+    shown: str = dataclasses.field(default="", compare=False)
+    #: the category of dtypes, for messages and schemas: ``"float"``; empty where any dtype will do
+    dtype_name: str = dataclasses.field(default="", compare=False)
+
+    @property
+    def rank(self) -> int | None:
+        """How many dimensions one item has; ``None`` where that is open."""
+        if self.dims is None or any(dim.variadic for dim in self.dims):
+            return None
+        ranks = {len(self.dims), *(other.rank for other in self.others)}
+        return len(self.dims) if len(ranks) == 1 else None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its dimensions, also those in expressions; variadic ones with their star."""
+        return tuple(dict.fromkeys(name for dim in self.dims or () for name in dim.names))
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it says something about the elements, which have to be read for it."""
+        return not (self.low is None and self.high is None) or any(other.bounded for other in self.others)
+
+    @property
+    def expected(self) -> str:
+        """What is expected, for messages: all that will do."""
+        return " or ".join([self.shown, *(other.shown for other in self.others)])
+
+    def item_shape(
+        self, sizes: Mapping[str, int], variadic: Mapping[str, tuple[int, ...]] | None = None
+    ) -> tuple[int, ...]:
+        """The shape of one item, given sizes of names; dimensions that stay open have size one.
+
+        Args:
+            sizes: a size for each name.
+            variadic: the sizes for each ``*name``, without the star; none by default, as for ``...``.
+
+        >>> Contract(parse("3 h w h+1 *n _")).item_shape({"h": 8, "w": 4})
+        (3, 8, 4, 9, 1)
+        """
+        shape: list[int] = []
+        for dim in self.dims or ():
+            if dim.variadic:
+                shape += (variadic or {}).get(dim.name or "", ())
+            else:
+                size = dim.resolved(sizes)
+                shape.append(1 if size is None else size)
+        return tuple(shape)
+
+    @classmethod
+    def of(cls, annotation: Any, evaluate: Callable[[str], Any] | None = None) -> Contract | None:
+        """The contract that an annotation carries, ``None`` where it has none.
+
+        Args:
+            annotation: jaxtyping's ``Float[Tensor, "3 h w"]``, ``Annotated[Tensor, Shape("3 h w")]``, and both inside
+                unions, ``Optional``, aliases, ``Final``. Whatever else it is, there is no contract.
+            evaluate: gives the object for an annotation that is text.
+
+        Raises:
+            ValueError: a shape that is none, or not understood; a contract that nothing keeps.
+            TypeError: markers that contradict each other, or stand where there is no tensor.
+        """
+        if isinstance(annotation, typing.ForwardRef):
+            annotation = annotation.__forward_arg__
+        if isinstance(annotation, str):
+            return None if evaluate is None else cls.of(evaluate(annotation), evaluate)
+        origin = typing.get_origin(annotation)
+        if origin is typing.Annotated:
+            inner, *marks = typing.get_args(annotation)
+            return _marked(inner, cls.of(inner, evaluate), marks)
+        if origin in (typing.Final, typing.ClassVar, typing_extensions.Required, typing_extensions.NotRequired):
+            return cls.of(typing.get_args(annotation)[0], evaluate)
+        if origin in _UNIONS:
+            return _either(typing.get_args(annotation), evaluate)
+        if isinstance(annotation, TypeVar):
+            if annotation.__constraints__:
+                return _either(annotation.__constraints__, evaluate)
+            return None if annotation.__bound__ is None else cls.of(annotation.__bound__, evaluate)
+        if isinstance(annotation, type):
+            return _of_array(annotation)
+        for alias in _ALIASES:
+            if hasattr(annotation, alias):
+                return cls.of(getattr(annotation, alias), evaluate)
+        return None
+
+
+def described_array(annotation: Any) -> type | None:
+    """The class that ``Float[Tensor, "..."]`` describes, where an annotation is of jaxtyping; ``None`` otherwise."""
+    array = getattr(annotation, "array_type", None)  # what makes it one; jaxtyping itself need not be here
+    return array if isinstance(array, type) and hasattr(annotation, "dim_str") else None
+
+
+def _of_array(annotation: type) -> Contract | None:
+    array = described_array(annotation)
+    if array is None or not issubclass(array, (Tensor, Collection)):
+        return None
+    given: Any = annotation
+    names: Any = given.dtypes
+    category = getattr(given.dtype, "__name__", "") if hasattr(given, "dtype") else given.__name__.split("[")[0]
+    shown = f'{category}[{array.__name__}, "{given.dim_str}"]'
+    dtypes: frozenset[torch.dtype] | None = None
+    if isinstance(names, (list, tuple)):
+        dtypes = matching(names)
+        if not dtypes:
+            raise ValueError(f"{shown}: no tensor has one of the dtypes {list(names)}")  # pyright: ignore[reportUnknownArgumentType]
+    return Contract(parse(given.dim_str), dtypes, shown=shown, dtype_name="" if dtypes is None else category.lower())
+
+
+def _marked(inner: Any, contract: Contract | None, marks: list[Any]) -> Contract | None:
+    """The contract of ``Annotated[inner, *marks]``, where ``inner`` alone has ``contract``."""
+    for mark in marks:
+        if isinstance(mark, type) and issubclass(mark, Marker):
+            raise TypeError(f"{mark.__name__} says nothing by itself; write {mark.__name__}(...)")
+    ours = [mark for mark in marks if isinstance(mark, Marker)]
+    if not ours:
+        return contract
+    result = contract or Contract(shown=_shown(inner))
+    for mark in ours:
+        result = _with(result, mark)
+    return result
+
+
+def _with(contract: Contract, mark: Marker) -> Contract:
+    """A contract, and those beside it, with one more marker."""
+    changes: dict[str, Any]
+    if isinstance(mark, Shape):
+        changes = {"dims": mark.dims}
+    elif isinstance(mark, DType):
+        changes = {"dtypes": mark.allowed, "dtype_name": mark.name}
+    elif isinstance(mark, Range):
+        changes = {"low": mark.low, "high": mark.high}
+    else:
+        assert isinstance(mark, Device)
+        changes = {"device": mark.device}
+    for name in changes:
+        if name != "dtype_name" and getattr(contract, name) is not None:
+            raise TypeError(f"{contract.shown} and {mark!r} both say what the {_WHAT[name]} is; leave one of them out")
+    others = tuple([_with(other, mark) for other in contract.others])
+    return dataclasses.replace(contract, **changes, others=others, shown=f"{contract.shown} with {mark!r}")
+
+
+_WHAT = {"dims": "shape", "dtypes": "dtype", "low": "range", "high": "range", "device": "device"}
+
+
+def _either(parts: tuple[Any, ...], evaluate: Callable[[str], Any] | None) -> Contract | None:
+    """The contract of a union: none where one of its parts is a tensor without."""
+    contracts: list[Contract] = []
+    for part in parts:
+        contract = Contract.of(part, evaluate)
+        if contract is not None:
+            contracts += [dataclasses.replace(contract, others=()), *contract.others]
+        elif not _is_no_tensor(part):
+            return None
+    if not contracts:
+        return None
+    first, *rest = dict.fromkeys(contracts)
+    return dataclasses.replace(first, others=tuple(rest))
+
+
+def _is_no_tensor(annotation: Any) -> bool:
+    """Whether an annotation is a class of objects that are no tensors."""
+    origin = typing.get_origin(annotation) or annotation
+    if origin in (Any, object):
+        return False
+    return origin in (None, typing.Literal) or (isinstance(origin, type) and not issubclass(origin, (Tensor, Collection)))
+
+
+def _shown(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)

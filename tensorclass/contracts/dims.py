@@ -1,0 +1,179 @@
+"""The notation of shapes: ``"3 h w"`` as dimensions.
+
+It is jaxtyping's: a dimension is a number, a name (the same size wherever it stands in a record), ``_`` or ``_name`` (any
+size), an expression of names (``h+1``, ``2*h``), ``name=3`` (a number with a comment), any of which can be
+broadcastable (``#h``: of size one, too); ``...`` stands for any number of dimensions, ``*name`` for the same ones
+wherever it stands.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+
+
+@dataclasses.dataclass(frozen=True)
+class Dim:
+    """One dimension of a shape, or several (``variadic``).
+
+    At most one of ``size``, ``name`` and ``formula`` is there; a dimension without any of them has any size.
+
+    >>> parse("#3 h w *n h+1")[0]
+    Dim(text='#3', size=3, name=None, formula=None, variadic=False, broadcastable=True)
+    """
+
+    text: str
+    size: int | None = None
+    name: str | None = None
+    #: an expression of names: see :func:`evaluate`
+    formula: str | None = None
+    #: whether this is any number of dimensions; a name stands for all their sizes then
+    variadic: bool = False
+    #: whether a size of one will do as well
+    broadcastable: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of sizes that stand in it; that of a variadic one comes with its star: ``*n``."""
+        if self.formula is not None:
+            return _names_in(self.formula)
+        return () if self.name is None else (self.key,)
+
+    @property
+    def key(self) -> str:
+        """Under which its size is kept: the name, with a star where it stands for several sizes."""
+        return f"*{self.name}" if self.variadic else str(self.name)
+
+    def resolved(self, sizes: Mapping[str, int]) -> int | None:
+        """The size, where it is a number or follows from the sizes of names; ``None`` otherwise.
+
+        >>> parse("h+1")[0].resolved({"h": 3})
+        4
+        """
+        if self.size is not None:
+            return self.size
+        if self.formula is not None:
+            return evaluate(self.formula, sizes) if all(name in sizes for name in self.names) else None
+        return None if self.name is None or self.variadic else sizes.get(self.name)
+
+
+@lru_cache(maxsize=1024)
+def parse(text: str) -> tuple[Dim, ...]:
+    """The dimensions that a text names.
+
+    Raises:
+        ValueError: the text is no shape; the message names the dimension and says what it can be.
+
+    >>> [dim.name for dim in parse("3 h w")]
+    [None, 'h', 'w']
+    """
+    dims = tuple([_dim(word) for word in text.split()])
+    if sum(dim.variadic for dim in dims) > 1:
+        raise ValueError(f"the shape {text!r} has more than one of '...' and '*name': where they end cannot be told")
+    return dims
+
+
+def _dim(word: str) -> Dim:
+    if word == "...":
+        return Dim(word, variadic=True)
+    rest, marks = word, ""
+    while rest and rest[0] in "#*?":
+        if rest[0] == "?":
+            raise ValueError(f"the dimension {word!r}: '?' is for trees of arrays; leave it out")
+        if rest[0] in marks:
+            raise ValueError(f"the dimension {word!r} has {rest[0]!r} twice")
+        marks, rest = marks + rest[0], rest[1:]
+    comment, equals, value = rest.partition("=")
+    if equals and comment.isidentifier():
+        rest = value
+    variadic, broadcastable = "*" in marks, "#" in marks
+    if rest.startswith("_") and rest.isidentifier():
+        if broadcastable:
+            raise ValueError(f"the dimension {word!r} has any size: '#' says nothing about it")
+        return Dim(word, variadic=variadic)
+    if rest.isidentifier():
+        return Dim(word, name=rest, variadic=variadic, broadcastable=broadcastable)
+    if variadic:
+        raise ValueError(f"the dimension {word!r}: '*' stands before a name: '*name'")
+    if rest.isdecimal():
+        return Dim(word, size=int(rest), broadcastable=broadcastable)
+    if not _names_in(rest, word):
+        return Dim(word, size=_sized(evaluate(rest, {}), word), broadcastable=broadcastable)
+    return Dim(word, formula=rest, broadcastable=broadcastable)
+
+
+def _sized(size: int, word: str) -> int:
+    if size < 0:
+        raise ValueError(f"the dimension {word!r} is {size}; sizes are not negative")
+    return size
+
+
+# -- expressions of names -------------------------------------------------------------------------------------------
+
+_BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+def evaluate(formula: str, sizes: Mapping[str, int]) -> int:
+    """The value of an expression of names and whole numbers with ``+ - * // %`` and parentheses.
+
+    >>> evaluate("2*(h+1)", {"h": 3})
+    8
+    """
+    return _value(_tree(formula), sizes)
+
+
+def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
+    if isinstance(node, ast.Constant):
+        assert isinstance(node.value, int)
+        return node.value
+    if isinstance(node, ast.Name):
+        return sizes[node.id]
+    if isinstance(node, ast.UnaryOp):
+        return -_value(node.operand, sizes)
+    assert isinstance(node, ast.BinOp)
+    return _BINARY[type(node.op)](_value(node.left, sizes), _value(node.right, sizes))
+
+
+@lru_cache(maxsize=1024)
+def _tree(formula: str) -> ast.expr:
+    return ast.parse(formula, mode="eval").body
+
+
+@lru_cache(maxsize=1024)
+def _names_in(formula: str, word: str = "") -> tuple[str, ...]:
+    """The names in an expression. What is more than names, numbers and arithmetic is refused."""
+    try:
+        tree = _tree(formula)
+    except SyntaxError:
+        raise ValueError(_unknown(word)) from None
+    nodes: Sequence[ast.AST] = [tree]
+    names: dict[str, None] = {}
+    while nodes:
+        below: list[ast.AST] = []
+        for node in nodes:
+            if isinstance(node, ast.Name):
+                names[node.id] = None
+            elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+                below += [node.left, node.right]
+            elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+                below.append(node.operand)
+            elif not (isinstance(node, ast.Constant) and type(node.value) is int):
+                raise ValueError(_unknown(word))
+        nodes = below
+    return tuple(names)
+
+
+def _unknown(word: str) -> str:
+    return (
+        f"the dimension {word!r} is none that is known here: a dimension is a number, a name, '_', '...', '*name', "
+        "'#name', 'name=3', or an expression of names with + - * // % and no spaces, such as 'h+1'"
+    )

@@ -1,0 +1,71 @@
+"""Categories of dtypes, under the names that jaxtyping gives them, in small letters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+_ALL: tuple[torch.dtype, ...] = tuple(
+    {id(value): value for value in vars(torch).values() if isinstance(value, torch.dtype)}.values()
+)
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """The name of a dtype without the module.
+
+    >>> name_of(torch.float32)
+    'float32'
+    """
+    return str(dtype).removeprefix("torch.")
+
+
+def _named(pattern: str) -> frozenset[torch.dtype]:
+    return frozenset(dtype for dtype in _ALL if re.fullmatch(pattern, name_of(dtype)))
+
+
+#: the dtypes by name
+BY_NAME: dict[str, torch.dtype] = {name_of(dtype): dtype for dtype in _ALL}
+
+_int, _uint = _named(r"int\d+"), _named(r"uint\d+")
+_float = frozenset(dtype for dtype in _ALL if dtype.is_floating_point)
+_complex = frozenset(dtype for dtype in _ALL if dtype.is_complex)
+
+#: the categories; those of one dtype have its name: ``"float32"``
+CATEGORIES: dict[str, frozenset[torch.dtype]] = {
+    "bool": frozenset([torch.bool]),
+    "int": _int,
+    "uint": _uint,
+    "integer": _int | _uint,
+    "float": _float,
+    "complex": _complex,
+    "inexact": _float | _complex,
+    "real": _float | _int | _uint,
+    "num": _float | _complex | _int | _uint,
+}
+
+
+def category(name: str) -> frozenset[torch.dtype]:
+    """The dtypes that a name stands for: a category, or the name of one dtype.
+
+    >>> category("float32")
+    frozenset({torch.float32})
+    """
+    if name in CATEGORIES:
+        return CATEGORIES[name]
+    if name in BY_NAME:
+        return frozenset([BY_NAME[name]])
+    raise ValueError(f"no dtypes are called {name!r}; there are {[*CATEGORIES]}, and single ones such as 'float32'")
+
+
+def matching(patterns: Iterable[Any]) -> frozenset[torch.dtype]:
+    """The dtypes whose names match one of the names, or regular expressions, that a jaxtyping category lists."""
+    found: set[torch.dtype] = set()
+    for pattern in patterns:
+        if isinstance(pattern, str):
+            found.update([BY_NAME[pattern]] if pattern in BY_NAME else [])
+        else:
+            found.update(dtype for name, dtype in BY_NAME.items() if pattern.match(name))
+    return frozenset(found)

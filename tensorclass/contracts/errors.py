@@ -1,0 +1,57 @@
+"""The error for values that do not keep the contracts of their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from typing_extensions import Self
+
+from tensorclass.td.values import Misfit
+
+
+class Broken(NamedTuple):
+    """A field whose value does not keep its contract."""
+
+    #: the field, below the record that raised the error
+    path: tuple[str, ...]
+    #: what was expected, and behind which batch dimensions
+    expected: str
+    #: shape, dtype and device of the value
+    got: str
+    #: what is wrong
+    why: str
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self.path)}: expected {self.expected}, got {self.got}: {self.why}"
+
+
+class ContractError(Misfit, TypeError, ValueError, RuntimeError):
+    """Values do not keep the contracts of their fields. Nothing was made or changed.
+
+    It is a ``TypeError`` and a ``ValueError``, as errors for values of wrong types are, and a ``RuntimeError``, as for
+    values without the batch size in front.
+
+    Attributes:
+        owner: the name of the class of the record.
+        broken: the fields, all of them.
+    """
+
+    def __init__(self, owner: str, broken: Sequence[Broken], hint: str = "") -> None:
+        self.owner, self.broken, self.hint = owner, tuple(broken), hint
+        if len(self.broken) == 1:
+            what = f"{owner}.{self.broken[0]}"
+        else:
+            what = f"{owner}: {len(self.broken)} fields break their contracts:" + "".join(
+                [f"\n  {problem}" for problem in self.broken]
+            )
+        Exception.__init__(self, f"{what}{hint and f'{chr(10)}{hint}'}")
+        self.key, self.what = self.broken[0].path, what
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.owner, self.broken, self.hint)
+
+    def below(self, *path: str) -> Self:
+        """The error as the collection that has the record below ``path`` raises it."""
+        moved = [problem._replace(path=(*path, *problem.path)) for problem in self.broken]
+        return type(self)(self.owner, moved, self.hint)

@@ -1,0 +1,144 @@
+"""What stands beside a tensor in ``Annotated[Tensor, ...]``: its shape, dtype, range and device.
+
+    image: Annotated[Tensor, Shape("3 h w"), DType("float"), Range(0, 1)]
+
+Shapes are those of one item: the batch dimensions come in front.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import torch
+
+from .dims import Dim, parse
+from .dtypes import category, name_of
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+class Marker:
+    """The base of the markers."""
+
+    __slots__ = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape(Marker):
+    """The dimensions of one item, in jaxtyping's notation.
+
+    Args:
+        text: the dimensions, with spaces between them: numbers, names (one size in all fields of a record), ``_`` (any
+            size), ``...`` (any number of dimensions), ``*name``, ``#name`` (size one will do, too), ``h+1``.
+
+    Raises:
+        ValueError: the text is no shape.
+
+    >>> Shape("3 h w").dims[0].size
+    3
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise TypeError(f"Shape: expected a text such as Shape('3 h w'), got {self.text!r}")
+        _ = self.dims
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """What the text says."""
+        return parse(self.text)
+
+    def __repr__(self) -> str:
+        return f'Shape("{self.text}")'
+
+
+@dataclasses.dataclass(frozen=True, init=False)
+class DType(Marker):
+    """The dtypes that a tensor can have.
+
+    Args:
+        dtypes: a category (``"float"``, ``"int"``, ``"uint"``, ``"integer"``, ``"bool"``, ``"complex"``, ``"inexact"``,
+            ``"real"``, ``"num"``: those of jaxtyping), the name of a dtype, or the dtype; or several of them.
+
+    Raises:
+        ValueError: no dtypes have that name.
+
+    >>> DType("float").allowed >= DType(torch.float32, "bfloat16").allowed
+    True
+    """
+
+    dtypes: tuple[str | torch.dtype, ...]
+
+    def __init__(self, *dtypes: str | torch.dtype) -> None:
+        if not dtypes or not all(isinstance(dtype, (str, torch.dtype)) for dtype in dtypes):
+            raise TypeError(f"DType: expected dtypes or their names, such as DType('float'), got {dtypes}")
+        object.__setattr__(self, "dtypes", dtypes)
+        _ = self.allowed
+
+    @property
+    def allowed(self) -> frozenset[torch.dtype]:
+        """All dtypes that will do."""
+        found: frozenset[torch.dtype] = frozenset()
+        for dtype in self.dtypes:
+            found |= category(dtype) if isinstance(dtype, str) else {dtype}
+        return found
+
+    def __repr__(self) -> str:
+        return f"DType({', '.join([str(d) if isinstance(d, torch.dtype) else _quoted(d) for d in self.dtypes])})"
+
+    @property
+    def name(self) -> str:
+        """The category, for messages."""
+        return " or ".join([name_of(d) if isinstance(d, torch.dtype) else d for d in self.dtypes])
+
+
+@dataclasses.dataclass(frozen=True)
+class Range(Marker):
+    """The smallest and the largest value of the elements; ``nan`` is in no range.
+
+    Checking it reads the data when a tensor enters a field, which waits for a GPU; the other markers don't.
+
+    Args:
+        low: the smallest value; ``None`` where there is none.
+        high: the largest value; ``None`` where there is none.
+
+    Raises:
+        ValueError: ``low`` is larger than ``high``.
+    """
+
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        for bound in (self.low, self.high):
+            if bound is not None and (not isinstance(bound, (int, float)) or math.isnan(bound)):
+                raise TypeError(f"Range: the bounds are numbers or None, got {bound!r}")
+        if self.low is None and self.high is None:
+            raise ValueError("Range: give a bound: Range(0, 1), Range(low=0), Range(high=1)")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"Range: no value is at least {self.low} and at most {self.high}")
+
+    def __repr__(self) -> str:
+        return f"Range({self.low}, {self.high})"
+
+
+@dataclasses.dataclass(frozen=True, init=False)
+class Device(Marker):
+    """Where a tensor is.
+
+    Args:
+        device: a device; one without an index, such as ``"cuda"``, stands for all of its type.
+    """
+
+    device: torch.device
+
+    def __init__(self, device: torch.device | str) -> None:
+        object.__setattr__(self, "device", torch.device(device))
+
+    def __repr__(self) -> str:
+        return f'Device("{self.device}")'

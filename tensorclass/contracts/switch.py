@@ -1,0 +1,42 @@
+"""Whether contracts are checked: for a block, a function, or the rest of the program."""
+
+from __future__ import annotations
+
+from torch.compiler import is_dynamo_compiling
+from typing_extensions import Self
+
+from tensorclass.td.modes import Setting, Switch
+
+VALIDATION = Switch("validation", True)
+
+
+class validation(Setting):
+    """Switches the checks of contracts off, or on again, for a block.
+
+    A context manager and a decorator, for its own thread and task; ``validation(mode).set()`` holds for the rest of
+    the program. A class can do without checks by its option ``validate=False``, which no block overrules. Whether a
+    value has the batch size in front is looked at in any case.
+
+    >>> import torch
+    >>> from typing import Annotated
+    >>> from tensorclass import Shape, TensorClass
+    >>> class Image(TensorClass):
+    ...     pixels: Annotated[torch.Tensor, Shape("3 h w")]
+    >>> with validation(False):
+    ...     image = Image(pixels=torch.zeros(1, 8, 8))
+    >>> image.pixels.shape
+    torch.Size([1, 8, 8])
+
+    Args:
+        mode: whether contracts are checked.
+    """
+
+    _switch = VALIDATION
+
+    def __enter__(self) -> Self:
+        # what is compiled checks nothing, and cannot set the variable
+        return self if is_dynamo_compiling() else super().__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        if not is_dynamo_compiling():
+            super().__exit__(*exc)
