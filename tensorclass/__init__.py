@@ -12,6 +12,7 @@ batch[:8].to("cuda").reshape(2, 4)
 from dataclasses import field
 
 from .attributes import TensorAttrs
+from .contracts import ContractError, Device, DType, Range, Shape, validation
 from .convert import record_class as from_dataclass
 from .convert import to_arrow
 from .convert.functions import (
@@ -82,7 +83,7 @@ from .td import (
 from .td.values import BatchMismatch
 from .typed import TypedTensorDict
 
-BatchMismatch.__module__ = __name__  # how a traceback names it
+BatchMismatch.__module__ = ContractError.__module__ = __name__  # how a traceback names them
 
 #: the name of the base of all collections in other libraries
 TensorDictBase = TensorCollection
@@ -92,6 +93,9 @@ __version__ = "0.1.0"
 __all__ = [
     "KEY_SEPARATOR",
     "BatchMismatch",
+    "ContractError",
+    "DType",
+    "Device",
     "LazyStackedTensorDict",
     "LinkedList",
     "MetaData",
@@ -101,6 +105,8 @@ __all__ = [
     "NonTensorStack",
     "PackLayout",
     "Pipeline",
+    "Range",
+    "Shape",
     "Stage",
     "SubTensorDict",
     "TensorAttrs",
@@ -160,6 +166,7 @@ __all__ = [
     "unravel_key",
     "unravel_key_list",
     "unravel_key_to_tuple",
+    "validation",
     "where",
 ]
 

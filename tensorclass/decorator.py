@@ -30,6 +30,7 @@ def tensorclass(
     kw_only: bool = ...,
     cast_filter: Callable[[tuple[str, ...], Tensor], bool] | None = ...,
     skip_post_init_on_rebuild: bool = ...,
+    validate: bool = ...,
 ) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(eq_default=False)
 def tensorclass(cls: Any = None, /, **options: Any) -> Any:
@@ -48,7 +49,7 @@ def tensorclass(cls: Any = None, /, **options: Any) -> Any:
     Args:
         cls: the class.
         options: those of :class:`TensorClass`: ``autocast``, ``nocast``, ``frozen``, ``tensor_only``, ``shadow``,
-            ``kw_only``, ``cast_filter``, ``skip_post_init_on_rebuild``.
+            ``kw_only``, ``cast_filter``, ``skip_post_init_on_rebuild``, ``validate``.
     """
     if unknown := [name for name in options if name not in KEYWORDS]:
         raise TypeError(f"tensorclass: unknown options {unknown}; there are {list(KEYWORDS)}")

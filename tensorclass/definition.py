@@ -13,8 +13,10 @@ from typing import Any
 
 import torch
 from torch import Size, Tensor
-from torch.compiler import is_dynamo_compiling
+from torch.compiler import is_compiling, is_dynamo_compiling
 
+from .contracts.checking import Checks, inferred_size, telling
+from .contracts.generated import Writer, writer_of
 from .fields import FieldSpec, Kind
 from .record import KEYWORDS, METADATA, OPTIONS, RecordMeta, TensorClass
 from .td import pytree, shapes
@@ -127,6 +129,8 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
         specs[f.name] = spec
     is_new = "_specs" not in own
     cls._specs = specs
+    cls._telling = telling(specs)
+    cls._checks = _checks(cls, specs)
     if not _has_own_init(cls):
         cls.__init__ = _generate_init(cls, specs)
     if given.get("cast_filter") is not None:
@@ -143,6 +147,13 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
         cls._assignable = _assignable(cls)
     if is_new:
         pytree.register(cls)
+
+
+def _checks(cls: Any, specs: Mapping[str, FieldSpec]) -> Checks | None:
+    """What looks at the contracts of a class; ``None`` where it has none, or does not want that."""
+    # an annotation that names what is not defined yet may have a contract
+    may_have = any(spec.contract is not None or spec.kind is None for spec in specs.values())
+    return Checks(cls.__qualname__, specs) if may_have and cls._options["validate"] else None
 
 
 def _assignable(cls: type) -> frozenset[str]:
@@ -178,8 +189,7 @@ def redefine(cls: Any, given: Mapping[str, Any]) -> None:
         del cls.__match_args__
     if getattr(own.get("__init__"), "__generated__", False):
         del cls.__init__
-    options: Mapping[str, bool] = cls._options
-    define(cls, {**{name: True for name, on in options.items() if on}, **given})
+    define(cls, {**_changed(cls._options), **given})
 
 
 def _check_options(cls: Any, given: Mapping[str, Any]) -> None:
@@ -204,7 +214,7 @@ def _combined_options(cls: Any, given: Mapping[str, Any]) -> tuple[dict[str, boo
     options = {**OPTIONS}
     for base in reversed(cls.__mro__[1:]):
         inherited: Mapping[str, bool] = base.__dict__.get("_options", {})
-        options.update({name: True for name, on in inherited.items() if on})
+        options.update(_changed(inherited))
     if options["frozen"] and not given.get("frozen", True):
         raise TypeError(f"{cls.__name__}: frozen=False, but a class that it derives from is frozen")
     kw_only = given.get("kw_only", any(base.__dict__.get("_options", OPTIONS)["kw_only"] for base in cls.__bases__))
@@ -213,6 +223,11 @@ def _combined_options(cls: Any, given: Mapping[str, Any]) -> tuple[dict[str, boo
     if options["autocast"] and options["nocast"]:
         raise ValueError(f"{cls.__name__}: the options autocast and nocast exclude each other")
     return options, kw_only
+
+
+def _changed(options: Mapping[str, bool]) -> dict[str, bool]:
+    """The options that are other than their defaults."""
+    return {name: on for name, on in options.items() if on is not OPTIONS[name]}
 
 
 def annotations_of(cls: Any) -> dict[str, Any]:
@@ -352,6 +367,7 @@ def _property(spec: FieldSpec, frozen: bool) -> property:
     name = spec.name
     removed = f"{spec.owner}.{name} is not set: it was removed, or not selected"
     tensor = spec.kind in (Kind.TENSOR, Kind.COLLECTION)
+    plain = spec.kind is Kind.TENSOR and spec.contract is None
     # a plain bool: torch.compile can take that from a closure, a FieldSpec not
     required = spec.kind is not None and not spec.optional
 
@@ -400,7 +416,7 @@ def _property(spec: FieldSpec, frozen: bool) -> property:
         as_frozen = frozen and name in _FROZEN_MEMBERS
         member = _FROZEN_MEMBERS[name] if as_frozen else inspect.getattr_static(TensorClass, name)
         getter = hiding(getter, member)
-    setter = set_tensor if spec.kind is Kind.TENSOR and not frozen else set_value
+    setter = set_tensor if plain and not frozen else set_value
     return property(getter, setter, delete)
 
 
@@ -444,13 +460,21 @@ def _generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., No
         "__as_device": as_device,
         "__mismatch": batch_mismatch,
         "__FACTORY": _FACTORY,
+        "__infer": inferred_size,
+        "__is_compiling": is_compiling,
         "__IN_POST_INIT": _IN_POST_INIT,
     }
+    checks: Checks | None = cls._checks
+    writer = None if checks is None else writer_of(specs)
+    if writer is not None:
+        space.update(writer.space)
+        writer.space = space
     metadata = [name for name in METADATA if name not in specs]
     me = "__self" if "self" in cls.__dataclass_fields__ else "self"
     device = "device" if "device" in metadata else "__device"
     positional: list[str] = []
     keyword: list[str] = []
+    first: list[str] = []
     body: list[str] = []
     post: list[str] = []
     parameters: dict[str, Any] = {}
@@ -488,12 +512,16 @@ def _generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., No
             post.append(name)
             continue
         if f.default_factory is not dataclasses.MISSING:
-            body += [f"if {name} is __FACTORY:", f"    {name} = __factory_{name}()"]
-        body += _enter(specs[name], space, me, device)
+            made = [f"if {name} is __FACTORY:", f"    {name} = __factory_{name}()"]
+            if f.init and name in cls._telling:
+                first += made
+            else:
+                body += made
+        body += _enter(specs[name], space, me, device, writer)
     signature = ", ".join([me, *positional, "*", *keyword, *[f"{name}=None" for name in metadata]])
     lines = [
         f"def __init__({signature}):",
-        "    __size = batch_size if __type(batch_size) is __Size else __as_size(batch_size)",
+        *(f"    {line}" for line in (*first, *_size_lines(cls._telling, parameters, space))),
         "    __ndim = __len(__size)",
         f"    {device} = " + ("None if device is None else __as_device(device)" if device in metadata else "None"),
         f"    {me}._batch_size = __size",
@@ -502,7 +530,7 @@ def _generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., No
         + ("None if names is None else __as_names(names, __ndim)" if "names" in metadata else "None"),
         f"    {me}._lock = None",
         f"    {me}._store = __store = {{}}",
-        *(f"    {line}" for line in body),
+        *(f"    {line}" for line in _checked(checks, writer, body, space, me)),
         "    if not __store:",  # a tensor would have shown what is wrong with it
         "        __check_size(__size)",
     ]
@@ -525,11 +553,71 @@ def _generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., No
     return init  # type: ignore[no-any-return]
 
 
-def _enter(spec: FieldSpec, space: dict[str, Any], me: str, device: str) -> list[str]:
+def _size_lines(telling: Mapping[str, int], parameters: Mapping[str, Any], space: dict[str, Any]) -> list[str]:
+    """The lines of ``__init__`` that set the batch size: the one given, or what the first contract that can says."""
+    given = "batch_size if __type(batch_size) is __Size else __as_size(batch_size)"
+    ranks = {name: rank for name, rank in telling.items() if name in parameters}
+    if not ranks:
+        return [f"__size = {given}"]
+    space["__ranks"] = ranks
+    lines = ["if batch_size is not None:", f"    __size = {given}"]
+    for name, rank in ranks.items():
+        lines += [
+            f"elif __isinstance({name}, __Tensor):",
+            f"    __size = {name}.shape" + (f"[:-{rank}]" if rank else ""),
+        ]
+    values = ", ".join([f"{name!r}: {name}" for name in ranks])
+    return [*lines, "else:", f"    __size = __as_size(__infer(__ranks, {{{values}}}))"]
+
+
+def _checked(
+    checks: Checks | None, writer: Writer | None, body: list[str], space: dict[str, Any], me: str
+) -> list[str]:
+    """The lines of ``__init__`` that enter the fields, with those around them that a class with contracts has."""
+    if checks is None or writer is None:
+        return body
+    space["__made"], space["__ranges"] = checks.made, checks.ranges
+    lines = [
+        "__checked = not __is_compiling()",
+        "__broken = False",
+        *writer.start(),
+        *body,
+        "if __checked:",
+        *[f"    {line}" for line in writer.end("__broken = True")],
+        "    if __broken:",
+        f"        __made({me}, batch_size is None)",
+    ]
+    return [*lines, "    else:", f"        __ranges({me}, batch_size is None)"] if checks.bounded else lines
+
+
+def _enter(spec: FieldSpec, space: dict[str, Any], me: str, device: str, writer: Writer | None) -> list[str]:
     """The lines of ``__init__`` that check one field and store it."""
     name = spec.name
     own = f"__spec_{name}"
     space[own] = spec
+    if writer is not None and spec.kind is Kind.TENSOR:
+        fails = "__broken = True"
+        behind = ["if __shape != __size and __shape[:__ndim] != __size:", f"    {fails}"]
+        if spec.contract is not None:
+            behind = writer.field(name, name, not spec.optional, fails)
+        store = [
+            f"__store[{name!r}] = {name}",
+            f"__shape = {name}.shape",
+            "if __checked:",
+            *[f"    {line}" for line in behind],
+            "elif __shape[:__ndim] != __size:",
+            f"    raise __mismatch({name!r}, __size, __shape)",
+        ]
+        lines = [
+            f"if __isinstance({name}, __Tensor):",
+            f"    if {device} is not None and {name}.device != {device}:",
+            f"        {name} = {name}.to({device})",
+            f"elif {name} is not None:",
+            f"    {name} = {own}.fit({me}, {name})",
+        ]
+        if spec.optional:
+            return [*lines, f"if {name} is not None:", *[f"    {line}" for line in store]]
+        return [*lines, "else:", f"    raise {own}.mismatch({name})", *store]
     if spec.kind is Kind.TENSOR:
         lines = [
             f"if __isinstance({name}, __Tensor):",
@@ -546,6 +634,16 @@ def _enter(spec: FieldSpec, space: dict[str, Any], me: str, device: str) -> list
         lines += [f"elif not {own}.allows_none({me}):", f"    raise {own}.mismatch({name})"]
     elif not spec.optional:
         lines += ["else:", f"    raise {own}.mismatch({name})"]
+    if writer is not None and spec.contract is not None:
+        entered = f"__store[{name!r}]"
+        checks = writer.field(name, entered, False, "__broken = True")
+        lines += [
+            f"if __checked and {name} is not None:",
+            f"    __shape = {entered}.shape",
+            *[f"    {line}" for line in checks],
+        ]
+    elif writer is not None and spec.kind is None:
+        lines += [f"if __checked and {own}.contract is not None:", "    __broken = True"]
     return lines
 
 

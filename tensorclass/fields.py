@@ -16,7 +16,9 @@ import numpy as np
 import typing_extensions
 from torch import Tensor
 
+from .contracts.checking import inferred_size
 from .contracts.contract import Contract, described_array
+from .contracts.errors import ContractError
 from .td import shapes, values
 from .td.base import TensorCollection
 from .td.modes import LIST_TO_STACK
@@ -258,9 +260,11 @@ class FieldSpec:
             raise self.mismatch(value)
         for position, target in enumerate(targets, 1):
             concrete = TensorDict if target is TensorCollection else target
+            telling: Mapping[str, int] = getattr(concrete, "_telling", {})
+            found = inferred_size(telling, entries) if telling and not isinstance(value, TensorCollection) else None
             try:
-                return concrete._from_mapping(entries, size, device, names)
-            except BatchMismatch as error:
+                return concrete._from_mapping(entries, size if found is None else found, device, names)
+            except (BatchMismatch, ContractError) as error:
                 raise error.below(self.name) from None
             except ValueError as error:  # the keys are not the fields
                 if position == len(targets):

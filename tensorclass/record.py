@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Size, Tensor
+from torch.compiler import is_compiling
 from typing_extensions import Self, dataclass_transform
 
+from .contracts.checking import Checks, inferred_size, problems_below
+from .contracts.errors import ContractError
+from .contracts.switch import validation
 from .fields import FieldSpec
 from .td import shapes
 from .td.base import TensorCollection
@@ -35,6 +39,7 @@ OPTIONS: dict[str, bool] = {
     "shadow": False,
     "kw_only": False,
     "skip_post_init_on_rebuild": True,
+    "validate": True,
 }
 
 #: what can be given beside a class's name and bases
@@ -122,6 +127,7 @@ class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
     - ``kw_only``: fields are given by keyword only.
     - ``cast_filter``: a function, called with key (a tuple) and tensor: whether casts to another dtype (``half()``,
       ``to(dtype)``) cast the tensor, where they are given no filter of their own. (A class keyword only.)
+    - ``validate``: ``False`` lets values in that do not keep the contracts of their fields.
     - ``skip_post_init_on_rebuild``: results of operations do not run ``__post_init__``. They never do.
     """
 
@@ -136,11 +142,15 @@ class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
         names: _Names = dataclasses.field(default=None)  # type: ignore[assignment, override]
         # annotations that are no fields, and that typing.get_type_hints shall not find
         _specs: ClassVar[dict[str, FieldSpec]]
+        _telling: ClassVar[dict[str, int]]
+        _checks: ClassVar[Checks | None]
         _options: ClassVar[dict[str, bool]]
         _cast_filter: ClassVar[CastFilter | None]
         __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
     else:
         _specs = {}
+        _telling = {}  # the fields that tell the batch size
+        _checks = None  # what looks at the contracts
         _options = dict(OPTIONS)
         _cast_filter = None
 
@@ -165,7 +175,8 @@ class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
 
     def _set_up(self, values: Mapping[str, Any], batch_size: Any = None, device: Any = None, names: Any = None) -> None:
         """Sets the metadata and the fields, from ``values`` or their defaults."""
-        self._batch_size = shapes.as_size(batch_size)
+        found = inferred_size(self._telling, values) if batch_size is None and self._telling else batch_size
+        self._batch_size = shapes.as_size(found)
         self._device = as_device(device)
         self._names = shapes.as_names(names, len(self._batch_size))
         self._lock = None
@@ -181,6 +192,8 @@ class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
                 self._store[name] = spec.fit(self, value)
             elif not spec.allows_none(self):
                 raise spec.mismatch(value)
+        if self._checks is not None and not is_compiling():
+            self._checks.made(self, batch_size is None)
         if not self._store:  # a tensor would have shown it
             shapes.check_size(self._batch_size)
 
@@ -237,8 +250,72 @@ class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
             if not spec.allows_none(self):
                 raise spec.mismatch(value)
             self._store.pop(key, None)
+            return
+        fitted = spec.fit(self, value, non_blocking)
+        if self._checks is not None:
+            self._checks.entering(self, {key: fitted})
+        self._store[key] = fitted
+
+    def _put(self, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
+        if self._checks is None or (inplace and key in self._store) or value is None or _is_none(value):
+            self._set(key, value, inplace, non_blocking)
         else:
-            self._store[key] = spec.fit(self, value, non_blocking)
+            self._check_unlocked()
+            self._store[key] = self._spec(key).fit(self, value, non_blocking)
+
+    # -- contracts ----------------------------------------------------------------------------------------------------
+
+    def _check_entering(self, entries: Mapping[str, Value]) -> None:
+        if self._checks is not None:
+            self._checks.entering(self, entries)
+
+    def _check_changed(self, before: Mapping[str, Value]) -> None:
+        if self._checks is not None:
+            changed = {key: value for key, value in self._store.items() if before.get(key) is not value}
+            if changed:
+                self._checks.entering(self, changed)
+
+    def _check_behind(self, size: Size) -> None:
+        super()._check_behind(size)
+        if self._checks is not None:
+            self._checks.entering(self, self._store, size)
+
+    def _find_batch_size(self, batch_dims: int | None, keep_compliant_size: bool) -> None:
+        size = inferred_size(self._telling, self._store) if self._telling else None
+        if size is None:
+            super()._find_batch_size(batch_dims, keep_compliant_size)
+        else:
+            self._set_batch_size(size[:batch_dims])
+
+    @classmethod
+    def unchecked(cls, *args: Any, **kwargs: Any) -> Self:
+        """A record whose values may break the contracts of their fields: the constructor, without looking at those.
+
+        >>> import torch
+        >>> from typing import Annotated
+        >>> from tensorclass import Shape
+        >>> class Image(TensorClass):
+        ...     pixels: Annotated[Tensor, Shape("3 h w")]
+        >>> Image.unchecked(torch.zeros(4, 1, 8, 8), batch_size=[4]).pixels.shape
+        torch.Size([4, 1, 8, 8])
+        """
+        dense: type[Self] = getattr(cls, "_dense", cls)
+        with validation(False):
+            return dense(*args, **kwargs)
+
+    def validate(self) -> Self:
+        """Looks at the contracts of all fields, also in nested records, and also where they are switched off.
+
+        Returns:
+            the record.
+
+        Raises:
+            ContractError: values do not keep the contracts of their fields; all of them are listed.
+        """
+        found = problems_below(self)
+        if found:
+            raise ContractError(type(self).__name__, found)
+        return self
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -268,9 +345,17 @@ class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
         for key, row in rows._store.items():
             if type(row) is not Tensor or key not in self._store:
                 self._spec(key).check(self, row, key not in self._store)
+                if key not in self._store and self._checks is not None:
+                    self._checks.entering(self, {key: row}, row.shape[:row_ndim])
 
     def set(  # type: ignore[override]
-        self, key: NestedKey, value: Any, inplace: bool = False, non_blocking: bool = False
+        self,
+        key: NestedKey,
+        value: Any,
+        inplace: bool = False,
+        non_blocking: bool = False,
+        *,
+        validate: bool = True,
     ) -> Self:
         """Writes a field, or a value below one; see :meth:`TensorDict.set`.
 
@@ -279,7 +364,11 @@ class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
             value: what the field takes.
             inplace: write into the value that is there, if there is one.
             non_blocking: do not wait for the transfer to the record's device.
+            validate: ``False`` takes a value that does not keep the contract of its field.
         """
+        if not validate:
+            with validation(False):
+                return self.set(key, value, inplace, non_blocking)
         if type(key) is str:
             self._set(key, value, inplace, non_blocking)
         else:
@@ -309,6 +398,8 @@ class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
         if type(old_key) is not str or type(new_key) is not str or old_key not in self._store:
             return super().rename_key_(old_key, new_key, safe)
         value = self._spec(new_key).fit(self, self._store[old_key])
+        if self._checks is not None:
+            self._checks.entering(self, {new_key: value})
         super().rename_key_(old_key, new_key, safe)
         self._store[new_key] = value
         return self
@@ -331,6 +422,7 @@ class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
                     new._store.pop(key, None)
                 else:
                     raise spec.mismatch(value)
+        new._check_changed(self._store)
         return new
 
     def __replace__(self, /, **changes: Any) -> Self:

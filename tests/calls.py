@@ -59,6 +59,7 @@ ARGUMENTS: dict[str, tuple[Any, ...] | Callable[[Any], Any]] = {
     "from_dict": lambda r: type(r).from_dict(dict(r.items()), batch_size=SIZE),
     "from_any": lambda r: type(r).from_any(dict(r.items()), batch_size=SIZE),
     "from_pytree": lambda r: type(r).from_pytree(dict(r.items()), batch_size=SIZE),
+    "unchecked": lambda r: type(r).unchecked(r.image, r.label, batch_size=SIZE),
     "from_schema": lambda r: type(r).from_schema({"image": ([2], torch.float32), "label": ([], torch.int64)}),
     "from_tensordict": lambda r: type(r).from_tensordict(r.to_tensordict()),
     "from_store": lambda r: type(r).from_store(dict(r.items()), SIZE),

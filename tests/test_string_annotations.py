@@ -143,7 +143,7 @@ def test_local_names_are_found(form: MakeForm) -> None:
         me: Outer | None = None
 
     assert [spec.kind for spec in Outer._specs.values()] == [Kind.TENSOR, Kind.COLLECTION, Kind.COLLECTION]
-    record = Outer(torch.zeros(2), {"value": torch.zeros(2)}, batch_size=[2])
+    record = Outer(torch.zeros(2, 3, 1, 1), {"value": torch.zeros(2)}, batch_size=[2])
     record.me = record.clone()
     assert (type(record[0].inner), type(record[0].me)) == (Inner, Outer)
 

@@ -1,9 +1,9 @@
 """Contracts: what the annotation of a field says about the tensor in it, and how that is checked.
 
-``FieldSpec.contract`` (of a class: ``Sample._specs["image"].contract``) is the :class:`Contract` of a field or ``None``.
-What can be made from it, such as values that keep it, needs no more than its attributes: ``dims`` (each a
-:class:`~tensorclass.contracts.dims.Dim`), ``rank``, ``names``, ``item_shape(sizes)``, ``dtypes``, ``low``, ``high``, ``device``,
-``others``.
+The contract of a field is ``FieldSpec.contract`` (``Sample._specs["image"].contract``), a :class:`Contract` or
+``None``. What is made from contracts, such as values that keep them, needs its attributes alone: ``dims`` (each a
+:class:`~tensorclass.contracts.dims.Dim`), ``rank``, ``names``, ``item_shape(sizes)``, ``dtypes``, ``low``, ``high``,
+``device``, ``others``.
 """
 
 from .contract import Contract

@@ -142,14 +142,14 @@ def _of_array(annotation: type) -> Contract | None:
     if array is None or not issubclass(array, (Tensor, Collection)):
         return None
     given: Any = annotation
-    names: Any = given.dtypes
+    names: object = given.dtypes
     category = getattr(given.dtype, "__name__", "") if hasattr(given, "dtype") else given.__name__.split("[")[0]
     shown = f'{category}[{array.__name__}, "{given.dim_str}"]'
     dtypes: frozenset[torch.dtype] | None = None
     if isinstance(names, (list, tuple)):
-        dtypes = matching(names)
+        dtypes = matching(given.dtypes)
         if not dtypes:
-            raise ValueError(f"{shown}: no tensor has one of the dtypes {list(names)}")  # pyright: ignore[reportUnknownArgumentType]
+            raise ValueError(f"{shown}: no tensor has one of the dtypes {list(given.dtypes)}")
     return Contract(parse(given.dim_str), dtypes, shown=shown, dtype_name="" if dtypes is None else category.lower())
 
 
@@ -164,7 +164,12 @@ def _marked(inner: Any, contract: Contract | None, marks: list[Any]) -> Contract
     result = contract or Contract(shown=_shown(inner))
     for mark in ours:
         result = _with(result, mark)
-    return result
+    return _annotated(result, ", ".join([repr(mark) for mark in ours]))
+
+
+def _annotated(contract: Contract, marks: str) -> Contract:
+    others = tuple([_annotated(other, marks) for other in contract.others])
+    return dataclasses.replace(contract, others=others, shown=f"Annotated[{contract.shown}, {marks}]")
 
 
 def _with(contract: Contract, mark: Marker) -> Contract:
@@ -183,7 +188,7 @@ def _with(contract: Contract, mark: Marker) -> Contract:
         if name != "dtype_name" and getattr(contract, name) is not None:
             raise TypeError(f"{contract.shown} and {mark!r} both say what the {_WHAT[name]} is; leave one of them out")
     others = tuple([_with(other, mark) for other in contract.others])
-    return dataclasses.replace(contract, **changes, others=others, shown=f"{contract.shown} with {mark!r}")
+    return dataclasses.replace(contract, **changes, others=others)
 
 
 _WHAT = {"dims": "shape", "dtypes": "dtype", "low": "range", "high": "range", "device": "device"}
@@ -209,7 +214,9 @@ def _is_no_tensor(annotation: Any) -> bool:
     origin = typing.get_origin(annotation) or annotation
     if origin in (Any, object):
         return False
-    return origin in (None, typing.Literal) or (isinstance(origin, type) and not issubclass(origin, (Tensor, Collection)))
+    return origin in (None, typing.Literal) or (
+        isinstance(origin, type) and not issubclass(origin, (Tensor, Collection))
+    )
 
 
 def _shown(annotation: Any) -> str:

@@ -1,7 +1,7 @@
 """The notation of shapes: ``"3 h w"`` as dimensions.
 
-It is jaxtyping's: a dimension is a number, a name (the same size wherever it stands in a record), ``_`` or ``_name`` (any
-size), an expression of names (``h+1``, ``2*h``), ``name=3`` (a number with a comment), any of which can be
+It is jaxtyping's: a dimension is a number, a name (the same size wherever it stands in a record), ``_`` or ``_name``
+(any size), an expression of names (``h+1``, ``2*h``), ``name=3`` (a number with a comment), any of which can be
 broadcastable (``#h``: of size one, too); ``...`` stands for any number of dimensions, ``*name`` for the same ones
 wherever it stands.
 """
@@ -117,7 +117,7 @@ _BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
+    ast.FloorDiv: lambda a, b: a // b,
     ast.Mod: operator.mod,
 }
 

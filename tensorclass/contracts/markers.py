@@ -45,7 +45,7 @@ class Shape(Marker):
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
-            raise TypeError(f"Shape: expected a text such as Shape('3 h w'), got {self.text!r}")
+            raise ValueError(f"Shape: expected a text such as Shape('3 h w'), got {self.text!r}")
         _ = self.dims
 
     @property
@@ -76,7 +76,7 @@ class DType(Marker):
 
     def __init__(self, *dtypes: str | torch.dtype) -> None:
         if not dtypes or not all(isinstance(dtype, (str, torch.dtype)) for dtype in dtypes):
-            raise TypeError(f"DType: expected dtypes or their names, such as DType('float'), got {dtypes}")
+            raise ValueError(f"DType: expected dtypes or their names, such as DType('float'), got {dtypes}")
         object.__setattr__(self, "dtypes", dtypes)
         _ = self.allowed
 
@@ -117,7 +117,7 @@ class Range(Marker):
     def __post_init__(self) -> None:
         for bound in (self.low, self.high):
             if bound is not None and (not isinstance(bound, (int, float)) or math.isnan(bound)):
-                raise TypeError(f"Range: the bounds are numbers or None, got {bound!r}")
+                raise ValueError(f"Range: the bounds are numbers or None, got {bound!r}")
         if self.low is None and self.high is None:
             raise ValueError("Range: give a bound: Range(0, 1), Range(low=0), Range(high=1)")
         if self.low is not None and self.high is not None and self.low > self.high:

@@ -59,6 +59,14 @@ def leaf_above(path: Sequence[str]) -> KeyError:
     return KeyError(f"{'.'.join(path)} is a leaf: it cannot hold other keys")
 
 
+def restore(undo: list[Before]) -> None:
+    """Takes back what a merge wrote."""
+    for node, store, size, names in reversed(undo):
+        node._store.clear()
+        node._store.update(store)
+        node._batch_size, node._names = size, names
+
+
 def _chosen(source: Any, wanted: Any) -> Any:
     """The wanted keys of a collection or a mapping."""
     if isinstance(source, Collection):
@@ -128,6 +136,15 @@ class Access(Reading):
             self._store[key] = value
         else:
             self._store[key] = self._fit(key, value, non_blocking)
+
+    #: :meth:`_set` as a part of an update, which is looked at as a whole when it is done: see :meth:`_check_changed`
+    _put = _set
+
+    def _check_entering(self, entries: Mapping[str, Value]) -> None:
+        """Raises an error where entries, as they would be stored, don't fit; a record with contracts knows."""
+
+    def _check_changed(self, before: Mapping[str, Value]) -> None:
+        """Raises an error where entries that are others than before don't fit; a record with contracts knows."""
 
     def _set_(self, key: str, value: Any, non_blocking: bool = False) -> None:
         """Writes into the value of a key of this level."""
@@ -357,10 +374,7 @@ class Access(Reading):
                         self._require(source, wanted, True, optional=True)
             self._merge_all(sources, wanted, clone, inplace, non_blocking, is_leaf, undo)
         except BaseException:
-            for node, store, size, names in reversed(undo):
-                node._store.clear()
-                node._store.update(store)
-                node._batch_size, node._names = size, names
+            restore(undo)
             raise
         finally:
             if ignore_lock and lock is not None:
@@ -388,6 +402,8 @@ class Access(Reading):
         """:meth:`_merge` with one source after the other."""
         for source in sources:
             self._merge(source, *options)
+        for node, store, *_ in options[-1]:
+            node._check_changed(store)
 
     def _merge(
         self,
@@ -419,7 +435,7 @@ class Access(Reading):
                     continue
                 below = wanted[key]
             if type(value) is Tensor and below is None:
-                self._set(key, value.clone() if clone else value, inplace, non_blocking)
+                self._put(key, value.clone() if clone else value, inplace, non_blocking)
                 continue
             nested: object = value
             if below is not None and not has_keys(nested):
@@ -437,7 +453,7 @@ class Access(Reading):
                     raise leaf_above((key,))
                 if below is not None:
                     value = _chosen(value, below)
-            self._set(key, _cloned(value) if clone else value, inplace, non_blocking)
+            self._put(key, _cloned(value) if clone else value, inplace, non_blocking)
 
     def _merges(self, source: object) -> bool:
         """Whether ``update`` merges a nested source into this value; what is no tree is replaced whole."""

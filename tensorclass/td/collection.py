@@ -122,6 +122,7 @@ class Collection:
         size = shapes.as_size(batch_size)
         shapes.check_size(size)
         self._check_batch_size(size, ())
+        self._check_behind(size)
         self._take_batch_size(size)
 
     def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
@@ -136,6 +137,12 @@ class Collection:
                         "every value must have the batch size in front. Nothing was changed"
                     )
                 value._check_batch_size(size, (*path, key))
+
+    def _check_behind(self, size: Size) -> None:
+        """Raises an error where values don't fit behind a batch size that they have in front; a record knows."""
+        for value in self._store.values():
+            if isinstance(value, Collection) and len(value._batch_size) < len(size):
+                value._check_behind(size)
 
     def _take_batch_size(self, size: Size) -> None:
         """Sets a checked batch size, also in nested collections that have fewer dimensions."""

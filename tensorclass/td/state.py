@@ -10,6 +10,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from .access import restore
 from .collection import Collection
 from .keys import unravel_key_to_tuple
 from .shapes import Names
@@ -114,12 +115,18 @@ class State(Collection):
         wanted = {key: value for key, value in source.items() if key in own}
         if assign:
             self._take_sizes(dict.fromkeys(sizes, Size(())), ())  # tensors with any batch can come now
-            after = before
+            undo: list[Any] = []
+            merging: Any = self
             try:
-                self.update(wanted)
-                after = sizes
-            finally:
-                self._take_sizes(after, ())
+                self._check_unlocked()
+                merging._merge(wanted, None, False, False, False, None, undo)
+                self._take_sizes(sizes, ())
+                for node, store, *_ in undo:
+                    node._check_changed(store)
+            except BaseException:
+                restore(undo)
+                self._take_sizes(before, ())
+                raise
             return self
         with torch.no_grad():
             for key, value in wanted.items():
@@ -145,7 +152,8 @@ class State(Collection):
             return
         size = sizes.get(".".join(path), self._batch_size)
         if size != self._batch_size:
-            self.batch_size = size
+            self._check_batch_size(size, ())
+            self._take_batch_size(size)
         for key, value in self._store.items():
             if isinstance(value, State) and value._is_tree():
                 value._take_sizes(sizes, (*path, key))
@@ -197,7 +205,7 @@ class State(Collection):
         def lock_(self) -> Self: ...
         def _parent_of(self, path: tuple[str, ...]) -> Any: ...
         def _find(self, path: tuple[str, ...]) -> Any: ...
-        def update(self, *args: Any, **kwargs: Any) -> Self: ...
+        def _check_unlocked(self) -> None: ...
 
 
 def _collect(

@@ -11,7 +11,7 @@ from torch import Size, Tensor
 
 from tensorclass.td.collection import Collection
 from tensorclass.td.shapes import Names
-from tensorclass.td.values import batch_mismatch
+from tensorclass.td.values import Misfit, batch_mismatch
 
 from .classes import dense_class, on_store
 from .written import WrittenBack
@@ -163,3 +163,7 @@ def check(collection: Any, path: tuple[str, ...] = ()) -> None:
         collection._check_entry(key, value)
         if isinstance(value, OnMapping) and isinstance(value._store, Entries):
             check(value, (*path, key))
+    try:
+        collection._check_changed({})
+    except Misfit as error:
+        raise error.below(*path) from None

@@ -126,7 +126,9 @@ class SubTensorDict(WrittenBack):
         super()._check_unlocked()
         if value is None and self._holds_none(key):
             raise TypeError(f"{key}: some rows of a field cannot be None while others are not; set it in the source")
-        self._store[key] = self._fit(key, value, non_blocking)
+        fitted = self._fit(key, value, non_blocking)
+        self._check_entering({key: fitted})
+        self._store[key] = fitted
 
     def _apart(self, values: Any) -> Any:
         return values.clone()  # written to the source together, once all of it is known to fit

@@ -269,6 +269,10 @@ class LazyParts(OnStore):
         for part in self._store.items_:
             part._check_batch_size(Size(shapes.without(size, (dim,))), path)
 
+    def _check_behind(self, size: Size) -> None:
+        for part in self._store.items_:
+            part._check_behind(Size(shapes.without(size, (self._store.dim,))))
+
     def _take_batch_size(self, size: Size) -> None:
         for part in self._store.items_:
             part._take_batch_size(Size(shapes.without(size, (self._store.dim,))))

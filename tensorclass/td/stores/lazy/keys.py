@@ -144,8 +144,20 @@ class LazyKeys(LazyParts):
             for part in self._store.items_:
                 part._set(key, None)
             return
-        for part, entry in zip(self._store.items_, self._entries(key, value, non_blocking), strict=True):
+        entries = self._entries(key, value, non_blocking)
+        for part, entry in zip(self._store.items_, entries, strict=True):
+            part._check_entering({key: entry})
+        for part, entry in zip(self._store.items_, entries, strict=True):
             part._store[key] = entry
+
+    def _check_entering(self, entries: Mapping[str, Any]) -> None:
+        columns = {key: entry.unbind(self._store.dim) for key, entry in entries.items()}
+        for i, part in enumerate(self._store.items_):
+            part._check_entering({key: column[i] for key, column in columns.items()})
+
+    def _check_changed(self, before: Mapping[str, Any]) -> None:
+        for part in self._store.items_:
+            part._check_changed({})
 
     def _set_(self, key: str, value: Any, non_blocking: bool = False) -> None:
         if key not in self._store:

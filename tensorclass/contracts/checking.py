@@ -1,0 +1,344 @@
+"""Whether the values of a record keep the contracts of its fields, looked at when they enter.
+
+A class with contracts has a :class:`Checks` in ``_checks``. What nearly all values are, values that fit, is seen by
+``fits``, a function generated for the class; only where it says no, the functions here find out what is wrong, and
+whether the checks are switched on at all.
+
+Names of dimensions are bound once for each record: ``h`` is one number in all its fields. A nested record has names of
+its own. What is compiled checks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Size, Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.compiler import is_compiling
+
+from tensorclass.td.collection import Collection, functorch
+from tensorclass.td.values import as_tensor, batch_mismatch
+
+from .contract import Contract
+from .dims import Dim, evaluate
+from .dtypes import name_of
+from .errors import Broken, ContractError
+from .generated import writer_of
+from .switch import VALIDATION
+
+if TYPE_CHECKING:
+    from tensorclass.fields import FieldSpec
+    from tensorclass.record import TensorClass
+
+# torch has no types for these
+_broadcast: Callable[..., Size] = torch.broadcast_shapes  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+#: the sizes that names have: a number (a tuple of them for a variadic one), and the field that has it
+Sizes = dict[str, tuple[Any, str]]
+
+
+class Checks:
+    """The contracts of a class of records."""
+
+    __slots__ = ("bounded", "fits", "specs", "telling")
+
+    def __init__(self, name: str, specs: Mapping[str, FieldSpec]) -> None:
+        self.specs = specs
+        _check_formulas(name, specs)
+        #: whether values, got by name, keep their contracts behind a batch size; ``False`` where it cannot tell
+        self.fits: Callable[[Callable[[str], Any], Size], bool] = writer_of(specs).function(name)
+        #: the fields whose elements are looked at
+        self.bounded = [key for key, spec in specs.items() if spec.contract is not None and spec.contract.bounded]
+        #: the fields that tell the batch size, with the dimensions that an item of theirs has
+        self.telling = telling(specs)
+
+    def entering(self, record: TensorClass, entries: Mapping[str, Any], size: Size | None = None) -> None:
+        """Raises an error where entries would break contracts of a record that they are written to.
+
+        Args:
+            record: the record.
+            entries: values, by field, as they would be stored.
+            size: a batch size that the record would have, if it is another one.
+        """
+        if is_compiling():
+            return
+        values = {**record._store, **entries}
+        size = record._batch_size if size is None else size
+        bounded = [key for key in self.bounded if key in entries]
+        if (self.fits(values.get, size) and not bounded) or VALIDATION.current() is False:
+            return
+        self.require(record, values, size, entries)
+
+    def made(self, record: TensorClass, inferred: bool) -> None:
+        """Raises an error where a new record, in which something did not fit at first sight, breaks contracts.
+
+        Args:
+            record: the record; its values may also lack the batch size.
+            inferred: whether the batch size was found out.
+        """
+        values, size = record._store, record._batch_size
+        unfit = [key for key, value in values.items() if value.shape[: len(size)] != size]
+        if VALIDATION.current() is not False:
+            self.require(record, values, size, values, unfit, inferred)
+        if unfit:
+            raise batch_mismatch(unfit[0], size, values[unfit[0]].shape)
+
+    def ranges(self, record: TensorClass, inferred: bool) -> None:
+        """:meth:`made` where all but the elements fits."""
+        if VALIDATION.current() is not False:
+            self.require(record, record._store, record._batch_size, record._store, (), inferred)
+
+    def require(
+        self,
+        record: TensorClass,
+        values: Mapping[str, Any],
+        size: Size,
+        changed: Iterable[str],
+        unfit: Iterable[str] = (),
+        inferred: bool = False,
+    ) -> None:
+        """Raises an error where values that changed break contracts; it lists all of them."""
+        found = broken(self.specs, values, size, changed)
+        if not found:
+            return
+        for key in unfit:
+            if self.specs[key].contract is None:
+                expected = f"the batch dimensions {list(size)} in front"
+                found.append(Broken((key,), expected, _got(values[key]), "they do not come first"))
+        hint = ""
+        told = implied(self.telling, values) if inferred else {}
+        if len({*told.values()}) > 1:
+            sizes = ", ".join([f"{key} {list(one)}" for key, one in told.items()])
+            hint = f"No batch size was given, and the fields tell different ones: {sizes}"
+        raise ContractError(type(record).__name__, found, hint)
+
+
+def _check_formulas(owner: str, specs: Mapping[str, FieldSpec]) -> None:
+    """Raises an error where an expression has a name that is no dimension of a field."""
+    contracts = {key: spec.contract for key, spec in specs.items() if spec.contract is not None}
+    if any(spec.kind is None for spec in specs.values()):
+        return  # an annotation that is not known yet
+    dims = {key: [dim for one in (c, *c.others) for dim in one.dims or ()] for key, c in contracts.items()}
+    names = {dim.name for below in dims.values() for dim in below if not dim.variadic}
+    for key, below in dims.items():
+        for dim in below:
+            if dim.formula is not None and (unknown := [name for name in dim.names if name not in names]):
+                raise ValueError(
+                    f"{owner}.{key}: the dimension {dim.text!r} follows from {unknown}, and no field of the class has "
+                    "a dimension of that name"
+                )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# the batch size
+
+
+def telling(specs: Mapping[str, FieldSpec]) -> dict[str, int]:
+    """The fields whose contracts tell the batch size, each with the number of dimensions that are not the batch's."""
+    ranks = {key: spec.contract.rank for key, spec in specs.items() if spec.contract is not None}
+    return {key: rank for key, rank in ranks.items() if rank is not None}
+
+
+def implied(ranks: Mapping[str, int], values: Mapping[str, Any]) -> dict[str, Size]:
+    """The batch size that each of the values tells, by field."""
+    found: dict[str, Size] = {}
+    for key, rank in ranks.items():
+        value = values.get(key)
+        if value is None:
+            continue
+        shaped: Any = value if isinstance(value, (Tensor, Collection)) else as_tensor(value)
+        if shaped is not None and len(shaped.shape) >= rank:
+            found[key] = shaped.shape[: len(shaped.shape) - rank]
+    return found
+
+
+def inferred_size(ranks: Mapping[str, int], values: Mapping[str, Any]) -> Size | None:
+    """The batch size of a record with these values, as the first field has it that tells it."""
+    return next(iter(implied(ranks, values).values()), None)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# what is wrong
+
+
+def broken(
+    specs: Mapping[str, FieldSpec], values: Mapping[str, Any], size: Size, changed: Iterable[str]
+) -> list[Broken]:
+    """The fields among ``changed`` whose values break their contracts.
+
+    Args:
+        specs: the fields of the class.
+        values: the values of all fields that have one.
+        size: the batch size.
+        changed: the fields that are looked at; the others are there for the sizes of names.
+    """
+    wanted = set(changed)
+    bound: Sizes = {}
+    waiting: list[tuple[str, int, int, Dim]] = []
+    found: dict[str, list[str]] = {}
+    for key in sorted(specs, key=wanted.__contains__):  # (a stable sort: those that stay come first)
+        contract, value = specs[key].contract, values.get(key)
+        if contract is None or value is None or not _can_keep(value):
+            continue
+        tried: list[tuple[list[str], Sizes, list[tuple[str, int, int, Dim]]]] = []
+        for one in (contract, *contract.others):
+            sizes, later = {**bound}, [*waiting]
+            why = _shape_mismatch(one, key, value.shape, size, sizes, later) + _kind_mismatch(one, value)
+            if key in wanted and not why:
+                why = _range_mismatch(one, value)
+            tried.append((why, sizes, later))
+            if not why:
+                break
+        # a value that keeps none of them is held to the first; it still tells the sizes of names
+        why, bound, waiting = tried[0] if tried[-1][0] else tried[-1]
+        if why and key in wanted:
+            found[key] = why
+    for key, at, actual, dim in waiting:
+        why = _formula_mismatch(dim, at, actual, bound)
+        if why and key in wanted:
+            found.setdefault(key, []).extend(why)
+    return [_described(specs, key, values[key], size, found[key]) for key in specs if key in found]
+
+
+def problems_below(data: Any, path: tuple[str, ...] = ()) -> list[Broken]:
+    """The values of a record that break contracts, and those in the collections below it."""
+    found: list[Broken] = []
+    specs: Mapping[str, FieldSpec] = getattr(data, "_specs", {})
+    values: dict[str, Any] = dict(data._store)
+    if specs:
+        own = broken(specs, values, data._batch_size, values)
+        found += [problem._replace(path=(*path, *problem.path)) for problem in own]
+    for key, value in values.items():
+        if isinstance(value, Collection) and value._is_tree():
+            found += problems_below(value, (*path, key))
+    return found
+
+
+def _can_keep(value: Any) -> bool:
+    return isinstance(value, Tensor) or (isinstance(value, Collection) and value._is_tree())
+
+
+def _described(specs: Mapping[str, FieldSpec], key: str, value: Any, size: Size, why: list[str]) -> Broken:
+    contract = specs[key].contract
+    assert contract is not None
+    behind = f" behind the batch dimensions {list(size)}" if size else ""
+    return Broken((key,), contract.expected + behind, _got(value), "; ".join(why))
+
+
+def _got(value: Any) -> str:
+    shape = f"shape {list(value.shape)}"
+    return (
+        f"{shape}, {name_of(value.dtype)}, {value.device}" if isinstance(value, Tensor) else f"batch size {shape[6:]}"
+    )
+
+
+def _shape_mismatch(
+    contract: Contract, key: str, shape: Size, size: Size, sizes: Sizes, waiting: list[tuple[str, int, int, Dim]]
+) -> list[str]:
+    """What is wrong with a shape. Names that have no size yet get it in ``sizes``; formulas wait for all of them."""
+    ndim = len(size)
+    if shape[:ndim] != size:
+        return [f"the batch dimensions {list(size)} do not come first"]
+    dims = contract.dims
+    if dims is None:
+        return []
+    item = shape[ndim:]
+    open_at = next((i for i, dim in enumerate(dims) if dim.variadic), None)
+    if len(item) != len(dims) if open_at is None else len(item) < len(dims) - 1:
+        count = len(dims) if open_at is None else f"at least {len(dims) - 1}"
+        return [f"an item has {count} dimensions, these have {len(item)}"]
+    wrong: list[str] = []
+    at = 0
+    for dim in dims:
+        if dim.variadic:
+            several = item[at : at + len(item) - len(dims) + 1]
+            wrong += [] if dim.name is None else _several_mismatch(dim, key, tuple(several), sizes)
+            at += len(several)
+            continue
+        actual, where = item[at], ndim + at
+        at += 1
+        if dim.broadcastable and actual == 1:
+            continue
+        if dim.formula is not None:
+            waiting.append((key, where, actual, dim))
+        elif dim.name is not None:
+            known = sizes.setdefault(dim.key, (actual, key))
+            if known[0] != actual:
+                wrong.append(f"{dim.name} is {known[0]} ({_from(known[1], key)}), but dimension {where} is {actual}")
+        elif dim.size is not None and actual != dim.size:
+            wrong.append(f"dimension {where} must be {dim.size}, it is {actual}")
+    return wrong
+
+
+def _from(field: str, key: str) -> str:
+    return "above" if field == key else f"in the field {field}"
+
+
+def _several_mismatch(dim: Dim, key: str, actual: tuple[int, ...], sizes: Sizes) -> list[str]:
+    known, field = sizes.setdefault(dim.key, (actual, key))
+    if dim.broadcastable:
+        try:
+            sizes[dim.key] = tuple(_broadcast(known, actual)), field
+        except RuntimeError:
+            return [f"*{dim.name} is {list(known)} ({_from(field, key)}), which {list(actual)} does not broadcast with"]
+    elif known != actual:
+        return [f"*{dim.name} is {list(known)} ({_from(field, key)}), but {list(actual)} here"]
+    return []
+
+
+def _formula_mismatch(dim: Dim, where: int, actual: int, bound: Sizes) -> list[str]:
+    assert dim.formula is not None
+    if any(name not in bound for name in dim.names):
+        return []  # a field that is None
+    sizes = {name: bound[name][0] for name in dim.names}
+    given = ", ".join([f"{name} = {bound[name][0]} (in the field {bound[name][1]})" for name in dim.names])
+    try:
+        expected = evaluate(dim.formula, sizes)
+    except ZeroDivisionError:
+        return [f"dimension {where} must be {dim.formula}, which divides by zero with {given}"]
+    if expected != actual:
+        return [f"dimension {where} must be {dim.formula}, which is {expected} with {given}; it is {actual}"]
+    return []
+
+
+def _kind_mismatch(contract: Contract, value: Any) -> list[str]:
+    """What is wrong with the dtype and the device."""
+    wrong: list[str] = []
+    if contract.dtypes is not None and value.dtype not in contract.dtypes:
+        wrong.append(f"the dtype {name_of(value.dtype)} is not {contract.dtype_name}; cast the tensor with .to(dtype)")
+    device = contract.device
+    index: int | None = None if device is None else device.index
+    if device is not None and (value.device.type != device.type or index not in (None, value.device.index)):
+        wrong.append(f'it is on {value.device}; move the tensor with .to("{device}")')
+    return wrong
+
+
+def _range_mismatch(contract: Contract, value: Any) -> list[str]:
+    """What is wrong with the elements. Tensors without data, or inside ``vmap``, have none to look at."""
+    low, high = contract.low, contract.high
+    if low is None and high is None:
+        return []
+    if value.is_meta or isinstance(value, FakeTensor) or functorch.is_functorch_wrapped_tensor(value):
+        return []
+    elements = value.detach()
+    if elements.is_nested:
+        elements = torch.cat([row.flatten() for row in elements.unbind()])
+    if elements.layout is not torch.strided:
+        elements = elements.to_dense()
+    if not elements.numel():
+        return []
+    if elements.is_complex():
+        return ["complex numbers have no order, so that no range holds them"]
+    if elements.dtype.itemsize == 1 and elements.is_floating_point():  # torch has no kernel for these
+        elements = elements.float()
+    least, most = map(float, torch.stack(torch.aminmax(elements)))
+    if least != least:
+        return ["an element is nan"]
+    wrong: list[str] = []
+    if low is not None and least < low:
+        wrong.append(f"the smallest element is {least:g}, below {low}")
+    if high is not None and most > high:
+        wrong.append(f"the largest element is {most:g}, above {high}")
+    return wrong

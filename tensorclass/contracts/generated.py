@@ -1,0 +1,175 @@
+"""The checks of contracts as text: straight lines of comparisons, written once a class.
+
+They answer whether all values fit; what does not fit, and why, is for :mod:`checking`. A field of which these lines
+cannot tell (a union of contracts, say) counts as one that does not fit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from torch import Size
+
+from .contract import Contract
+from .dims import Dim
+
+if TYPE_CHECKING:
+    from tensorclass.fields import FieldSpec
+
+
+def writer_of(specs: Mapping[str, FieldSpec]) -> Writer:
+    """A writer for the fields of a class."""
+    return Writer({key: spec.contract for key, spec in specs.items()})
+
+
+class Writer:
+    """Writes the checks of fields, one after the other.
+
+    Args:
+        contracts: those of the fields, in the order in which they are written.
+    """
+
+    def __init__(self, contracts: Mapping[str, Contract | None]) -> None:
+        self.contracts = contracts
+        #: what the lines use
+        self.space: dict[str, Any] = {"__len": len}
+        counts = Counter(
+            name
+            for contract in contracts.values()
+            if contract is not None and contract.dims is not None
+            for dim in contract.dims
+            for name in (*dim.names, *(dim.names if dim.formula is not None else ()))
+        )
+        #: the variable of each name that is more than once in the class
+        self._variables = {name: f"__dim_{i}" for i, name in enumerate(counts) if counts[name] > 1}
+        #: the names that have a size where the next lines are reached, and those that may have one
+        self._bound: set[str] = set()
+        self._perhaps: set[str] = set()
+        #: conditions on sizes that follow from names, which are known in the end
+        self._formulas: list[tuple[str, Dim]] = []
+
+    def start(self) -> list[str]:
+        """The lines in front of all others."""
+        formulas = sum(
+            dim.formula is not None
+            for contract in self.contracts.values()
+            for dim in (contract and contract.dims) or ()
+        )
+        names = [*self._variables.values(), *[f"__size_{i}" for i in range(formulas)]]
+        return [f"{' = '.join(names)} = None"] if names else []
+
+    def field(self, key: str, value: str, required: bool, fails: str) -> list[str]:
+        """The lines for a value that is there, with its shape in ``__shape``, and the batch size in ``__size``.
+
+        Args:
+            key: the field.
+            value: the expression for its value.
+            required: whether the lines after these are reached only with this value there.
+            fails: the statement for a value that does not fit.
+        """
+        contract = self.contracts[key]
+        assert contract is not None
+        if contract.others or any(_is_hard(dim) for dim in contract.dims or ()):
+            return [fails]
+        conditions, lines = self._dims(contract.dims, required, fails)
+        conditions += self._kind(key, contract, value)
+        checks = [f"if {' or '.join(conditions)}:", f"    {fails}"]
+        return [*checks, "else:", *[f"    {line}" for line in lines]] if lines else checks
+
+    def end(self, fails: str) -> list[str]:
+        """The lines behind all others."""
+        lines: list[str] = []
+        for variable, dim in self._formulas:
+            known = [f"{name} is not None" for name in (variable, *[self._variables[name] for name in dim.names])]
+            more = [f"{variable} != 1"] if dim.broadcastable else []
+            formula = re.sub(r"\b[^\W\d]\w*", lambda found: self._variables[found[0]], str(dim.formula))
+            lines += [f"if {' and '.join([*known, *more])} and {variable} != ({formula}):", f"    {fails}"]
+        return lines
+
+    def function(self, owner: str) -> Callable[[Callable[[str], Any], Size], bool]:
+        """``fits(get, size)``: whether the values that ``get`` gives by name fit behind a batch size."""
+        lines = ["__ndim = __len(__size)", *self.start()]
+        for i, (key, contract) in enumerate(self.contracts.items()):
+            if contract is not None:
+                value = f"__value_{i}"
+                checks = [f"__shape = {value}.shape", *self.field(key, value, False, "return False")]
+                lines += [f"{value} = __get({key!r})", f"if {value} is not None:", *[f"    {line}" for line in checks]]
+        lines += [*self.end("return False"), "return True"]
+        source = "def fits(__get, __size):\n" + "\n".join([f"    {line}" for line in lines]) + "\n"
+        exec(compile(source, f"<generated checks of {owner}>", "exec"), self.space)
+        return self.space["fits"]  # type: ignore[no-any-return]
+
+    # -- one field ----------------------------------------------------------------------------------------------------
+
+    def _dims(self, dims: tuple[Dim, ...] | None, required: bool, fails: str) -> tuple[list[str], list[str]]:
+        """Conditions under which the shape does not fit, and lines for where none of them holds."""
+        if dims is None:
+            return ["__shape[:__ndim] != __size"], []
+        count = len(dims)
+        open_at = next((i for i, dim in enumerate(dims) if dim.variadic), None)
+        if open_at is not None:
+            conditions = ["__shape[:__ndim] != __size", f"__len(__shape) < __ndim + {count - 1}"]
+        elif count:
+            conditions = [f"__shape[:-{count}] != __size", f"__len(__shape) != __ndim + {count}"]
+        else:
+            conditions = ["__shape != __size"]
+        lines: list[str] = []
+        own: dict[str, str] = {}
+        for i, dim in enumerate(dims):
+            at = f"__shape[{i - count}]"
+            if open_at is not None and i <= open_at:
+                at = f"__shape[__ndim + {i}]"
+                if i == open_at:
+                    at = f"__shape[__ndim + {i}:__len(__shape) - {count - 1 - i}]"
+            more = f"{at} != 1 and " if dim.broadcastable else ""
+            variable = self._variables.get(dim.key) if dim.name is not None else None
+            if dim.size is not None:
+                conditions.append(f"({more}{at} != {dim.size})" if more else f"{at} != {dim.size}")
+            elif dim.formula is not None:
+                size = f"__size_{len(self._formulas)}"
+                self._formulas.append((size, dim))
+                lines.append(f"{size} = {at}")
+            elif variable is None:
+                continue
+            elif dim.key in self._bound:
+                conditions.append(f"({more}{at} != {variable})" if more else f"{at} != {variable}")
+            elif dim.key in own and not more:
+                conditions.append(f"{at} != {own[dim.key]}")
+            elif required and not more and dim.key not in self._perhaps:
+                own[dim.key] = at
+                lines.append(f"{variable} = {at}")
+            else:
+                self._perhaps.add(dim.key)
+                inner = "    " if more else ""
+                lines += [f"if {at} != 1:"] if more else []
+                lines += [
+                    f"{inner}if {variable} is None:",
+                    f"{inner}    {variable} = {at}",
+                    f"{inner}elif {at} != {variable}:",
+                    f"{inner}    {fails}",
+                ]
+        self._bound.update(own)
+        return conditions, lines
+
+    def _kind(self, key: str, contract: Contract, value: str) -> list[str]:
+        """Conditions under which dtype or device do not fit."""
+        conditions: list[str] = []
+        if contract.dtypes is not None:
+            allowed = f"__dtypes_{key}"
+            single = len(contract.dtypes) == 1
+            self.space[allowed] = next(iter(contract.dtypes)) if single else contract.dtypes
+            conditions.append(f"{value}.dtype {'is not' if single else 'not in'} {allowed}")
+        if contract.device is not None:
+            conditions.append(f"{value}.device.type != {contract.device.type!r}")
+            if ":" in str(contract.device):
+                conditions.append(f"{value}.device.index != {contract.device.index}")
+        return conditions
+
+
+def _is_hard(dim: Dim) -> bool:
+    """Whether a dimension is left to the functions that find out what is wrong."""
+    divides = dim.formula is not None and ("//" in dim.formula or "%" in dim.formula)
+    return divides or (dim.variadic and dim.broadcastable)
