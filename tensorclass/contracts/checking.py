@@ -42,7 +42,7 @@ Sizes = dict[str, tuple[Any, str]]
 class Checks:
     """The contracts of a class of records."""
 
-    __slots__ = ("bounded", "fits", "specs", "telling")
+    __slots__ = ("bounded", "fits", "late", "specs", "telling")
 
     def __init__(self, name: str, specs: Mapping[str, FieldSpec]) -> None:
         self.specs = specs
@@ -51,6 +51,8 @@ class Checks:
         self.fits: Callable[[Callable[[str], Any], Size], bool] = writer_of(specs).function(name)
         #: the fields whose elements are looked at
         self.bounded = [key for key, spec in specs.items() if spec.contract is not None and spec.contract.bounded]
+        #: the fields of which it is not known yet whether they have a contract
+        self.late = [key for key, spec in specs.items() if spec.kind is None]
         #: the fields that tell the batch size, with the dimensions that an item of theirs has
         self.telling = telling(specs)
 
@@ -66,8 +68,9 @@ class Checks:
             return
         values = {**record._store, **entries}
         size = record._batch_size if size is None else size
-        bounded = [key for key in self.bounded if key in entries]
-        if (self.fits(values.get, size) and not bounded) or VALIDATION.current() is False:
+        unsure = [key for key in self.bounded if key in entries]
+        unsure += [key for key in self.late if self.specs[key].contract is not None]
+        if (not unsure and self.fits(values.get, size)) or VALIDATION.current() is False:
             return
         self.require(record, values, size, entries)
 
@@ -100,7 +103,7 @@ class Checks:
         inferred: bool = False,
     ) -> None:
         """Raises an error where values that changed break contracts; it lists all of them."""
-        found = broken(self.specs, values, size, changed)
+        found = broken(self.specs, values, size, changed, record._batch_size)
         if not found:
             return
         for key in unfit:
@@ -164,7 +167,11 @@ def inferred_size(ranks: Mapping[str, int], values: Mapping[str, Any]) -> Size |
 
 
 def broken(
-    specs: Mapping[str, FieldSpec], values: Mapping[str, Any], size: Size, changed: Iterable[str]
+    specs: Mapping[str, FieldSpec],
+    values: Mapping[str, Any],
+    size: Size,
+    changed: Iterable[str],
+    size_before: Size | None = None,
 ) -> list[Broken]:
     """The fields among ``changed`` whose values break their contracts.
 
@@ -173,6 +180,7 @@ def broken(
         values: the values of all fields that have one.
         size: the batch size.
         changed: the fields that are looked at; the others are there for the sizes of names.
+        size_before: the batch size of the others, if it is another one.
     """
     wanted = set(changed)
     bound: Sizes = {}
@@ -185,7 +193,8 @@ def broken(
         tried: list[tuple[list[str], Sizes, list[tuple[str, int, int, Dim]]]] = []
         for one in (contract, *contract.others):
             sizes, later = {**bound}, [*waiting]
-            why = _shape_mismatch(one, key, value.shape, size, sizes, later) + _kind_mismatch(one, value)
+            own = size if key in wanted or size_before is None else size_before
+            why = _shape_mismatch(one, key, value.shape, own, sizes, later) + _kind_mismatch(one, value)
             if key in wanted and not why:
                 why = _range_mismatch(one, value)
             tried.append((why, sizes, later))
@@ -205,6 +214,10 @@ def broken(
 def problems_below(data: Any, path: tuple[str, ...] = ()) -> list[Broken]:
     """The values of a record that break contracts, and those in the collections below it."""
     found: list[Broken] = []
+    if not data._holds_values():
+        for i, part in enumerate(data._nodes()):
+            found += problems_below(part, (*path, f"[{i}]"))
+        return found
     specs: Mapping[str, FieldSpec] = getattr(data, "_specs", {})
     values: dict[str, Any] = dict(data._store)
     if specs:

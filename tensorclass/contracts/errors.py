@@ -33,20 +33,23 @@ class ContractError(Misfit, TypeError, ValueError, RuntimeError):
     values without the batch size in front.
 
     Attributes:
-        owner: the name of the class of the record.
+        owner: the name of the class of the record; empty where the record is below another collection.
         broken: the fields, all of them.
     """
 
     def __init__(self, owner: str, broken: Sequence[Broken], hint: str = "") -> None:
         self.owner, self.broken, self.hint = owner, tuple(broken), hint
-        if len(self.broken) == 1:
-            what = f"{owner}.{self.broken[0]}"
+        lines = [str(problem) for problem in self.broken]
+        if len(lines) == 1:
+            lines[0] = f"{owner}{owner and '.'}{lines[0]}"
         else:
-            what = f"{owner}: {len(self.broken)} fields break their contracts:" + "".join(
-                [f"\n  {problem}" for problem in self.broken]
-            )
-        Exception.__init__(self, f"{what}{hint and f'{chr(10)}{hint}'}")
-        self.key, self.what = self.broken[0].path, what
+            lines = [
+                f"{owner}{owner and ': '}{len(lines)} fields break their contracts:",
+                *[f"  {line}" for line in lines],
+            ]
+        message = "\n".join([*lines, hint] if hint else lines)
+        Exception.__init__(self, message)
+        self.key, self.what = self.broken[0].path, message
 
     def __reduce__(self) -> Any:
         return type(self), (self.owner, self.broken, self.hint)
@@ -54,4 +57,4 @@ class ContractError(Misfit, TypeError, ValueError, RuntimeError):
     def below(self, *path: str) -> Self:
         """The error as the collection that has the record below ``path`` raises it."""
         moved = [problem._replace(path=(*path, *problem.path)) for problem in self.broken]
-        return type(self)(self.owner, moved, self.hint)
+        return type(self)("", moved, self.hint)  # the path leads from another class now

@@ -124,7 +124,9 @@ class Range(Marker):
             raise ValueError(f"Range: no value is at least {self.low} and at most {self.high}")
 
     def __repr__(self) -> str:
-        return f"Range({self.low}, {self.high})"
+        if self.low is None:
+            return f"Range(high={self.high})"
+        return f"Range(low={self.low})" if self.high is None else f"Range({self.low}, {self.high})"
 
 
 @dataclasses.dataclass(frozen=True, init=False)

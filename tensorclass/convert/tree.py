@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
+from tensorclass.contracts.checking import inferred_size
 from tensorclass.record import TensorClass
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection, has_shape
@@ -281,7 +282,15 @@ def settled(data: C, plan: Plan) -> C:
 def _common_size(
     values: Mapping[str, Any], target: type[TensorCollection] | TensorCollection
 ) -> tuple[int, ...] | None:
-    """The leading dimensions that all values share; ``None`` where there is no value that has any shape."""
+    """The leading dimensions that all values share; ``None`` where there is no value that has any shape.
+
+    Where a record has contracts that tell the batch size, it is what they say.
+    """
+    cls = target_class(target)
+    if issubclass(cls, TensorClass) and cls._telling:
+        told = inferred_size(cls._telling, values)
+        if told is not None:
+            return tuple(told)
     shape: list[tuple[int, ...]] = []
     for key, value in values.items():
         own = _shape(value, below(target, key))

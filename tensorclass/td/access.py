@@ -403,7 +403,23 @@ class Access(Reading):
         for source in sources:
             self._merge(source, *options)
         for node, store, *_ in options[-1]:
-            node._check_changed(store)
+            try:
+                node._check_changed(store)
+            except Misfit as error:
+                path = self._path_to(node)
+                raise error.below(*path) if path else error from None
+
+    def _path_to(self, node: Collection) -> tuple[str, ...] | None:
+        """The key of a nested collection, empty for this one and its parts; ``None`` where it is none of them."""
+        if node is self:
+            return ()
+        holds = self._holds_values()
+        below = [((key,), value) for key, value in self._store.items()] if holds else [((), x) for x in self._nodes()]
+        for key, value in below:
+            path = value._path_to(node) if isinstance(value, Access) else None
+            if path is not None:
+                return (*key, *path)
+        return None
 
     def _merge(
         self,
