@@ -7,13 +7,14 @@ hand-written counterpart works on a plain dict of tensors with the batch size, a
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import tensordict
 import torch
 from torch import Tensor
 
 import tensorclass
+from tensorclass import DType, Shape
 
 Batch = tuple[int, ...]
 Form = Literal["record", "td", "td50", "nested record", "nested td"]
@@ -63,6 +64,8 @@ class Side:
     Record: Any
     Nested: Any
     Note: Any
+    Contracted: Any
+    """A record like `Record` with a contract on each field; the peer has none, and declares tensors."""
 
     def make(self, form: Form, batch: Batch, seed: int = 0) -> Any:
         """This side's data of a form: a record, a TensorDict, ..."""
@@ -101,5 +104,16 @@ PeerNested = _declare(
 OursNote = _declare("OursNote", tensorclass.TensorClass, {"score": Tensor, "text": str})
 PeerNote = _declare("PeerNote", tensordict.TensorClass, {"score": Tensor, "text": str})
 
-OURS = Side("ours", tensorclass.TensorDict, OursRecord, OursNested, OursNote)
-PEER = Side("peer", tensordict.TensorDict, PeerRecord, PeerNested, PeerNote)
+OursContracted = _declare(
+    "OursContracted",
+    tensorclass.TensorClass,
+    {
+        "observation": Annotated[Tensor, Shape("8"), DType("float")],
+        "action": Annotated[Tensor, Shape("2"), DType("float")],
+        "reward": Annotated[Tensor, Shape(""), DType("float")],
+        "value": Annotated[Tensor, Shape(""), DType("float")],
+    },
+)
+
+OURS = Side("ours", tensorclass.TensorDict, OursRecord, OursNested, OursNote, OursContracted)
+PEER = Side("peer", tensordict.TensorDict, PeerRecord, PeerNested, PeerNote, PeerRecord)

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from benchmarks.sides import Batch, Hand, Side, fifty, four, nested
+from benchmarks.sides import FIELDS, Batch, Hand, Side, fifty, four, nested
 from benchmarks.timing import Call
 from benchmarks.workloads.table import ROWS, Workload
 
@@ -20,7 +21,15 @@ def _checked(values: dict[str, Tensor], size: Batch) -> dict[str, Tensor]:
 
 
 def _record(side: Side) -> Call:
-    source, record = four(ROWS), side.Record
+    return _made(side.Record)
+
+
+def _contracted(side: Side) -> Call:
+    return _made(side.Contracted)
+
+
+def _made(record: Any) -> Call:
+    source = four(ROWS)
 
     def construct() -> Any:
         return record(
@@ -45,6 +54,27 @@ def _record_by_hand() -> Call:
             "value": source["value"],
         }
         return _checked(values, ROWS), ROWS
+
+    return construct
+
+
+def _contracted_by_hand() -> Call:
+    source = four(ROWS)
+    shapes, floats = FIELDS, (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+    def construct() -> Hand:
+        values = {
+            "observation": source["observation"],
+            "action": source["action"],
+            "reward": source["reward"],
+            "value": source["value"],
+        }
+        for key, value in values.items():
+            if value.shape != ROWS + shapes[key]:
+                raise ValueError(f"{key}: expected {shapes[key]} behind {ROWS}, got shape {tuple(value.shape)}")
+            if value.dtype not in floats:
+                raise ValueError(f"{key}: expected floats, got {value.dtype}")
+        return values, ROWS
 
     return construct
 
@@ -101,6 +131,7 @@ def _nested_dict() -> Workload:
 
 WORKLOADS = (
     Workload("construct (record)", _record, _record_by_hand),
+    Workload("construct (record with contracts)", _contracted, _contracted_by_hand),
     _dict("construct (td)", four(ROWS)),
     _dict("construct (td50)", fifty(ROWS)),
     Workload("construct (nested record)", _nested_record, _nested_record_by_hand),

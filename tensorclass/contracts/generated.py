@@ -110,39 +110,38 @@ class Writer:
             return ["__shape[:__ndim] != __size"], []
         count = len(dims)
         open_at = next((i for i, dim in enumerate(dims) if dim.variadic), None)
-        if open_at is not None:
-            conditions = ["__shape[:__ndim] != __size", f"__len(__shape) < __ndim + {count - 1}"]
-        elif count:
-            conditions = [f"__shape[:-{count}] != __size", f"__len(__shape) != __ndim + {count}"]
-        else:
-            conditions = ["__shape != __size"]
+        conditions = ["__shape[:__ndim] != __size", f"__len(__shape) < __ndim + {count - 1}"]
+        #: the sizes that the dimensions must have; those of which that is not known here are what they are
+        sizes = [f"__shape[{i - count}]" for i in range(count)]
         lines: list[str] = []
         own: dict[str, str] = {}
         for i, dim in enumerate(dims):
+            if dim.size is None and dim.name is None and dim.formula is None:
+                continue
             at = f"__shape[{i - count}]"
             if open_at is not None and i <= open_at:
                 at = f"__shape[__ndim + {i}]"
                 if i == open_at:
                     at = f"__shape[__ndim + {i}:__len(__shape) - {count - 1 - i}]"
             more = f"{at} != 1 and " if dim.broadcastable else ""
-            variable = self._variables.get(dim.key) if dim.name is not None else None
-            if dim.size is not None:
-                conditions.append(f"({more}{at} != {dim.size})" if more else f"{at} != {dim.size}")
+            key = "" if dim.name is None else dim.key
+            variable = self._variables.get(key)
+            must = dim.size if dim.size is not None else variable if key in self._bound else own.get(key)
+            if must is not None and not more and open_at is None:
+                sizes[i] = str(must)
+            elif must is not None:
+                conditions.append(f"({more}{at} != {must})" if more else f"{at} != {must}")
             elif dim.formula is not None:
                 size = f"__size_{len(self._formulas)}"
                 self._formulas.append((size, dim))
                 lines.append(f"{size} = {at}")
             elif variable is None:
                 continue
-            elif dim.key in self._bound:
-                conditions.append(f"({more}{at} != {variable})" if more else f"{at} != {variable}")
-            elif dim.key in own and not more:
-                conditions.append(f"{at} != {own[dim.key]}")
-            elif required and not more and dim.key not in self._perhaps:
-                own[dim.key] = at
+            elif required and not more and key not in self._perhaps:
+                own[key] = at
                 lines.append(f"{variable} = {at}")
             else:
-                self._perhaps.add(dim.key)
+                self._perhaps.add(key)
                 inner = "    " if more else ""
                 lines += [f"if {at} != 1:"] if more else []
                 lines += [
@@ -152,6 +151,12 @@ class Writer:
                     f"{inner}    {fails}",
                 ]
         self._bound.update(own)
+        if open_at is None:
+            # one comparison of tuples is faster than one for each dimension, and than a slice of a torch.Size
+            whole = [f"__shape != (*__size, {', '.join(sizes)})" if sizes else "__shape != __size"]
+            if any(size.startswith("__shape") for size in sizes):
+                whole.insert(0, f"__len(__shape) != __ndim + {count}")
+            conditions[:2] = whole
         return conditions, lines
 
     def _kind(self, key: str, contract: Contract, value: str) -> list[str]:
