@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-GUIDES = ["docs/records.md", "docs/collections.md", "docs/convert.md", "docs/pipelines.md", "docs/stores.md"]
+GUIDES = [f"docs/{name}.md" for name in ("records", "contracts", "collections", "convert", "pipelines", "stores")]
 
 
 @pytest.mark.parametrize("guide", GUIDES)

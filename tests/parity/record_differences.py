@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 
 from tests import strategies as draw
 from tests.parity.differences import Known, collections, is_a, is_error, tensors_alone
@@ -30,6 +31,13 @@ def sample_class(library: Any) -> Any:
 
 def sample(library: Any) -> Any:
     return sample_class(library)(torch.zeros(2), "t", batch_size=[2])
+
+
+def contracted(library: Any) -> Any:
+    class Contracted(library.TensorClass):
+        x: Float[torch.Tensor, "3"]
+
+    return Contracted
 
 
 def source(library: Any, **values: Any) -> Any:
@@ -165,6 +173,10 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
     ],
     "A record of a collection is one of its own.": [
         (source_after_a_field_is_set, torch.zeros(2), torch.ones(2)),
+    ],
+    "Contracts hold, and tell the batch size.": [
+        (lambda m: contracted(m)(x=torch.zeros(8, 3)).batch_size, torch.Size([8]), torch.Size([])),
+        (lambda m: contracted(m)(x=torch.zeros(8, 4), batch_size=[8]).batch_size, error(ValueError), torch.Size([8])),
     ],
     "Wrong arguments are a `TypeError`.": [
         (lambda m: sample_class(m)(a=torch.zeros(2), text="t", z=1), error(TypeError), error(AttributeError)),
