@@ -23,7 +23,7 @@ from tensorclass.td.values import as_tensor, batch_mismatch
 
 from .contract import Contract
 from .dims import Dim, evaluate
-from .dtypes import name_of
+from .dtypes import category, name_of
 from .errors import Broken, ContractError
 from .generated import writer_of
 from .switch import VALIDATION
@@ -42,19 +42,26 @@ Sizes = dict[str, tuple[Any, str]]
 class Checks:
     """The contracts of a class of records."""
 
-    __slots__ = ("bounded", "fits", "late", "specs", "telling")
+    __slots__ = ("_fits", "_name", "bounded", "late", "specs", "telling")
 
     def __init__(self, name: str, specs: Mapping[str, FieldSpec]) -> None:
         self.specs = specs
         _check_formulas(name, specs)
-        #: whether values, got by name, keep their contracts behind a batch size; ``False`` where it cannot tell
-        self.fits: Callable[[Callable[[str], Any], Size], bool] = writer_of(specs).function(name)
+        self._name = name
+        self._fits: Callable[[Callable[[str], Any], Size], bool] | None = None
         #: the fields whose elements are looked at
         self.bounded = [key for key, spec in specs.items() if spec.contract is not None and spec.contract.bounded]
         #: the fields of which it is not known yet whether they have a contract
         self.late = [key for key, spec in specs.items() if spec.kind is None]
         #: the fields that tell the batch size, with the dimensions that an item of theirs has
         self.telling = telling(specs)
+
+    @property
+    def fits(self) -> Callable[[Callable[[str], Any], Size], bool]:
+        """Whether values, got by name, keep their contracts behind a batch size; ``False`` where it cannot tell."""
+        if self._fits is None:  # most classes never need it
+            self._fits = writer_of(self.specs).function(self._name)
+        return self._fits
 
     def entering(self, record: TensorClass, entries: Mapping[str, Any], size: Size | None = None) -> None:
         """Raises an error where entries would break contracts of a record that they are written to.
@@ -328,6 +335,10 @@ def _kind_mismatch(contract: Contract, value: Any) -> list[str]:
     return wrong
 
 
+#: the dtypes in which torch finds no minimum
+_WITHOUT_KERNELS = {torch.uint16, torch.uint32, torch.uint64, *[one for one in category("float") if one.itemsize == 1]}
+
+
 def _range_mismatch(contract: Contract, value: Any) -> list[str]:
     """What is wrong with the elements. Tensors without data, or inside ``vmap``, have none to look at."""
     low, high = contract.low, contract.high
@@ -344,9 +355,10 @@ def _range_mismatch(contract: Contract, value: Any) -> list[str]:
         return []
     if elements.is_complex():
         return ["complex numbers have no order, so that no range holds them"]
-    if elements.dtype.itemsize == 1 and elements.is_floating_point():  # torch has no kernel for these
-        elements = elements.float()
-    least, most = map(float, torch.stack(torch.aminmax(elements)))
+    if elements.dtype in _WITHOUT_KERNELS:
+        elements = elements.double()
+    ends: Any = torch.stack(torch.aminmax(elements))
+    least, most = ends.tolist()  # together: one wait for the device
     if least != least:
         return ["an element is nan"]
     wrong: list[str] = []

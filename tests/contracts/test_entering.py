@@ -389,6 +389,7 @@ def test_elements_outside_of_the_range_are_refused(value: list[Any], message: st
         torch.tensor([[0.5]], requires_grad=True),
         torch.tensor([[0.5]]).to(torch.float8_e4m3fn),
         torch.tensor([[0.5]]).half(),
+        torch.tensor([[1]], dtype=torch.uint16),
         torch.zeros(0, 3),
         torch.empty(2, 3, device="meta"),
         torch.eye(3).to_sparse(),
