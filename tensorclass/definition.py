@@ -15,7 +15,7 @@ import torch
 from torch import Size, Tensor
 from torch.compiler import is_compiling, is_dynamo_compiling
 
-from .contracts.checking import Checks, inferred_size, telling
+from .contracts.checking import Checks, entered, inferred_size, telling
 from .contracts.generated import Writer, writer_of
 from .fields import FieldSpec, Kind
 from .record import KEYWORDS, METADATA, OPTIONS, RecordMeta, TensorClass
@@ -465,6 +465,9 @@ def _generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., No
         "__IN_POST_INIT": _IN_POST_INIT,
     }
     checks: Checks | None = cls._checks
+    nested = any(getattr(kind, "_checks", None) is not None for spec in specs.values() for kind in spec.types)
+    if checks is None and nested and cls._options["validate"]:  # to list what is wrong with all of them
+        checks = Checks(cls.__qualname__, specs)
     writer = None if checks is None else writer_of(specs)
     if writer is not None:
         space.update(writer.space)
@@ -576,16 +579,17 @@ def _checked(
     """The lines of ``__init__`` that enter the fields, with those around them that a class with contracts has."""
     if checks is None or writer is None:
         return body
-    space["__made"], space["__ranges"] = checks.made, checks.ranges
+    space.update(__made=checks.made, __ranges=checks.ranges, __entered=entered)
     lines = [
         "__checked = not __is_compiling()",
         "__broken = False",
+        "__errors = []",
         *writer.start(),
         *body,
         "if __checked:",
         *[f"    {line}" for line in writer.end("__broken = True")],
-        "    if __broken:",
-        f"        __made({me}, batch_size is None)",
+        "    if __broken or __errors:",
+        f"        __made({me}, batch_size is None, __errors)",
     ]
     return [*lines, "    else:", f"        __ranges({me}, batch_size is None)"] if checks.bounded else lines
 
@@ -628,6 +632,13 @@ def _enter(spec: FieldSpec, space: dict[str, Any], me: str, device: str, writer:
             f"elif {name} is not None:",
             f"    __store[{name!r}] = {own}.fit({me}, {name})",
         ]
+    elif writer is not None and any(issubclass(kind, TensorCollection) for kind in spec.types):
+        lines = [
+            f"if {name} is not None:",
+            f"    __entry = __entered({own}, {me}, {name}, __errors) if __checked else {own}.fit({me}, {name})",
+            "    if __entry is not None:",
+            f"        __store[{name!r}] = __entry",
+        ]
     else:
         lines = [f"if {name} is not None:", f"    __store[{name!r}] = {own}.fit({me}, {name})"]
     if spec.kind is None:  # what it names is not defined yet
@@ -635,11 +646,11 @@ def _enter(spec: FieldSpec, space: dict[str, Any], me: str, device: str, writer:
     elif not spec.optional:
         lines += ["else:", f"    raise {own}.mismatch({name})"]
     if writer is not None and spec.contract is not None:
-        entered = f"__store[{name!r}]"
-        checks = writer.field(name, entered, False, "__broken = True")
+        checks = writer.field(name, "__entry", False, "__broken = True")
         lines += [
-            f"if __checked and {name} is not None:",
-            f"    __shape = {entered}.shape",
+            f"__entry = __store.get({name!r}) if __checked else None",
+            "if __entry is not None:",
+            "    __shape = __entry.shape",
             *[f"    {line}" for line in checks],
         ]
     elif writer is not None and spec.kind is None:

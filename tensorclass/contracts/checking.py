@@ -10,7 +10,7 @@ its own. What is compiled checks nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -81,17 +81,18 @@ class Checks:
             return
         self.require(record, values, size, entries)
 
-    def made(self, record: TensorClass, inferred: bool) -> None:
+    def made(self, record: TensorClass, inferred: bool, nested: Sequence[ContractError] = ()) -> None:
         """Raises an error where a new record, in which something did not fit at first sight, breaks contracts.
 
         Args:
             record: the record; its values may also lack the batch size.
             inferred: whether the batch size was found out.
+            nested: the errors of nested records that could not be made.
         """
         values, size = record._store, record._batch_size
         unfit = [key for key, value in values.items() if value.shape[: len(size)] != size]
         if VALIDATION.current() is not False:
-            self.require(record, values, size, values, unfit, inferred)
+            self.require(record, values, size, values, unfit, inferred, nested)
         if unfit:
             raise batch_mismatch(unfit[0], size, values[unfit[0]].shape)
 
@@ -108,9 +109,11 @@ class Checks:
         changed: Iterable[str],
         unfit: Iterable[str] = (),
         inferred: bool = False,
+        nested: Sequence[ContractError] = (),
     ) -> None:
         """Raises an error where values that changed break contracts; it lists all of them."""
         found = broken(self.specs, values, size, changed, record._batch_size)
+        found += [problem for error in nested for problem in error.broken]
         if not found:
             return
         for key in unfit:
@@ -123,6 +126,15 @@ class Checks:
             sizes = ", ".join([f"{key} {list(one)}" for key, one in told.items()])
             hint = f"No batch size was given, and the fields tell different ones: {sizes}"
         raise ContractError(type(record).__name__, found, hint)
+
+
+def entered(spec: FieldSpec, record: TensorClass, value: Any, errors: list[ContractError]) -> Any:
+    """What a new record stores for a nested one; ``None`` where that breaks contracts, of which an error is noted."""
+    try:
+        return spec.fit(record, value)
+    except ContractError as error:
+        errors.append(error)
+        return None
 
 
 def _check_formulas(owner: str, specs: Mapping[str, FieldSpec]) -> None:

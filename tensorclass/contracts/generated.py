@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Size
 
 from .contract import Contract
@@ -163,15 +164,20 @@ class Writer:
         """Conditions under which dtype or device do not fit."""
         conditions: list[str] = []
         if contract.dtypes is not None:
-            allowed = f"__dtypes_{key}"
-            single = len(contract.dtypes) == 1
-            self.space[allowed] = next(iter(contract.dtypes)) if single else contract.dtypes
-            conditions.append(f"{value}.dtype {'is not' if single else 'not in'} {allowed}")
+            usual, allowed = f"__dtype_{key}", f"__dtypes_{key}"
+            self.space[usual] = next(one for one in (*_USUAL, *contract.dtypes) if one in contract.dtypes)
+            self.space[allowed] = contract.dtypes
+            others = f" and {value}.dtype not in {allowed}" if len(contract.dtypes) > 1 else ""
+            conditions.append(f"({value}.dtype is not {usual}{others})")
         if contract.device is not None:
             conditions.append(f"{value}.device.type != {contract.device.type!r}")
             if ":" in str(contract.device):
                 conditions.append(f"{value}.device.index != {contract.device.index}")
         return conditions
+
+
+#: what most tensors have: asked for before all others
+_USUAL = (torch.float32, torch.int64)
 
 
 def _is_hard(dim: Dim) -> bool:

@@ -74,6 +74,26 @@ def test_what_is_compiled_is_not_checked() -> None:
     assert torch.compile(make, fullgraph=True, backend="eager")(wrong).image is wrong
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_an_exported_program_takes_sizes_that_a_name_ties_together(strict: bool) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, image: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            record = Sample(image=image, mask=mask, label=image.new_zeros(image.shape[0], dtype=torch.int64))
+            return record.image[..., 0].sum() + record.mask[..., 0].sum()
+
+    dims = {0: torch.export.Dim.DYNAMIC, 2: torch.export.Dim.DYNAMIC}
+    first = sample(2)
+    program = torch.export.export(
+        Model(),
+        (first.image, first.mask),
+        dynamic_shapes=(dims, {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}),
+        strict=strict,
+    ).module()
+    for data in (sample(3, h=6), sample(5, h=2)):
+        data.image = torch.rand_like(data.image)
+        assert program(data.image, data.mask) == Model()(data.image, data.mask)
+
+
 def test_checks_are_back_after_a_compiled_block_without_them() -> None:
     torch.compile(unchecked_write, fullgraph=True, backend="eager")(sample(2))
     with pytest.raises(ContractError):

@@ -315,6 +315,26 @@ def test_a_nested_record_is_looked_at_where_it_is_made_and_names_the_way_to_it()
         Pair.from_dict({"left": values(label=WRONG_LABEL)}, batch_size=[8])
 
 
+def test_what_is_wrong_with_nested_records_is_listed_with_the_rest() -> None:
+    class Outer(TensorClass):
+        pair: Pair
+        weight: Float[Tensor, "3"]
+        free: Tensor
+
+    left, right = values(label=WRONG_LABEL), values(mask=WRONG_MASK, label=WRONG_LABEL)
+    with pytest.raises(ContractError) as raised:
+        Outer.from_dict({"pair": {"left": left, "right": right}, "weight": torch.zeros(8, 4), "free": torch.zeros(8)})
+    assert {problem.path for problem in raised.value.broken} == {
+        ("weight",),
+        ("pair", "left", "label"),
+        ("pair", "right", "mask"),
+        ("pair", "right", "label"),
+    }
+    with pytest.raises(ContractError) as raised:
+        Pair(left=left, right=right)
+    assert len(raised.value.broken) == 3
+
+
 def test_an_update_of_a_nested_record_names_the_way_to_it() -> None:
     data = TensorDict({"a": {"b": sample(8)}}, [8])
     with pytest.raises(ContractError, match=r"^a\.b\.label: expected"):
@@ -427,6 +447,23 @@ def test_the_device_is_looked_at() -> None:
     with pytest.raises(ContractError, match=r'it is on cpu; move the tensor with \.to\("meta"\)'):
         Placed(torch.zeros(2))
     assert Placed(torch.zeros(2), device="meta").x.is_meta  # moved before it is looked at
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_device_without_an_index_stands_for_all_of_its_type() -> None:
+    class Placed(TensorClass):
+        x: Annotated[Tensor, Device("cuda"), Range(0, 1)]
+
+    class First(TensorClass):
+        x: Annotated[Tensor, Device("cuda:0"), Range(0, 1)]
+
+    for cls in (Placed, First):
+        assert cls(torch.ones(2), device="cuda").x.is_cuda
+        with pytest.raises(ContractError, match="it is on cpu"):
+            cls(torch.ones(2))
+        with pytest.raises(ContractError, match="above 1"):
+            cls(torch.full([2], 2.0, device="cuda"))
 
 
 def test_a_union_of_contracts_takes_what_keeps_one_of_them() -> None:
