@@ -102,7 +102,7 @@ def _dim(word: str) -> Dim:
         return Dim(word, size=int(rest), broadcastable=broadcastable)
     if not _names_in(rest, word):
         return Dim(word, size=_sized(evaluate(rest, {}), word), broadcastable=broadcastable)
-    return Dim(word, formula=rest, broadcastable=broadcastable)
+    return Dim(word, formula=ast.unparse(_tree(rest)).replace(" ", ""), broadcastable=broadcastable)
 
 
 def _sized(size: int, word: str) -> int:
@@ -155,6 +155,8 @@ def _names_in(formula: str, word: str = "") -> tuple[str, ...]:
         tree = _tree(formula)
     except SyntaxError:
         raise ValueError(_unknown(word)) from None
+    if "#" in formula:  # to Python, a comment
+        raise ValueError(_unknown(word))
     nodes: Sequence[ast.AST] = [tree]
     names: dict[str, None] = {}
     while nodes:

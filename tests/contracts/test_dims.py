@@ -57,6 +57,7 @@ def test_dimensions_stand_apart_by_spaces() -> None:
         "*3",
         "h+",
         "1.5",
+        "h+1#w",
     ],
 )
 def test_what_is_no_dimension_is_refused_with_its_text(word: str) -> None:
