@@ -580,18 +580,16 @@ def _checked(
     if checks is None or writer is None:
         return body
     space.update(__made=checks.made, __ranges=checks.ranges, __entered=entered)
-    lines = [
-        "__checked = not __is_compiling()",
-        "__broken = False",
-        "__errors = []",
-        *writer.start(),
-        *body,
-        "if __checked:",
-        *[f"    {line}" for line in writer.end("__broken = True")],
-        "    if __broken or __errors:",
-        f"        __made({me}, batch_size is None, __errors)",
-    ]
-    return [*lines, "    else:", f"        __ranges({me}, batch_size is None)"] if checks.bounded else lines
+    lines = ["__checked = not __is_compiling()", "__broken = False", *writer.start()]
+    wrong, errors = "__broken", ""
+    if any("__errors" in line for line in body):  # of nested records
+        lines.append("__errors = []")
+        wrong, errors = "__broken or __errors", ", __errors"
+    lines += body
+    if end := writer.end("__broken = True"):
+        lines += ["if __checked:", *[f"    {line}" for line in end]]
+    lines += [f"if {wrong}:", f"    __made({me}, batch_size is None{errors})"]
+    return [*lines, "elif __checked:", f"    __ranges({me}, batch_size is None)"] if checks.bounded else lines
 
 
 def _enter(spec: FieldSpec, space: dict[str, Any], me: str, device: str, writer: Writer | None) -> list[str]:
