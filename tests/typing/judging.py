@@ -107,7 +107,7 @@ def _project(checker: str, form: str, sources: dict[str, str], inline: bool) -> 
     (folder / "pyproject.toml").write_text(settings(decorated=form == "decorated"))
     project = Project(folder, inline, folder.parent / f"mypy-cache-{form}")
     project.install()
-    if form == "decorated":
+    if form == "decorated" and checker != "mypy":
         command = [sys.executable, "-m", "tensorclass.cli", "stubs", "records.py"]
         subprocess.run(command, cwd=folder, env={"PYTHONPATH": str(REPOSITORY)}, check=True, stdout=subprocess.DEVNULL)
     return project
