@@ -75,6 +75,7 @@ class FieldSpec:
         "_options",
         "contract",
         "default",
+        "factory",
         "init",
         "kw_only",
         "name",
@@ -97,10 +98,12 @@ class FieldSpec:
         self.kw_only = declared.kw_only
         #: gives the default, if there is one
         self.default: Callable[[], Any] | None = None
+        #: that which the field was declared with, if it makes the default
+        self.factory: Callable[[], Any] | None = None
         if declared.default is not dataclasses.MISSING:
             self.default = lambda: declared.default
         elif declared.default_factory is not dataclasses.MISSING:
-            self.default = declared.default_factory
+            self.default = self.factory = declared.default_factory
         self.optional: bool = declared.default is None
         self.types: tuple[type, ...] = ()
         #: what the annotation says about the tensor beyond that it is one
@@ -163,6 +166,16 @@ class FieldSpec:
         if self._options["tensor_only"] and self._kind in (Kind.OBJECT, Kind.ANY):
             self._kind, self.types, self._literals = Kind.TENSOR, (Tensor,), ()
 
+    @property
+    def shown(self) -> str:
+        """The annotation, for messages."""
+        return self._annotation if isinstance(self._annotation, str) else _shown(self._annotation)
+
+    @property
+    def literals(self) -> tuple[Any, ...]:
+        """The only objects that the field takes, if there are such."""
+        return self._literals
+
     def _known_kind(self, cls: type[TensorClass], value: object = None) -> Kind | None:
         """The kind, looked for again where it is not known; ``None`` where it still is not, and no value tells it."""
         if self._kind is None:
@@ -181,7 +194,11 @@ class FieldSpec:
 
     def allows_none(self, record: TensorClass) -> bool:
         """Whether the field can be ``None``, which is then not stored."""
-        self._known_kind(type(record))
+        return self.allows_none_in(type(record))
+
+    def allows_none_in(self, cls: type[TensorClass]) -> bool:
+        """:meth:`allows_none` for the records of a class."""
+        self._known_kind(cls)
         return self.optional or self._kind is None
 
     def target(self, cls: type[TensorClass]) -> type[TensorCollection] | type[Tensor] | None:
@@ -342,11 +359,10 @@ class FieldSpec:
 
     def mismatch(self, value: Any, why: str = "") -> TypeError:
         """The error for a value that is not what the annotation says."""
-        expected = self._annotation if isinstance(self._annotation, str) else _shown(self._annotation)
         shown = repr(value)
         got = f"{type(value).__name__} {shown}" if len(shown) < 40 else type(value).__name__
         return TypeError(
-            f"{self.owner}.{self.name}: expected {expected}, got {got}{why}; give it that type, or change the "
+            f"{self.owner}.{self.name}: expected {self.shown}, got {got}{why}; give it that type, or change the "
             "annotation of the field"
         )
 

@@ -143,14 +143,25 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
     return _BINARY[type(node.op)](_value(node.left, sizes), _value(node.right, sizes))
 
 
-@lru_cache(maxsize=1024)
+#: the expressions that were met, and their names. (torch.compile reads a dict, and would see through a lru_cache.)
+_TREES: dict[str, ast.expr] = {}
+_NAMES: dict[str, tuple[str, ...]] = {}
+
+
 def _tree(formula: str) -> ast.expr:
-    return ast.parse(formula, mode="eval").body
+    if formula not in _TREES:
+        _TREES[formula] = ast.parse(formula, mode="eval").body
+    return _TREES[formula]
 
 
-@lru_cache(maxsize=1024)
 def _names_in(formula: str, word: str = "") -> tuple[str, ...]:
     """The names in an expression. What is more than names, numbers and arithmetic is refused."""
+    if formula not in _NAMES:
+        _NAMES[formula] = _found_names(formula, word)
+    return _NAMES[formula]
+
+
+def _found_names(formula: str, word: str) -> tuple[str, ...]:
     try:
         tree = _tree(formula)
     except SyntaxError:

@@ -69,3 +69,36 @@ def matching(patterns: Iterable[Any]) -> frozenset[torch.dtype]:
         else:
             found.update(dtype for name, dtype in BY_NAME.items() if pattern.match(name))
     return frozenset(found)
+
+
+#: what programs mostly use, first what is used most
+_USUAL = (
+    torch.float32, torch.int64, torch.bool, torch.complex64, torch.uint8,
+    torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int16, torch.int8, torch.complex128,
+)  # fmt: skip
+
+
+def usual(allowed: frozenset[torch.dtype] | None) -> list[torch.dtype]:
+    """Those of the dtypes allowed (``None``: all) that programs mostly use, first the one to take without a reason.
+
+    That is torch's default dtype where it is allowed, then ``int64``, ``bool``, the default for complex numbers. Where
+    none of them is allowed, it is all that are.
+
+    >>> usual(category("real"))[:2], usual(category("uint")), usual(category("float8_e5m2"))
+    ([torch.float32, torch.int64], [torch.uint8], [torch.float8_e5m2])
+    """
+    default = torch.get_default_dtype()
+    first = [default, torch.int64, torch.bool, *([torch.complex128] if default is torch.float64 else [])]
+    found = [dtype for dtype in dict.fromkeys((*first, *_USUAL)) if allowed is None or dtype in allowed]
+    return found or [dtype for dtype in _ALL if allowed is None or dtype in allowed]
+
+
+def spelled(allowed: frozenset[torch.dtype]) -> list[str]:
+    """The shortest names for dtypes: the one of a category, or those of all of them, sorted.
+
+    >>> spelled(category("float")), spelled(frozenset([torch.float64, torch.float32]))
+    (['float'], ['float32', 'float64'])
+    """
+    return next(
+        ([name] for name, dtypes in CATEGORIES.items() if dtypes == allowed), sorted([name_of(d) for d in allowed])
+    )
