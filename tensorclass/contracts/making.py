@@ -132,8 +132,8 @@ class _Planner:
         call = f"{self.cls.__name__}.{self.what}"
         if self.unknown:
             raise TypeError(
-                f"{call}: nothing says what to put into {', '.join(self.unknown)}; give such a field a default, or "
-                "make the record with its constructor"
+                f"{call}: nothing says what to put into {', '.join(self.unknown)}; give such a field a default, "
+                "or make the record with its constructor"
             )
         if self.missing:
             example = ", ".join([f"{name}=..." for name in self.missing])

@@ -132,7 +132,7 @@ def _plain_default(spec: FieldSpec) -> Json:
 
 def _is_json(value: Any) -> bool:
     """Whether JSON has the very value, so that reading it gives it back."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind is float:
         return math.isfinite(value)
     if kind is list:

@@ -1,0 +1,296 @@
+"""Records for property tests: :func:`records` is a hypothesis strategy that draws valid records of a class."""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+
+import numpy as np
+import torch
+from torch import Size, Tensor
+
+from .contracts.contract import Contract
+from .contracts.dims import Dim, evaluate, parse
+from .contracts.dtypes import name_of, usual
+from .contracts.making import tensor_or_collection
+from .contracts.ranges import finite, whole
+from .convert.extras import require
+from .record import TensorClass
+from .td.shapes import as_size
+from .td.tensordict import TensorDict
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import DrawFn, SearchStrategy
+
+    from .fields import FieldSpec
+
+__all__ = ["records"]
+
+R = TypeVar("R", bound=TensorClass)
+
+# torch has no types for this
+_from_numpy: Callable[[Any], Tensor] = torch.from_numpy  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+#: of a batch, of a dimension
+_MOST_DIMS, _LARGEST = 2, 4
+
+
+def records(
+    cls: type[R],
+    batch_size: SearchStrategy[Any] | Sequence[int] | int | None = None,
+    *,
+    sizes: Mapping[str, Any] | None = None,
+    **given: Any,
+) -> SearchStrategy[R]:
+    """A strategy for valid records: all fields keep their contracts.
+
+    Dimensions of one name have one size, expressions of names follow, a dtype is drawn among those that programs use
+    of a category, elements are finite and in their range. Where a field can be ``None``, it sometimes is. It shrinks to
+    few and small dimensions, and to zeros.
+
+        @given(records(Sample, h=st.integers(8, 64)))
+        def test_the_pipeline_keeps_the_batch_size(sample):
+            assert pipeline(sample).batch_size == sample.batch_size
+
+    Needs hypothesis: ``pip install 'tensorclass[testing]'``.
+
+    Args:
+        cls: the class of the records.
+        batch_size: of the records, or a strategy for it; up to two dimensions of sizes 1 to 4 by default.
+        sizes: the sizes of the dimensions that contracts name, or strategies for them: numbers, or several for a
+            ``*name``. They hold for nested records too. By default 1 to 4.
+        given: the same by keyword; and, for fields, what their values are: a strategy, a value, or a function from the
+            batch size to a strategy. For a nested record it can also be a mapping: such arguments of its own.
+
+    Raises:
+        TypeError: a keyword is neither a field nor the name of a dimension; a field cannot be drawn.
+        ImportError: hypothesis is not installed.
+    """
+    st: Any = require("hypothesis.strategies", "testing", "testing.records")
+    cls = getattr(cls, "_dense", cls)
+    fields = {name: value for name, value in given.items() if name in cls._specs}
+    named = {**(sizes or {}), **{name: value for name, value in given.items() if name not in fields}}
+    unknown = set(named) - _names(cls, ())
+    if unknown:
+        raise TypeError(
+            f"records({cls.__name__}): {', '.join(sorted(unknown))}: neither a field nor the name of a dimension"
+        )
+    if batch_size is None:
+        batch_size = st.lists(st.integers(1, _LARGEST), max_size=_MOST_DIMS)
+
+    def draw_record(draw: DrawFn) -> Any:
+        given_size: Any = batch_size
+        size = draw(given_size) if _is_strategy(given_size) else given_size
+        return _Drawing(draw, st).record(cls, as_size(size), named, fields)
+
+    draw_record.__name__ = f"records_of_{cls.__name__}"  # as it is shown
+    strategy: SearchStrategy[R] = st.composite(draw_record)()
+    return strategy
+
+
+def _is_strategy(value: object) -> TypeGuard[SearchStrategy[Any]]:
+    from hypothesis.strategies import SearchStrategy
+
+    return isinstance(value, SearchStrategy)
+
+
+def _names(cls: type[Any], path: tuple[type, ...]) -> set[str]:
+    """The names of dimensions in a class and in the records that it holds; a variadic one with and without its star."""
+    found: set[str] = set()
+    for spec in cls._specs.values():
+        target = tensor_or_collection(spec, cls)
+        contract = spec.contract
+        for one in () if contract is None else (contract, *contract.others):
+            found.update(one.names, [name.removeprefix("*") for name in one.names])
+        if target is not None and hasattr(target, "_specs") and target not in (*path, cls):
+            found |= _names(target, (*path, cls))
+    return found
+
+
+class _Sizes:
+    """The sizes of the names in one record."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.several: dict[str, tuple[int, ...]] = {}
+
+
+class _Drawing:
+    """Draws one record."""
+
+    def __init__(self, draw: DrawFn, st: Any) -> None:
+        self.draw, self.st = draw, st
+
+    def record(
+        self,
+        cls: type[Any],
+        batch_size: Size,
+        named: Mapping[str, Any],
+        fields: Mapping[str, Any],
+        path: tuple[type, ...] = (),
+    ) -> Any:
+        specs: Mapping[str, FieldSpec] = cls._specs
+        drawn = {name: spec for name, spec in specs.items() if spec.init and name not in fields}
+        for spec in drawn.values():
+            spec.target(cls)  # an annotation that was not known when the class was defined
+        here = [spec for spec in drawn.values() if spec.contract is not None]
+        contracts = {spec.name: self._one_of(spec.contract) for spec in here if spec.contract is not None}
+        sizes = self._sizes(list(contracts.values()), named)
+        values: dict[str, Any] = {}
+        for name, spec in drawn.items():
+            if spec.allows_none_in(cls) and (spec.kind is None or not self.draw(self.st.booleans())):
+                values[name] = None
+                continue
+            target = tensor_or_collection(spec, cls)
+            contract = contracts.get(name, Contract())
+            if target in (*path, cls) and not spec.optional:
+                raise TypeError(f"records: a {cls.__name__} needs another one in {name}, without end")
+            if target is Tensor:
+                values[name] = self._tensor(contract, batch_size, sizes)
+            elif target is None:
+                values[name] = self.draw(self._objects(cls, spec))
+            else:
+                size = batch_size + self._shape(contract.dims or (), sizes)
+                if target is TensorDict:
+                    values[name] = TensorDict({}, size)
+                else:
+                    values[name] = self.record(target, Size(size), named, {}, (*path, cls))
+        for name, value in fields.items():
+            values[name] = self._given(cls, name, value, batch_size, named)
+        return cls._from_mapping(values, batch_size, None, None)
+
+    def _one_of(self, contract: Contract) -> Contract:
+        return self.draw(self.st.sampled_from((contract, *contract.others)))  # type: ignore[no-any-return]
+
+    def _given(self, cls: type[Any], name: str, value: Any, batch_size: Size, named: Mapping[str, Any]) -> Any:
+        target: Any = tensor_or_collection(cls._specs[name], cls)
+        made: Any = value(batch_size) if isinstance(value, types.FunctionType) else value
+        if _is_strategy(made):
+            return self.draw(made)
+        if not isinstance(made, Mapping) or not hasattr(target, "_specs"):
+            return made
+        arguments: dict[str, Any] = {**made}
+        below = {key: arguments.pop(key) for key in [*arguments] if key in target._specs}
+        return self.record(target, batch_size, {**named, **arguments}, below)
+
+    # -- shapes -------------------------------------------------------------------------------------------------------
+
+    def _sizes(self, contracts: Sequence[Contract], named: Mapping[str, Any]) -> _Sizes:
+        sizes = _Sizes()
+        dims = [dim for contract in contracts for dim in contract.dims or ()]
+        for name in dict.fromkeys(name for dim in dims for name in dim.names):
+            plain = name.removeprefix("*")
+            value = named.get(name, named.get(plain))
+            if plain == name:
+                value = self.st.integers(1, _LARGEST) if value is None or isinstance(value, tuple) else value
+                sizes.numbers[name] = self.draw(value) if _is_strategy(value) else value
+            else:
+                value = self.st.lists(self.st.integers(1, 3), max_size=2) if value is None else value
+                sizes.several[plain] = tuple(self.draw(value) if _is_strategy(value) else value)
+        formulas = [dim.formula for dim in dims if dim.formula is not None]
+        free = [name for name in sizes.numbers if name not in named]
+        for _ in range(_TRIES):
+            if all(_holds(formula, sizes.numbers) for formula in formulas):
+                return sizes
+            for name in free:  # larger sizes keep what smaller ones do not: "h-2"
+                sizes.numbers[name] += 1
+        require("hypothesis", "testing", "testing.records").reject()
+        raise AssertionError  # reject() raises
+
+    def _shape(self, dims: Sequence[Dim], sizes: _Sizes) -> tuple[int, ...]:
+        shape: list[int] = []
+        for dim in dims:
+            if dim.variadic and dim.name is None:
+                shape += self.draw(self.st.lists(self.st.integers(1, 3), max_size=2))
+            elif dim.variadic:
+                several = sizes.several[dim.name or ""]
+                shape += [1 if dim.broadcastable and self.draw(self.st.booleans()) else size for size in several]
+            else:
+                size = dim.resolved(sizes.numbers)
+                if size is None:
+                    size = self.draw(self.st.integers(1, 3))
+                shape.append(1 if dim.broadcastable and self.draw(self.st.booleans()) else size)
+        return tuple(shape)
+
+    # -- values -------------------------------------------------------------------------------------------------------
+
+    def _tensor(self, contract: Contract, batch_size: Size, sizes: _Sizes) -> Tensor:
+        arrays: Callable[..., Any] = require("hypothesis.extra.numpy", "testing", "testing.records").arrays
+        item = self._shape(parse("...") if contract.dims is None else contract.dims, sizes)
+        dtypes = usual(contract.dtypes)
+        if contract.bounded:
+            dtypes = [dtype for dtype in dtypes if not dtype.is_complex and _has_values(contract, dtype)] or dtypes
+        dtype: torch.dtype = self.draw(self.st.sampled_from(dtypes))
+        exact, elements = self._elements(contract, dtype)
+        array = self.draw(arrays(exact, (*batch_size, *item), elements=elements))
+        return _from_numpy(np.asarray(array)).to(dtype=dtype, device=contract.device)
+
+    def _elements(self, contract: Contract, dtype: torch.dtype) -> tuple[Any, Any]:
+        """A NumPy dtype that has all values of a dtype, and a strategy for these."""
+        st = self.st
+        if dtype is torch.bool:
+            least, most = whole(contract.low, contract.high, dtype)
+            return np.dtype(bool), st.sampled_from([False, True][least : most + 1])
+        if dtype.is_complex:
+            double = dtype is torch.complex128
+            largest = 1e4 if dtype is torch.complex32 else None
+            elements = st.complex_numbers(
+                max_magnitude=largest, allow_nan=False, allow_infinity=False, width=128 if double else 64
+            )
+            return np.dtype(np.complex128 if double else np.complex64), elements
+        if dtype.is_floating_point:
+            width = 64 if dtype is torch.float64 else 32
+            low, high = finite(contract.low, contract.high, dtype)
+            elements = st.floats(low, high, allow_nan=False, allow_infinity=False, width=width)
+            return np.dtype(f"float{width}"), elements
+        least, most = whole(contract.low, contract.high, dtype)
+        return np.dtype(name_of(dtype)), st.integers(least, most)
+
+    def _objects(self, cls: type[Any], spec: FieldSpec) -> Any:
+        """A strategy for the objects of a field."""
+        st = self.st
+        if spec.literals:
+            return st.sampled_from(spec.literals)
+        strategies = [self._of_class(one) for one in spec.types]
+        known = [strategy for strategy in strategies if strategy is not None]
+        if spec.default is not None:
+            known.append(st.builds(spec.default))
+        if not known and spec.allows_none_in(cls):
+            return st.none()
+        if not known:
+            raise TypeError(
+                f"records({cls.__name__}): nothing says how to draw {spec.name} ({spec.shown}); give a strategy: "
+                f"records({cls.__name__}, {spec.name}=...)"
+            )
+        return st.one_of(known)
+
+    def _of_class(self, cls: type[Any]) -> Any:
+        st = self.st
+        if issubclass(cls, enum.Enum):
+            return st.sampled_from(cls)
+        simple: dict[type, Any] = {
+            str: st.text(), int: st.integers(), bool: st.booleans(), bytes: st.binary(),
+            float: st.floats(allow_nan=False), complex: st.complex_numbers(allow_nan=False),
+        }  # fmt: skip
+        return simple.get(cls)
+
+
+#: how often sizes are made larger until all expressions are sizes
+_TRIES = 32
+
+
+def _holds(formula: str, sizes: Mapping[str, int]) -> bool:
+    try:
+        return evaluate(formula, sizes) >= 0
+    except ZeroDivisionError:
+        return False
+
+
+def _has_values(contract: Contract, dtype: torch.dtype) -> bool:
+    try:
+        (finite if dtype.is_floating_point else whole)(contract.low, contract.high, dtype)
+    except ValueError:
+        return False
+    return True
