@@ -169,7 +169,7 @@ class _Drawing:
         made: Any = value(batch_size) if isinstance(value, types.FunctionType) else value
         if _is_strategy(made):
             return self.draw(made)
-        if not isinstance(made, Mapping) or not hasattr(target, "_specs"):
+        if not (hasattr(target, "_specs") and issubclass(type(made), Mapping)):
             return made
         arguments: dict[str, Any] = {**made}
         below = {key: arguments.pop(key) for key in [*arguments] if key in target._specs}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -132,7 +132,7 @@ def _plain_default(spec: FieldSpec) -> Json:
 
 def _is_json(value: Any) -> bool:
     """Whether JSON has the very value, so that reading it gives it back."""
-    kind: Any = type(value)
+    kind: Any = cast("Any", type(value))
     if kind is float:
         return math.isfinite(value)
     if kind is list:
