@@ -9,19 +9,20 @@ import linecache
 import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Size, Tensor
 from torch.compiler import is_compiling, is_dynamo_compiling
 
 from .contracts.checking import Checks, entered, inferred_size, telling
+from .contracts.contract import described_array
 from .contracts.generated import Writer, writer_of
-from .fields import FieldSpec, Kind
+from .fields import FieldSpec, Kind, evaluated
 from .record import KEYWORDS, METADATA, OPTIONS, RecordMeta, TensorClass
 from .td import pytree, shapes
 from .td.base import TensorCollection
-from .td.collection import as_device
+from .td.collection import DeviceLike, as_device
 from .td.nontensor import NonTensorData
 from .td.values import batch_mismatch
 
@@ -133,6 +134,7 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
     cls._checks = _checks(cls, specs)
     if not _has_own_init(cls):
         cls.__init__ = _generate_init(cls, specs)
+        _describe_init(cls, annotations, scope)
     if given.get("cast_filter") is not None:
         cls._cast_filter = staticmethod(given["cast_filter"])
         for name, member in _FILTERING_MEMBERS.items():
@@ -417,7 +419,7 @@ def _property(spec: FieldSpec, frozen: bool) -> property:
         member = _FROZEN_MEMBERS[name] if as_frozen else inspect.getattr_static(TensorClass, name)
         getter = hiding(getter, member)
     setter = set_tensor if plain and not frozen else set_value
-    return property(getter, setter, delete)
+    return property(getter, setter, delete, f"A field: {spec.shown}")
 
 
 def hiding(getter: Callable[[Any], Any], member: Any) -> Callable[[Any], Any]:
@@ -554,6 +556,42 @@ def _generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., No
     init.__annotations__ = {**parameters, "return": None}
     init.__generated__ = True
     return init  # type: ignore[no-any-return]
+
+
+def _describe_init(cls: Any, own: Mapping[str, Any], scope: Mapping[str, Any]) -> None:
+    """Gives the generated ``__init__`` what ``inspect`` and ``help`` show of it: a text, and objects as annotations.
+
+    Annotations that are text would be looked up among the names of the generated text.
+    """
+    init = cls.__init__
+    above: dict[str, Any] = {}
+    for base in reversed(cls.__mro__[1:]):
+        if getattr(base.__dict__.get("__init__"), "__generated__", False):
+            above.update(base.__dict__["__init__"].__annotations__)
+    space = getattr(sys.modules.get(cls.__module__), "__dict__", {})
+    annotations = init.__annotations__
+    for name, annotation in annotations.items():
+        if name not in own and name in above:
+            annotations[name] = above[name]
+        elif isinstance(annotation, str):
+            annotations[name] = evaluated(annotation, space, scope)
+        if isinstance(annotations[name], dataclasses.InitVar):
+            annotations[name] = annotations[name].type
+    given = {name: hint for name, hint in _METADATA_HINTS.items() if name not in cls._specs}
+    init.__annotations__ = {**annotations, **given, "return": None}
+    init.__doc__ = (
+        "Makes a record of the values of its fields; for ``batch_size``, ``device``, ``names`` see the bases."
+    )
+    if any(described_array(part) is not None for hint in annotations.values() for part in (hint, *get_args(hint))):
+        # jaxtyping's annotations are about one item: what checks calls would refuse a batch
+        init.__no_type_check__ = True
+
+
+_METADATA_HINTS: dict[str, Any] = {
+    "batch_size": Sequence[int] | int | None,
+    "device": DeviceLike | None,
+    "names": Sequence[str | None] | None,
+}
 
 
 def _size_lines(telling: Mapping[str, int], parameters: Mapping[str, Any], space: dict[str, Any]) -> list[str]:

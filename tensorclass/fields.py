@@ -430,6 +430,15 @@ def _evaluated(annotation: str, space: dict[str, Any], scope: Mapping[str, Any])
         return Any
 
 
+def evaluated(annotation: str, space: dict[str, Any], scope: Mapping[str, Any]) -> Any:
+    """The object that an annotation is which is text; the text where it names what is not defined yet."""
+    try:
+        found = _evaluated(annotation, space, scope)
+    except Unresolved:
+        return annotation
+    return annotation if found is Any else found
+
+
 def _of_class(cls: type) -> Meaning:
     plain = Meaning(Kind.OBJECT, (cls,)) if _checkable(cls) else Meaning(Kind.ANY)
     array = described_array(cls)

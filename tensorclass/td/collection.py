@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Value: TypeAlias = Tensor | TensorCollection
     Store: TypeAlias = MutableMapping[str, Value]
 
-DeviceLike: TypeAlias = "torch.device | str | int"
+DeviceLike: TypeAlias = torch.device | str | int
 
 #: what is known of the transforms of ``torch.func``; torch has stubs for it, but not as a part of ``torch._C``
 functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
