@@ -459,7 +459,7 @@ class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
 
         Each of the rows that ``tolist(convert_tensors=True)`` gives is a record without batch dimensions. That two
         dimensions of one name have one size cannot be said there; complex numbers, which JSON has none of, and objects
-        of other classes than its own are anything.
+        of other classes than its own are anything, and a tensor of any dtype is one of numbers or booleans.
 
         >>> from typing import Annotated
         >>> from tensorclass import DType, Range, Shape

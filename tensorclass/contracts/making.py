@@ -248,7 +248,9 @@ class Drawn:
     def __call__(
         self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | None, contract: Contract
     ) -> Tensor:
-        options: dict[str, Any] = {"device": device, "generator": self._on(device)}
+        generator = self._on(device)
+        # (torch.compile takes sizes that vary only without a generator)
+        options: dict[str, Any] = {"device": device, **({} if generator is None else {"generator": generator})}
         if dtype.is_complex:
             return torch.randn(shape, dtype=dtype, **options)
         if not dtype.is_floating_point:
