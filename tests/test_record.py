@@ -1770,7 +1770,10 @@ def test_the_signature_is_that_of_the_fields_and_the_metadata(form: MakeForm) ->
         c: list = field(default_factory=list)
 
     assert str(inspect.signature(Pair)) == (
-        "(a: torch.Tensor, b: str = 'b', c: list = <factory>, *, batch_size=None, device=None, names=None) -> None"
+        "(a: torch.Tensor, b: str = 'b', c: list = <factory>, *, "
+        "batch_size: collections.abc.Sequence[int] | int | None = None, "
+        "device: torch.device | str | int | None = None, "
+        "names: collections.abc.Sequence[str | None] | None = None) -> None"
     )
 
 
