@@ -1,5 +1,7 @@
 """The constructor takes the fields by position and by name, and the metadata by name."""
 
+from typing import Any
+
 import torch
 from records import Box, Built, Cast, Cube, Described, Options, Pair, Sample, Scene, Scored, Twins
 from torch import Tensor
@@ -51,6 +53,16 @@ def nested(box: Box, batch: Sample) -> None:
     assert_type(Scene(box=box, sample=batch, tags=[], best=box, count=3, batch_size=[4]), Scene)
     assert_type(Scene(box, batch, [], ratio=2, extra=object(), batch_size=[4]), Scene)
     assert_type(Scene(box, batch, [], free=TensorDict({}, [4, 6]), batch_size=[4]), Scene)
+
+
+def of_contracts(box: Box) -> None:
+    assert_type(Box.zeros([4]), Box)
+    assert_type(Box.ones(4, device="cpu"), Box)
+    assert_type(Box.empty([4, 6], names=["time", None]), Box)
+    assert_type(box.empty(), Box)
+    assert_type(Box.random([4], seed=0), Box)
+    assert_type(Box.schema(), dict[str, Any])
+    assert_type(Box.json_schema(batch_dims=1), dict[str, Any])
 
 
 def generic(x: Tensor, batch: Sample, box: Box) -> None:
