@@ -57,7 +57,34 @@ def _parser() -> ArgumentParser:
             allow_abbrev=False,
         )
     )
+    _add_stubs(
+        commands.add_parser(
+            "stubs",
+            help="write type stubs for modules that hold classes decorated with @tensorclass",
+            description=(
+                "Write a stub (.pyi) for each module that holds classes decorated with @tensorclass, which type\n"
+                "checkers cannot see through, and for the packages around it. No module is imported or run. Stubs\n"
+                "that are no longer needed are removed; files that this command did not write are left alone."
+            ),
+            epilog=(
+                "exit codes: 0; 1 with --check where a stub is missing, stale or no longer needed; 2, with one line on\n"
+                "stderr, where there is no such file or module, no decorated class, or a syntax error.\n"
+                "docs/typing.md tells how each type checker is pointed at the stubs"
+            ),
+            formatter_class=RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+    )
     return parser
+
+
+def _add_stubs(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "targets", nargs="+", metavar="PATH|MODULE", help="a file, a folder, or the dotted name of a module or package"
+    )
+    parser.add_argument("--out", default="typings", metavar="DIR", help="the folder of the stubs (default: typings)")
+    parser.add_argument("--check", action="store_true", help="write nothing; list the stubs that are not up to date")
+    parser.set_defaults(module="tensorclass.typing.stubs.command")
 
 
 def _add_scores(parser: ArgumentParser) -> None:

@@ -1,0 +1,332 @@
+"""Classes in a stub. A decorated one becomes a class that derives from ``TensorClass``, as it does at run time."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from typing import TypeAlias
+
+from .context import ELLIPSIS, EMPTY, Context, annotation, is_simple, shown
+from .functions import parameter_types
+from .inference import own_nodes, union
+from .names import RECORDS, Names, bound
+from .statements import stubs_of
+
+
+class Kind(Enum):
+    """What a class does with the variables in its body."""
+
+    PLAIN = auto()
+    RECORD = auto()
+    DATACLASS = auto()
+    ENUM = auto()
+    #: declares them for others: NamedTuple, TypedDict, Protocol
+    DECLARED = auto()
+    #: has a base or a decorator that is not known, and that may make fields of annotated variables
+    OTHER = auto()
+
+
+_BASES = {
+    **{f"enum.{name}": Kind.ENUM for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag", "ReprEnum")},
+    **{
+        f"{typing}.{name}": Kind.DECLARED
+        for typing in ("typing", "typing_extensions")
+        for name in ("NamedTuple", "TypedDict", "Protocol")
+    },
+    **{f"{typing}.Generic": Kind.PLAIN for typing in ("typing", "typing_extensions")},
+    "abc.ABC": Kind.PLAIN,
+    **dict.fromkeys(RECORDS, Kind.RECORD),
+}
+_PLAIN_DECORATORS = ("final", "total_ordering", "runtime_checkable", "unique", "override", "deprecated")
+_FIELDS = ("dataclasses.field", "dataclasses.Field")
+_FROZEN = "# type: ignore[misc]  # ty: ignore[invalid-frozen-dataclass-subclass]"
+_MATTERS = ("default", "init", "kw_only", "alias")  # of what a field is given, to a checker
+
+
+def class_stub(definition: ast.ClassDef, context: Context) -> ast.ClassDef:
+    """The class in the stub, with what is in it."""
+    names = context.names
+    kind = kind_of(definition, names)
+    bases, keywords, options = list(definition.bases), list(definition.keywords), record_options(definition, names)
+    decorators = [one for one in definition.decorator_list if not names.is_record_decorator(one)]
+    shadow = False
+    if options is not None:
+        bases, keywords = _as_record(definition, options, context)
+        shadow = any(one.arg == "shadow" and _is_true(one.value) for one in keywords)
+    bases, more = _without_subscripts(bases, names)
+    place = InClass(definition, kind, context)
+    body = stubs_of(definition.body, context, place)
+    body = _attributes(definition, kind, body, context) + body
+    comment = ""
+    if kind is Kind.RECORD:
+        for statement in body:
+            if isinstance(statement, ast.FunctionDef) and statement.name == "__post_init__":
+                statement.args = _any_arguments(statement.args, context)
+        below = [is_frozen(base, names) for base in local_bases(definition, names) if kind_of(base, names) is kind]
+        if is_frozen(definition, names):
+            if not any(one.arg == "frozen" for one in [*keywords, *more]):
+                more.append(ast.keyword("frozen", ast.Constant(True)))  # inherited, which checkers want to see
+            if not all(below):
+                comment = _FROZEN  # they know it of dataclasses, where it is an error
+    if shadow:
+        for statement in body:
+            if isinstance(statement, (ast.AnnAssign, ast.Assign)):
+                context.comments.setdefault(statement, "# type: ignore")  # it hides a member of records on purpose
+    parameters = {name: getattr(definition, name) for name in ("type_params",) if hasattr(definition, name)}
+    stub = ast.ClassDef(
+        name=definition.name,
+        bases=bases,
+        keywords=[*keywords, *more],
+        body=body or [*EMPTY],
+        decorator_list=decorators,
+        **parameters,
+    )
+    last = max(definition.lineno, definition.body[0].lineno - 1)
+    context.keep_suppression(definition, stub, definition.lineno, last)
+    if comment:
+        context.comments.setdefault(stub, comment)
+    return stub
+
+
+def _any_arguments(arguments: ast.arguments, context: Context) -> ast.arguments:
+    """Those of ``__post_init__``: checkers think that it is given batch_size, device and names too."""
+    any_ = annotation(context.need("typing.Any"))
+    return ast.arguments(
+        posonlyargs=[],
+        args=[*arguments.posonlyargs, *arguments.args][:1],
+        vararg=ast.arg("args", any_),
+        kwonlyargs=[],
+        kw_defaults=[],
+        kwarg=ast.arg("kwargs", any_),
+        defaults=[],
+    )
+
+
+# -- what a class is --------------------------------------------------------------------------------------------------
+
+
+def record_options(definition: ast.ClassDef, names: Names) -> list[ast.keyword] | None:
+    """The options of a decorated class; ``None`` for others."""
+    for decorator in definition.decorator_list:
+        options = names.record_options(decorator)
+        if options is not None:
+            return options
+    return None
+
+
+def kind_of(definition: ast.ClassDef, names: Names, depth: int = 20) -> Kind:
+    """What a class does with the variables in its body, by its decorators and bases."""
+    kinds: list[Kind] = []
+    for decorator in definition.decorator_list:
+        if names.is_record_decorator(decorator):
+            return Kind.RECORD
+        origin = names.origin(decorator.func if isinstance(decorator, ast.Call) else decorator)
+        if origin == "dataclasses.dataclass":
+            kinds.append(Kind.DATACLASS)
+        elif origin.rpartition(".")[2] not in _PLAIN_DECORATORS:
+            kinds.append(Kind.OTHER)
+    for base in definition.bases:
+        origin = names.origin(base.value if isinstance(base, ast.Subscript) else base)
+        known = names.classes.get(origin[1:]) if origin.startswith(".") else None
+        if known is not None and known is not definition and depth:
+            kinds.append(kind_of(known, names, depth - 1))
+        elif origin.startswith(("builtins.", "collections.")):
+            kinds.append(Kind.PLAIN)
+        else:
+            kinds.append(_BASES.get(origin, Kind.OTHER))
+    for kind in (Kind.RECORD, Kind.ENUM, Kind.DATACLASS, Kind.DECLARED, Kind.OTHER):
+        if kind in kinds:
+            return kind
+    return Kind.PLAIN
+
+
+def local_bases(definition: ast.ClassDef, names: Names) -> list[ast.ClassDef]:
+    """The bases that the module defines itself."""
+    origins = [names.origin(base.value if isinstance(base, ast.Subscript) else base) for base in definition.bases]
+    known = [names.classes.get(origin[1:]) for origin in origins if origin.startswith(".")]
+    return [base for base in known if base is not None and base is not definition]
+
+
+def is_frozen(definition: ast.ClassDef, names: Names, depth: int = 20) -> bool:
+    """Whether a record is frozen, by an option of its own or of a base."""
+    _, subscripts = _without_subscripts(list(definition.bases), names)
+    options = [*(record_options(definition, names) or ()), *definition.keywords, *subscripts]
+    if any(option.arg == "frozen" and _is_true(option.value) for option in options):
+        return True
+    return depth > 0 and any(is_frozen(base, names, depth - 1) for base in local_bases(definition, names))
+
+
+def _as_record(
+    definition: ast.ClassDef, options: Sequence[ast.keyword], context: Context
+) -> tuple[list[ast.expr], list[ast.keyword]]:
+    """The bases and keywords of a decorated class, in the order that the decorator gives them."""
+    names = context.names
+    origins = [names.origin(base.value if isinstance(base, ast.Subscript) else base) for base in definition.bases]
+    generic = [
+        base
+        for base, origin in zip(definition.bases, origins, strict=True)
+        if origin in ("typing.Generic", "typing_extensions.Generic")
+    ]
+    bases = [base for base in definition.bases if base not in generic and names.origin(base) != "builtins.object"]
+    is_one = any(origin in RECORDS for origin in origins) or any(
+        kind_of(base, names) is Kind.RECORD for base in local_bases(definition, names)
+    )
+    if not is_one:
+        bases.append(ast.Name(context.need("tensorclass.TensorClass"), ast.Load()))
+    # others matter only when a class is made: a function that says which casts are done
+    plain = [option for option in options if option.arg and shown(option.value) is option.value]
+    return [*bases, *generic], [*definition.keywords, *plain]
+
+
+def _without_subscripts(bases: list[ast.expr], names: Names) -> tuple[list[ast.expr], list[ast.keyword]]:
+    """``TensorClass["frozen"]`` as ``TensorClass`` and ``frozen=True``: the same, in a form that checkers know."""
+    keywords: list[ast.keyword] = []
+    for position, base in enumerate(bases):
+        if isinstance(base, ast.Subscript) and names.origin(base.value) in RECORDS:
+            items = base.slice.elts if isinstance(base.slice, ast.Tuple) else [base.slice]
+            given = [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+            if len(given) == len(items):
+                bases[position] = base.value
+                keywords += [ast.keyword(option, ast.Constant(True)) for option in given]
+    return bases, keywords
+
+
+def _is_true(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is True
+
+
+# -- variables in its body --------------------------------------------------------------------------------------------
+
+
+class InClass:
+    """The body of a class, as a place for variables."""
+
+    is_class = True
+
+    def __init__(self, definition: ast.ClassDef, kind: Kind, context: Context) -> None:
+        self._definition = definition
+        self._kind = kind
+        self._context = context
+
+    def variable(self, name: str, value: ast.expr, known: set[str]) -> ast.stmt | None:
+        target = ast.Name(name, ast.Store())
+        if self._kind is Kind.ENUM:
+            simple = is_simple(value, known)
+            return ast.Assign([target], value if simple else ELLIPSIS)
+        is_literal = shown(value) is value and not (isinstance(value, ast.Constant) and value.value is ...)
+        if self._kind in (Kind.DATACLASS, Kind.OTHER, Kind.DECLARED) and is_literal:
+            return ast.Assign([target], value)  # with an annotation it would be a field
+        if self._kind is Kind.RECORD and name not in ("__slots__", "__match_args__"):
+            found = self._context.inference.of(value)
+            if found is not None and not isinstance(value, ast.Lambda):
+                return ast.AnnAssign(target, annotation(f"{self._context.need('typing.ClassVar')}[{found}]"), None, 1)
+        return None
+
+    def field(self, statement: ast.AnnAssign) -> ast.expr | None:
+        value = statement.value
+        if not isinstance(value, ast.Call):
+            return shown(value) if value is not None else None
+        if self._context.names.origin(value.func) in _FIELDS:
+            return self._field(value)
+        makes_fields = self._kind is Kind.OTHER  # by a function that only its checker knows
+        return value if makes_fields and is_simple(value, self._context.names.bound | _BUILTIN) else ELLIPSIS
+
+    def _field(self, call: ast.Call) -> ast.expr | None:
+        """A call of ``field``, as far as it says what the constructor takes."""
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        kept = [ast.keyword(name, given[name]) for name in _MATTERS if name in given and name != "default"]
+        has_default = "default" in given or "default_factory" in given
+        if not kept:
+            return ELLIPSIS if has_default else None
+        if has_default and not any(one.arg == "init" and _is_false(one.value) for one in kept):
+            default = shown(given["default"]) if "default" in given else ELLIPSIS
+            if default is ELLIPSIS:  # whose type would have to be that of the field
+                default = annotation(f"{self._context.need('typing.cast')}({self._context.need('typing.Any')}, ...)")
+            kept.insert(0, ast.keyword("default", default))
+        return ast.Call(call.func, [], kept)
+
+
+_BUILTIN = {"list", "dict", "set", "tuple", "int", "str", "float", "bool", "None"}
+
+
+def _is_false(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is False
+
+
+# -- attributes that methods assign -----------------------------------------------------------------------------------
+
+Found: TypeAlias = dict[str, list["str | None"]]
+
+
+def _attributes(definition: ast.ClassDef, kind: Kind, body: Sequence[ast.stmt], context: Context) -> list[ast.stmt]:
+    """Declarations of what methods assign to ``self`` and the body of the class does not have."""
+    if kind in (Kind.RECORD, Kind.ENUM, Kind.DECLARED):
+        return []  # which have their fields, and no other attributes
+    declared: dict[str, str] = {}
+    assigned: Found = {}
+    methods = [item for item in definition.body if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    for method in sorted(methods, key=lambda method: method.name != "__init__"):
+        kinds = [context.names.origin(decorator) for decorator in method.decorator_list]
+        if method.args.args and not {"builtins.staticmethod", "builtins.classmethod"} & set(kinds):
+            _assigned_in(method, declared, assigned, context)
+    known = {*bound(body), *_inherited(definition, context.names)}
+    found: list[ast.stmt] = []
+    for name in {**declared, **assigned}:
+        if name in known:
+            continue
+        text = declared.get(name) or union(assigned[name]) or context.inference.unknown
+        value = None
+        if kind is Kind.DATACLASS:  # no argument of its constructor
+            value = annotation(f"{context.need('dataclasses.field')}(init=False)")
+        found.append(ast.AnnAssign(ast.Name(name, ast.Store()), annotation(text), value, 1))
+    return found
+
+
+def _assigned_in(
+    method: ast.FunctionDef | ast.AsyncFunctionDef, declared: dict[str, str], assigned: Found, context: Context
+) -> None:
+    me = method.args.args[0].arg
+    types, known = parameter_types(method, context, True)
+    types = {name: kind for name, kind in types.items() if name not in bound(method.body)}
+    for node in own_nodes(method):
+        if isinstance(node, ast.AnnAssign) and (name := _own(node.target, me)):
+            declared.setdefault(name, ast.unparse(node.annotation))
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                for name, value in _pairs(target, node.value, me):
+                    assigned.setdefault(name, []).append(_type(value, types, known, context))
+
+
+def _type(value: ast.expr | None, types: Mapping[str, str], known: Mapping[str, str], context: Context) -> str | None:
+    return None if value is None else context.inference.of(value, types, known)
+
+
+def _pairs(target: ast.expr, value: ast.expr | None, me: str) -> list[tuple[str, ast.expr | None]]:
+    if isinstance(target, (ast.Tuple, ast.List)):
+        same = isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts)
+        values = value.elts if same and isinstance(value, (ast.Tuple, ast.List)) else [None] * len(target.elts)
+        return [pair for item, part in zip(target.elts, values, strict=True) for pair in _pairs(item, part, me)]
+    name = _own(target, me)
+    return [(name, value)] if name else []
+
+
+def _own(target: ast.expr, me: str) -> str:
+    """The name of an attribute of ``self``."""
+    match target:
+        case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name == me:
+            return attribute
+        case _:
+            return ""
+
+
+def _inherited(definition: ast.ClassDef, names: Names, depth: int = 20) -> set[str]:
+    """What the bases in the same module have or assign."""
+    found: set[str] = set()
+    for known in local_bases(definition, names) if depth else ():
+        found.update(bound(known.body))
+        found.update(
+            node.attr for node in ast.walk(known) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        )
+        found |= _inherited(known, names, depth - 1)
+    return found

@@ -1,0 +1,130 @@
+"""The command ``tensorclass stubs``: find modules, make their stubs, write or compare them."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterable
+from pathlib import Path
+
+from tensorclass.scores.files import whole_file
+
+from .module import HEADER, Syntax, decorated, stub
+from .modules import SUFFIX, Module, NotFound, found_at, named, search_path
+
+__all__ = ["run"]
+
+
+def run(arguments: Namespace) -> int:
+    """Run the command.
+
+    Args:
+        arguments: ``targets``, ``out``, ``check``, as ``tensorclass stubs --help`` tells.
+
+    Returns:
+        The exit code: 0; 1 where ``check`` finds a difference; 2 after one line on stderr.
+    """
+    out = Path(arguments.out)
+    try:
+        return _run(arguments.targets, out, arguments.check)
+    except (NotFound, Syntax, _Foreign) as error:
+        return _failed(str(error))
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        return _failed(f"{place}{error.strerror or error}")
+
+
+class _Foreign(Exception):
+    """A file stands where a stub should, which this command did not write."""
+
+
+def _run(targets: Iterable[str], out: Path, check: bool) -> int:
+    if out.exists() and not out.is_dir():
+        raise NotADirectoryError(20, "expected a folder for the stubs, found a file", str(out))
+    looked = {module.name: module for target in targets for module in named(target, out)}
+    sources = {name: module.path.read_bytes() for name, module in looked.items()}
+    texts = {
+        module.stub_in(out): stub(sources[name], module)
+        for name, module in looked.items()
+        if decorated(sources[name], module)
+    }
+    for path in texts:
+        if path.exists() and not _is_ours(path):
+            raise _Foreign(f"{path}: this file was not generated; move it away, or give another folder with --out")
+    obsolete = _obsolete(out, looked, texts)
+    if not texts and not obsolete:
+        return _failed(f"{', '.join(targets)}: no class there is decorated with @tensorclass")
+    for folder in {out / path.relative_to(out).parts[0] for path in texts}:
+        if folder.name.endswith(SUFFIX):
+            texts[folder / "py.typed"] = PARTIAL
+    return _compared(texts, obsolete) if check else _written(texts, obsolete, out)
+
+
+#: what py.typed of a package of stubs says where not all modules have one
+PARTIAL = "partial\n"
+
+
+def _written(texts: dict[Path, str], obsolete: list[Path], out: Path) -> int:
+    for path, text in sorted(texts.items()):
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with whole_file(path) as file:
+                file.write(text.encode())
+            print(f"{path}: written")
+    for path in obsolete:
+        path.unlink()
+        print(f"{path}: removed")
+        for folder in path.parents:
+            if folder == out or any(folder.iterdir()):
+                break
+            folder.rmdir()
+    return 0
+
+
+def _compared(texts: dict[Path, str], obsolete: list[Path]) -> int:
+    lines = [
+        f"{path}: {'stale' if path.exists() else 'missing'}"
+        for path, text in sorted(texts.items())
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+    lines += [f"{path}: no longer needed" for path in obsolete]
+    for line in lines:
+        print(line)
+    if lines:
+        print("run the command without --check to bring them up to date", file=sys.stderr)
+    return 1 if lines else 0
+
+
+def _obsolete(out: Path, looked: dict[str, Module], texts: dict[Path, str]) -> list[Path]:
+    """The generated stubs that nothing needs: of modules that were looked at, or that are gone."""
+    packages = {name.partition(".")[0] for name, module in looked.items() if module.is_package}
+    found: list[Path] = []
+    for path in sorted(out.rglob("*.pyi")):
+        if path in texts or not _is_ours(path):
+            continue
+        first, *rest = path.relative_to(out).with_suffix("").parts
+        parts = [first.removesuffix(SUFFIX), *rest]
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        module = None if parts[0] in packages else _on_search_path(name)
+        if name in looked or module is None or not decorated(module.path.read_bytes(), module):
+            found.append(path)
+    for marker in sorted(out.glob(f"*{SUFFIX}/py.typed")):
+        stubs = [path for path in {*marker.parent.rglob("*.pyi"), *texts} if marker.parent in path.parents]
+        if stubs and all(path in found for path in stubs) and marker.read_text(encoding="utf-8") == PARTIAL:
+            found.append(marker)
+    return found
+
+
+def _on_search_path(name: str) -> Module | None:
+    modules = (found_at(root, name) for root in search_path())
+    return next((module for module in modules if module is not None and module.path.is_file()), None)
+
+
+def _is_ours(path: Path) -> bool:
+    with path.open(encoding="utf-8") as file:
+        return file.readline() == HEADER
+
+
+def _failed(message: str) -> int:
+    print(f"tensorclass stubs: {message}", file=sys.stderr)
+    return 2

@@ -1,0 +1,187 @@
+"""What the names at the top of a module stand for, as far as its text tells."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Iterator
+
+from .modules import Module
+
+#: the decorator, and the base of records, under every name that the package has for them
+DECORATORS = frozenset({"tensorclass.tensorclass", "tensorclass.decorator.tensorclass"})
+RECORDS = frozenset({"tensorclass.TensorClass", "tensorclass.record.TensorClass"})
+
+_EXPORTS = {
+    "tensorclass": "tensorclass.tensorclass",
+    "TensorClass": "tensorclass.TensorClass",
+    "field": "dataclasses.field",
+}
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+class Names:
+    """The names of a module: what imports, classes, functions and assignments at its top level bind."""
+
+    def __init__(self, tree: ast.Module, module: Module) -> None:
+        self.module = module
+        self.imported: dict[str, str] = {}
+        self.classes: dict[str, ast.ClassDef] = {}
+        self.functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+        self.values: dict[str, ast.expr] = {}
+        self.stars: list[str] = []
+        self.bound: set[str] = set()
+        for statement in inside(tree.body):
+            self._see(statement)
+        self.bound.update(bound(tree.body))
+
+    def _see(self, statement: ast.stmt) -> None:
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                top = alias.name.partition(".")[0]
+                self.imported[alias.asname or top] = alias.name if alias.asname else top
+        elif isinstance(statement, ast.ImportFrom):
+            source = self.module.absolute(statement)
+            for alias in statement.names:
+                if alias.name == "*":
+                    self.stars.append(source)
+                else:
+                    self.imported[alias.asname or alias.name] = f"{source}.{alias.name}"
+        elif isinstance(statement, ast.ClassDef):
+            self.classes[statement.name] = statement
+        elif isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            self.functions[statement.name] = statement
+        elif isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Name):
+                    self.values[target.id] = statement.value
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
+            self.values[statement.target.id] = statement.value
+
+    def origin(self, expression: ast.expr | None) -> str:
+        """The dotted name of what an expression names: ``typing.Any``, or ``.Sample`` for one of the module itself.
+
+        Empty where it is no name, or one that the module does not bind.
+        """
+        if isinstance(expression, ast.Attribute):
+            start = self.origin(expression.value)
+            return f"{start}.{expression.attr}" if start else ""
+        if not isinstance(expression, ast.Name):
+            return ""
+        name = expression.id
+        if name in self.imported:
+            found = self.imported[name]
+            package, _, last = found.rpartition(".")
+            # what this package hands on
+            return _EXPORTS[last] if package == "tensorclass" and last in _EXPORTS else found
+        if name in self.bound:
+            return f".{name}"
+        if "tensorclass" in self.stars and name in _EXPORTS:
+            return _EXPORTS[name]
+        return f"builtins.{name}" if hasattr(builtins, name) else ""
+
+    def is_record_decorator(self, decorator: ast.expr) -> bool:
+        return self.record_options(decorator) is not None
+
+    def record_options(self, decorator: ast.expr, depth: int = 4) -> list[ast.keyword] | None:
+        """The options that a decorator gives where it is ``@tensorclass`` under any name; ``None`` for others."""
+        if isinstance(decorator, ast.Call):
+            before = self.record_options(decorator.func, depth)
+            if before is None or (decorator.args and not _is_none(decorator.args[0])):
+                return None
+            return [*before, *decorator.keywords]
+        origin = self.origin(decorator)
+        if origin in DECORATORS:
+            return []
+        value = self.values.get(origin[1:]) if origin.startswith(".") else None
+        return self.record_options(value, depth - 1) if value is not None and depth else None
+
+    def has_records(self, tree: ast.Module) -> bool:
+        """Whether a class of the module is decorated with ``@tensorclass``."""
+        return any(
+            self.is_record_decorator(decorator)
+            for statement in inside(tree.body, classes=True)
+            if isinstance(statement, ast.ClassDef)
+            for decorator in statement.decorator_list
+        )
+
+
+def _is_none(expression: ast.expr) -> bool:
+    return isinstance(expression, ast.Constant) and expression.value is None
+
+
+def inside(statements: Iterable[ast.stmt], classes: bool = False) -> Iterator[ast.stmt]:
+    """The statements, and those in their blocks: of ``if``, ``try``, ``with`` and loops, but not of functions.
+
+    Args:
+        statements: those to look through.
+        classes: go into the bodies of classes too.
+    """
+    for statement in statements:
+        yield statement
+        if not isinstance(statement, _SCOPES) or (classes and isinstance(statement, ast.ClassDef)):
+            for block in blocks(statement):
+                yield from inside(block, classes)
+
+
+def blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The blocks of a compound statement, in their order."""
+    for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+        for part in [getattr(statement, name, [])] if name not in ("handlers", "cases") else ():
+            yield part
+        if name in ("handlers", "cases"):
+            for part in getattr(statement, name, []):
+                yield part.body
+
+
+def bound(statements: Iterable[ast.stmt]) -> list[str]:
+    """The names that statements bind, in the order in which they first appear; those of ``import *`` are not known."""
+    found: dict[str, None] = {}
+    for statement in inside(statements):
+        found.update(dict.fromkeys(bound_by(statement)))
+    return list(found)
+
+
+def bound_by(statement: ast.stmt) -> Iterator[str]:
+    """The names that one statement binds, without its blocks."""
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield statement.name
+    elif isinstance(statement, ast.Import):
+        for alias in statement.names:
+            yield alias.asname or alias.name.partition(".")[0]
+    elif isinstance(statement, ast.ImportFrom):
+        for alias in statement.names:
+            if alias.name != "*" and statement.module != "__future__":
+                yield alias.asname or alias.name
+    else:
+        nested = {id(inner) for block in blocks(statement) for inner in block}
+        yield from _stored(statement, nested)
+        for handler in getattr(statement, "handlers", ()):
+            if handler.name:
+                continue  # Python removes it at the end of the block
+
+
+def _stored(node: ast.AST, skip: set[int]) -> Iterator[str]:
+    """The names that the expressions of a statement bind: targets, ``:=``, and captures of patterns."""
+    if isinstance(node, ast.Name):
+        if isinstance(node.ctx, ast.Store):
+            yield node.id
+        return
+    if isinstance(node, ast.Lambda):
+        return
+    if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.NamedExpr):
+                yield inner.target.id
+        return
+    if isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
+        yield node.name
+    if isinstance(node, ast.MatchMapping) and node.rest:
+        yield node.rest
+    for child in ast.iter_child_nodes(node):
+        if id(child) not in skip and not isinstance(child, ast.ExceptHandler):
+            if isinstance(child, ast.match_case):
+                yield from _stored(child.pattern, skip)
+            else:
+                yield from _stored(child, skip)

@@ -1,0 +1,349 @@
+"""The statements of a module, or of a class, turned into those of its stub."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from .context import ELLIPSIS, Context, annotation, is_simple, shown
+from .functions import function_stub, signature
+from .inference import union
+from .names import blocks, bound, bound_by
+
+_TYPING = ("typing", "typing_extensions")
+_BUILTINS = {*dir(builtins), "__name__", "__file__", "__doc__"}
+
+
+class Place(Protocol):
+    """Where statements stand: at the top of a module, or in a class."""
+
+    @property
+    def is_class(self) -> bool: ...
+
+    def variable(self, name: str, value: ast.expr, known: set[str]) -> ast.stmt | None:
+        """The stub of an assignment without annotation, where the place has a rule of its own."""
+
+    def field(self, statement: ast.AnnAssign) -> ast.expr | None:
+        """What an annotated variable is given in the stub."""
+
+
+class TopLevel:
+    """The top of a module."""
+
+    is_class = False
+
+    def variable(self, name: str, value: ast.expr, known: set[str]) -> ast.stmt | None:
+        return None
+
+    def field(self, statement: ast.AnnAssign) -> ast.expr | None:
+        return None
+
+
+def stubs_of(body: Sequence[ast.stmt], context: Context, place: Place) -> list[ast.stmt]:
+    """The statements of the stub, each name bound once (overloads and accessors of properties aside)."""
+    gone = {
+        target.id
+        for statement in body
+        if isinstance(statement, ast.Delete)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    known = {*_BUILTINS, *context.names.bound, *bound(body)} - gone
+    found: list[ast.stmt] = []
+    for statement in body:
+        found += _stub(statement, context, place, known)
+    return merged([stub for stub in found if not (gone and set(bound_by(stub)) & gone)], context)
+
+
+def _stub(statement: ast.stmt, context: Context, place: Place, known: set[str]) -> list[ast.stmt]:
+    match statement:
+        case ast.Import() | ast.ImportFrom():
+            return _import(statement, context)
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return [function_stub(statement, context, place.is_class)]
+        case ast.ClassDef():
+            from .classes import class_stub
+
+            return [class_stub(statement, context)]
+        case ast.AnnAssign(target=ast.Name() as target):
+            stub = ast.AnnAssign(target, statement.annotation, _value(statement, context, place), 1)
+            if statement.value is None:
+                context.keep_suppression(statement, stub, statement.lineno, statement.end_lineno or statement.lineno)
+            return [stub]
+        case ast.Assign(targets=targets, value=value):
+            return [stub for target in targets for stub in _assigned(target, value, context, place, known)]
+        case ast.AugAssign(target=ast.Name(id="__all__")):
+            return [statement]
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="__all__")))):
+            return [statement]
+        case ast.If(test=test):
+            return _conditional(statement, test, context, place, known)
+        case ast.Expr() | ast.Pass() | ast.Delete() | ast.AugAssign() | ast.Assert():
+            names = list(bound_by(statement)) if not isinstance(statement, (ast.Delete, ast.AugAssign)) else []
+            return [_unknown(name, context) for name in names]  # bound by :=
+        case _ if type(statement).__name__ == "TypeAlias":
+            return [statement]
+        case _:
+            # what runs when the module is imported: as if the first block had run to its end
+            own: list[ast.stmt] = [_unknown(name, context) for name in bound_by(statement)]
+            return _alternatives(own, blocks(statement), context, place, known)
+
+
+def _conditional(statement: ast.If, test: ast.expr, context: Context, place: Place, known: set[str]) -> list[ast.stmt]:
+    def stubs(body: Iterable[ast.stmt]) -> list[ast.stmt]:
+        return merged([stub for inner in body for stub in _stub(inner, context, place, known)], context)
+
+    if is_for_checkers(test, context):
+        body, orelse = stubs(statement.body), stubs(statement.orelse)
+        if not body and not orelse:
+            return []
+        return [ast.If(test, body or [ast.Pass()], orelse)]
+    if context.names.origin(test) in ("typing.TYPE_CHECKING", "typing_extensions.TYPE_CHECKING"):
+        return _alternatives([], [statement.body, statement.orelse], context, place, known)
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand) if context.names.origin(operand).endswith(".TYPE_CHECKING"):
+            return _alternatives([], [statement.orelse, statement.body], context, place, known)
+        case ast.Compare(left=ast.Name(id="__name__")):
+            return stubs(statement.orelse)
+        case _:
+            return _alternatives([], [statement.body, statement.orelse], context, place, known)
+
+
+def is_for_checkers(test: ast.expr, context: Context) -> bool:
+    """Whether type checkers know what a condition is: it asks for the version of Python, or for the platform."""
+    match test:
+        case ast.Compare(left=left):
+            subject = left.value if isinstance(left, ast.Subscript) else left
+            return context.names.origin(subject) in ("sys.version_info", "sys.platform")
+        case ast.Call(func=ast.Attribute(value=value, attr="startswith")):
+            return context.names.origin(value) == "sys.platform"
+        case ast.BoolOp(values=values):
+            return all(is_for_checkers(value, context) for value in values)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return is_for_checkers(operand, context)
+        case _:
+            return False
+
+
+def _alternatives(
+    found: list[ast.stmt],
+    alternatives: Iterable[Sequence[ast.stmt]],
+    context: Context,
+    place: Place,
+    known: set[str],
+) -> list[ast.stmt]:
+    """The stubs of the first block, and those of the others for what it does not bind."""
+    for block in alternatives:
+        before = set(bound(found))
+        own = merged([stub for inner in block for stub in _stub(inner, context, place, known)], context)
+        for stub in own:
+            if isinstance(stub, (ast.Import, ast.ImportFrom)):
+                stub.names = [a for a in stub.names if (a.asname or a.name.partition(".")[0]) not in before]
+                if stub.names:
+                    found.append(stub)
+            elif (names := set(bound([stub]))) and not names <= before:
+                found.append(stub)
+            elif stub in context.inferred:
+                found.append(stub)  # merged with what the first block assigned
+    return merged(found, context)
+
+
+# -- imports ----------------------------------------------------------------------------------------------------------
+
+
+def _import(statement: ast.Import | ast.ImportFrom, context: Context) -> list[ast.stmt]:
+    """The import, by absolute names: a stub stands in a folder of its own, where its siblings need not have any."""
+    last = statement.end_lineno or statement.lineno
+    if isinstance(statement, ast.Import):
+        own = [ast.Import([ast.alias(alias.name, alias.asname)]) for alias in statement.names]
+        return [context.keep_suppression(statement, stub, statement.lineno, last) for stub in own]
+    if statement.module == "__future__":
+        return []
+    source = context.names.module.absolute(statement)
+    level = len(source) - len(source.lstrip("."))
+    stub = ast.ImportFrom(source[level:] or None, [ast.alias(a.name, a.asname) for a in statement.names], level)
+    return [context.keep_suppression(statement, stub, statement.lineno, last)]
+
+
+# -- variables --------------------------------------------------------------------------------------------------------
+
+
+def _value(statement: ast.AnnAssign, context: Context, place: Place) -> ast.expr | None:
+    """What an annotated variable is given: what is needed to know its type, and whether a field has a default."""
+    if statement.value is None:
+        return None
+    kind = context.names.origin(
+        statement.annotation.value if isinstance(statement.annotation, ast.Subscript) else statement.annotation
+    )
+    if kind in [f"{typing}.TypeAlias" for typing in _TYPING]:
+        return statement.value
+    if kind in [f"{typing}.Final" for typing in _TYPING]:
+        plain = shown(statement.value)
+        return plain if plain is not ELLIPSIS or place.is_class else None
+    return place.field(statement)
+
+
+def _assigned(target: ast.expr, value: ast.expr, context: Context, place: Place, known: set[str]) -> list[ast.stmt]:
+    """The stubs of an assignment without annotation."""
+    if isinstance(target, ast.Starred):
+        target = target.value
+    if isinstance(target, (ast.Tuple, ast.List)):
+        parts: Sequence[ast.expr | None] = [None] * len(target.elts)
+        if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
+            parts = [None if isinstance(item, ast.Starred) else item for item in value.elts]
+        if any(isinstance(item, ast.Starred) for item in target.elts):
+            parts = [None] * len(target.elts)
+        return [
+            stub
+            for item, part in zip(target.elts, parts, strict=True)
+            for stub in (
+                _assigned(item, part, context, place, known)
+                if part is not None
+                else [_unknown(name, context) for name in _names(item)]
+            )
+        ]
+    if not isinstance(target, ast.Name):
+        return []  # an attribute or an item of something
+    name = target.id
+    own = place.variable(name, value, known)
+    if own is not None:
+        return [own]
+    if name in _KEPT:
+        return [ast.Assign([target], value)]
+    if isinstance(value, ast.Lambda):
+        return [_as_function(name, value)]
+    if isinstance(value, (ast.Name, ast.Attribute, ast.Subscript)) or _is_alias(value, context):
+        if is_simple(value, known):
+            return [ast.Assign([target], value)]
+        return [_unknown(name, context)]
+    found = context.inference.of(value)
+    if found is not None:
+        return [_variable(name, found, context)]
+    if is_simple(value, known):
+        return [ast.Assign([target], value)]
+    return [_unknown(name, context)]
+
+
+_KEPT = ("__all__", "__slots__", "__match_args__")
+
+
+def _is_alias(value: ast.expr, context: Context) -> bool:
+    """Whether an expression makes something that checkers know by its expression: a union, a type variable."""
+    match value:
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return all(
+                isinstance(side, (ast.Name, ast.Attribute, ast.Subscript))
+                or (isinstance(side, ast.Constant) and side.value is None)
+                or _is_alias(side, context)
+                for side in (left, right)
+            )
+        case ast.Call(func=func):
+            origin = context.names.origin(func)
+            return origin.partition(".")[0] in (*_TYPING, "collections", "enum") and origin in _SPECIAL_FORMS
+        case _:
+            return False
+
+
+_SPECIAL_FORMS = {
+    *[
+        f"{typing}.{name}"
+        for typing in _TYPING
+        for name in ("TypeVar", "ParamSpec", "TypeVarTuple", "NewType", "NamedTuple", "TypedDict", "TypeAliasType")
+    ],
+    "collections.namedtuple",
+    *[f"enum.{name}" for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")],
+}
+
+
+def _variable(name: str, kind: str, context: Context) -> ast.AnnAssign:
+    stub = ast.AnnAssign(ast.Name(name, ast.Store()), annotation(kind), None, 1)
+    context.inferred[stub] = kind
+    return stub
+
+
+def _unknown(name: str, context: Context) -> ast.AnnAssign:
+    stub = ast.AnnAssign(ast.Name(name, ast.Store()), annotation(context.inference.unknown), None, 1)
+    context.inferred[stub] = None
+    return stub
+
+
+def _as_function(name: str, value: ast.Lambda) -> ast.FunctionDef:
+    empty: list[ast.expr] = []
+    return ast.FunctionDef(name=name, args=signature(value.args), body=[ast.Expr(ELLIPSIS)], decorator_list=empty)
+
+
+def _names(target: ast.expr) -> list[str]:
+    return [node.id for node in ast.walk(target) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+
+
+# -- each name once ---------------------------------------------------------------------------------------------------
+
+
+_SINGLE = (ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def merged(stubs: Sequence[ast.stmt], context: Context) -> list[ast.stmt]:
+    """The stubs without what is replaced later: the last definition of a name counts, assignments widen its type."""
+    result: list[ast.stmt | None] = []
+    places: dict[str, list[int]] = {}
+    for stub in stubs:
+        names = list(bound_by(stub))
+        single = names[0] if names and isinstance(stub, _SINGLE) else None
+        before = [i for i in places.get(single, []) if result[i] is not None] if single else []
+        if single and before:
+            old = result[before[-1]]
+            if isinstance(stub, (ast.Assign, ast.AnnAssign)):
+                if isinstance(old, (ast.Assign, ast.AnnAssign)):
+                    result[before[-1]] = _widened(single, old, stub, context)
+                    continue
+                if isinstance(old, (ast.Import, ast.ImportFrom)):
+                    continue  # a fallback
+            elif isinstance(stub, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                if _is_part(stub, context):
+                    places[single].append(len(result))
+                    result.append(stub)
+                    continue
+                if isinstance(old, (ast.FunctionDef, ast.AsyncFunctionDef)) and _is_overload(old, context):
+                    continue  # the implementation
+            for index in before:
+                if not isinstance(result[index], (ast.Import, ast.ImportFrom)):
+                    result[index] = None
+        for name in names:
+            if isinstance(stub, (ast.Import, ast.ImportFrom)):
+                for index in places.get(name, []):
+                    if isinstance(result[index], (ast.Assign, ast.AnnAssign)):
+                        result[index] = None
+            places.setdefault(name, []).append(len(result))
+        result.append(stub)
+    return [stub for stub in result if stub is not None]
+
+
+def _widened(name: str, old: ast.Assign | ast.AnnAssign, new: ast.Assign | ast.AnnAssign, context: Context) -> ast.stmt:
+    if isinstance(old, ast.AnnAssign) and old not in context.inferred:
+        return old  # declared
+    if isinstance(new, ast.AnnAssign) and new not in context.inferred:
+        return new
+    if isinstance(old, ast.Assign) and isinstance(new, ast.Assign):
+        if ast.dump(old.value) == ast.dump(new.value) or name in _KEPT:
+            return new
+        return _unknown(name, context)
+    both = union([context.inferred.get(old), context.inferred.get(new)])
+    return _variable(name, both, context) if both is not None else _unknown(name, context)
+
+
+def _is_overload(function: ast.FunctionDef | ast.AsyncFunctionDef, context: Context) -> bool:
+    return any(
+        context.names.origin(decorator) in ("typing.overload", "typing_extensions.overload")
+        for decorator in function.decorator_list
+    )
+
+
+def _is_part(function: ast.FunctionDef | ast.AsyncFunctionDef, context: Context) -> bool:
+    """Whether a function adds to the one of the same name before it: an overload, or a setter of a property."""
+    return _is_overload(function, context) or any(
+        isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == function.name
+        for decorator in function.decorator_list
+        for part in [decorator.func if isinstance(decorator, ast.Call) else decorator]
+    )
