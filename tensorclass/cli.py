@@ -67,9 +67,9 @@ def _parser() -> ArgumentParser:
                 "that are no longer needed are removed; files that this command did not write are left alone."
             ),
             epilog=(
-                "exit codes: 0; 1 with --check where a stub is missing, stale or no longer needed; 2, with one line on\n"
-                "stderr, where there is no such file or module, no decorated class, or a syntax error.\n"
-                "docs/typing.md tells how each type checker is pointed at the stubs"
+                "exit codes: 0; 1 with --check where a stub is missing, stale or no longer needed; 2, with one line\n"
+                "on stderr, where there is no such file or module, no decorated class, or a syntax error.\n"
+                "docs/typing.md tells how each type checker is pointed at the stubs."
             ),
             formatter_class=RawDescriptionHelpFormatter,
             allow_abbrev=False,

@@ -90,7 +90,7 @@ def named(target: str, out: Path, search: Sequence[str] | None = None) -> list[M
         return [of_file(path)]
     if path.is_dir():
         return _below(path, out)
-    if not all(part.isidentifier() for part in target.split(".")):
+    if target.endswith(".py") or not all(part.isidentifier() for part in target.split(".")):
         raise NotFound(f"{target}: there is no such file, folder or module")
     for root in search_path(search):
         found = found_at(root, target)

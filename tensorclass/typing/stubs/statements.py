@@ -10,7 +10,7 @@ from typing import Protocol
 from .context import ELLIPSIS, Context, annotation, is_simple, shown
 from .functions import function_stub, signature
 from .inference import union
-from .names import blocks, bound, bound_by
+from .names import blocks, bound, bound_by, inside
 
 _TYPING = ("typing", "typing_extensions")
 _BUILTINS = {*dir(builtins), "__name__", "__file__", "__doc__"}
@@ -43,18 +43,23 @@ class TopLevel:
 
 def stubs_of(body: Sequence[ast.stmt], context: Context, place: Place) -> list[ast.stmt]:
     """The statements of the stub, each name bound once (overloads and accessors of properties aside)."""
-    gone = {
-        target.id
-        for statement in body
-        if isinstance(statement, ast.Delete)
-        for target in statement.targets
-        if isinstance(target, ast.Name)
-    }
+    gone = _deleted(body)
     known = {*_BUILTINS, *context.names.bound, *bound(body)} - gone
     found: list[ast.stmt] = []
     for statement in body:
         found += _stub(statement, context, place, known)
     return merged([stub for stub in found if not (gone and set(bound_by(stub)) & gone)], context)
+
+
+def _deleted(body: Sequence[ast.stmt]) -> set[str]:
+    """The names that are bound no more at the end."""
+    gone: set[str] = set()
+    for statement in inside(body):
+        if isinstance(statement, ast.Delete):
+            gone.update(target.id for target in statement.targets if isinstance(target, ast.Name))
+        else:
+            gone.difference_update(bound_by(statement))
+    return gone
 
 
 def _stub(statement: ast.stmt, context: Context, place: Place, known: set[str]) -> list[ast.stmt]:

@@ -1,0 +1,1 @@
+collect_ignore = ["example"]  # modules that are read, not run
