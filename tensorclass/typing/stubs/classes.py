@@ -60,9 +60,6 @@ def class_stub(definition: ast.ClassDef, context: Context) -> ast.ClassDef:
     body = _attributes(definition, kind, body, context) + body
     comment = ""
     if kind is Kind.RECORD:
-        for statement in body:
-            if isinstance(statement, ast.FunctionDef) and statement.name == "__post_init__":
-                statement.args = _any_arguments(statement.args, context)
         below = [is_frozen(base, names) for base in local_bases(definition, names) if kind_of(base, names) is kind]
         if is_frozen(definition, names):
             if not any(one.arg == "frozen" for one in [*keywords, *more]):
@@ -87,20 +84,6 @@ def class_stub(definition: ast.ClassDef, context: Context) -> ast.ClassDef:
     if comment:
         context.comments.setdefault(stub, comment)
     return stub
-
-
-def _any_arguments(arguments: ast.arguments, context: Context) -> ast.arguments:
-    """Those of ``__post_init__``: checkers think that it is given batch_size, device and names too."""
-    any_ = annotation(context.need("typing.Any"))
-    return ast.arguments(
-        posonlyargs=[],
-        args=[*arguments.posonlyargs, *arguments.args][:1],
-        vararg=ast.arg("args", any_),
-        kwonlyargs=[],
-        kw_defaults=[],
-        kwarg=ast.arg("kwargs", any_),
-        defaults=[],
-    )
 
 
 # -- what a class is --------------------------------------------------------------------------------------------------
