@@ -95,7 +95,7 @@ class FieldSpec:
         self.owner: str = owner
         self.name: str = declared.name
         self.init: bool = declared.init
-        self.kw_only = declared.kw_only
+        self.kw_only: bool = declared.kw_only is True
         #: gives the default, if there is one
         self.default: Callable[[], Any] | None = None
         #: that which the field was declared with, if it makes the default

@@ -45,7 +45,7 @@ OPTIONS: dict[str, bool] = {
 }
 
 #: what can be given beside a class's name and bases
-KEYWORDS = (*OPTIONS, "cast_filter")
+KEYWORDS: tuple[str, ...] = (*OPTIONS, "cast_filter")
 
 #: what every constructor takes beside the fields
 METADATA = ("batch_size", "device", "names")

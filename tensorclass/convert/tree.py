@@ -28,7 +28,7 @@ C = TypeVar("C", bound=TensorCollection)
 #: What something becomes: a collection of this class, or one like this collection. ``Tensor`` and ``None`` stand for
 #: fields of records that hold a tensor or an object: what is given for them stays whole.
 Target: TypeAlias = "type[TensorCollection] | TensorCollection | type[Tensor] | None"
-BatchSize: TypeAlias = "Sequence[int] | int | None"
+BatchSize: TypeAlias = Sequence[int] | int | None
 
 
 class Plan(NamedTuple):

@@ -227,7 +227,7 @@ class Block:
         self.inverse = inverse
         self.args = args
         self.size: Size = result._batch_size
-        self.content = inverse.content
+        self.content: Callable[..., Any] | None = inverse.content
         if self.content is None and not _is_plain(source):
             self.content = inverse.value
         self.entered: list[Any] = []

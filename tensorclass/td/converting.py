@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 D = TypeVar("D")
-BatchSize: TypeAlias = "Sequence[int] | int | None"
+BatchSize: TypeAlias = Sequence[int] | int | None
 
 
 class Converting(Collection):

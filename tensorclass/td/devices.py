@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", covariant=True)
 #: called with the key, always as a tuple, and the tensor
-CastFilter: TypeAlias = "Callable[[Any, Tensor], builtins.bool]"
+CastFilter: TypeAlias = Callable[[Any, Tensor], builtins.bool]
 
 
 C = TypeVar("C", bound="Devices")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 NestedKey: TypeAlias = "str | tuple[NestedKey, ...]"
-FlatKey: TypeAlias = "str | tuple[str, ...]"
+FlatKey: TypeAlias = str | tuple[str, ...]
 
 
 #: what separates the names of a nested key where it is written as one string

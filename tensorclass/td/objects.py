@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Size, Tensor
 
-CPU = torch.device("cpu")
+CPU: torch.device = torch.device("cpu")
 
 #: what a copy of need not be made
 _IMMUTABLE = frozenset((str, bytes, int, float, complex, bool, type(None), type(...), type))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _NOTHING: dict[str, Any] = {}
-Dim: TypeAlias = "int | Sequence[int] | Literal['feature'] | None"
+Dim: TypeAlias = int | Sequence[int] | Literal["feature"] | None
 
 _vector_norm: Callable[..., Tensor] = torch.linalg.vector_norm  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
-Names: TypeAlias = "tuple[str | None, ...] | None"
+Names: TypeAlias = tuple[str | None, ...] | None
 
 
 def as_size(batch_size: Any) -> Size:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from enum import Enum, auto
+from enum import Enum
 from typing import TypeAlias
 
-from .context import ELLIPSIS, EMPTY, Context, annotation, is_simple, shown
+from .context import ELLIPSIS, EMPTY, Context, Find, annotation, is_simple, shown
 from .functions import parameter_types
-from .inference import own_nodes, union
+from .inference import SAME, own_nodes, union
 from .names import RECORDS, Names, bound
 from .statements import stubs_of
 
@@ -17,14 +17,14 @@ from .statements import stubs_of
 class Kind(Enum):
     """What a class does with the variables in its body."""
 
-    PLAIN = auto()
-    RECORD = auto()
-    DATACLASS = auto()
-    ENUM = auto()
+    PLAIN = "plain"
+    RECORD = "record"
+    DATACLASS = "dataclass"
+    ENUM = "enum"
     #: declares them for others: NamedTuple, TypedDict, Protocol
-    DECLARED = auto()
+    DECLARED = "declared"
     #: has a base or a decorator that is not known, and that may make fields of annotated variables
-    OTHER = auto()
+    OTHER = "other"
 
 
 _BASES = {
@@ -38,7 +38,6 @@ _BASES = {
     "abc.ABC": Kind.PLAIN,
     **dict.fromkeys(RECORDS, Kind.RECORD),
 }
-_PLAIN_DECORATORS = ("final", "total_ordering", "runtime_checkable", "unique", "override", "deprecated")
 _FIELDS = ("dataclasses.field", "dataclasses.Field")
 _FROZEN = "# type: ignore[misc]  # ty: ignore[invalid-frozen-dataclass-subclass]"
 _MATTERS = ("default", "init", "kw_only", "alias")  # of what a field is given, to a checker
@@ -107,7 +106,7 @@ def kind_of(definition: ast.ClassDef, names: Names, depth: int = 20) -> Kind:
         origin = names.origin(decorator.func if isinstance(decorator, ast.Call) else decorator)
         if origin == "dataclasses.dataclass":
             kinds.append(Kind.DATACLASS)
-        elif origin.rpartition(".")[2] not in _PLAIN_DECORATORS:
+        elif origin.rpartition(".")[2] not in SAME:
             kinds.append(Kind.OTHER)
     for base in definition.bases:
         origin = names.origin(base.value if isinstance(base, ast.Subscript) else base)
@@ -253,10 +252,10 @@ def _attributes(definition: ast.ClassDef, kind: Kind, body: Sequence[ast.stmt], 
         kinds = [context.names.origin(decorator) for decorator in method.decorator_list]
         if method.args.args and not {"builtins.staticmethod", "builtins.classmethod"} & set(kinds):
             _assigned_in(method, declared, assigned, context)
-    known = {*bound(body), *_inherited(definition, context.names)}
+    known = {*bound(body), *_inherited(definition, context.names, context.find)}
     found: list[ast.stmt] = []
     for name in {**declared, **assigned}:
-        if name in known:
+        if name in known or name.startswith("__"):
             continue
         text = declared.get(name) or union(assigned[name]) or context.inference.unknown
         value = None
@@ -303,13 +302,20 @@ def _own(target: ast.expr, me: str) -> str:
             return ""
 
 
-def _inherited(definition: ast.ClassDef, names: Names, depth: int = 20) -> set[str]:
-    """What the bases in the same module have or assign."""
+def _inherited(definition: ast.ClassDef, names: Names, find: Find | None, depth: int = 20) -> set[str]:
+    """What the bases have or assign, those of other modules where these are known."""
     found: set[str] = set()
-    for known in local_bases(definition, names) if depth else ():
-        found.update(bound(known.body))
+    for base in definition.bases if depth else ():
+        origin = names.origin(base.value if isinstance(base, ast.Subscript) else base)
+        local = names.classes.get(origin[1:]) if origin.startswith(".") else None
+        known = (local, names) if local is not None else find(origin) if find is not None and origin else None
+        if known is None or not isinstance(known[0], ast.ClassDef) or known[0] is definition:
+            continue
+        found.update(bound(known[0].body))
         found.update(
-            node.attr for node in ast.walk(known) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+            node.attr
+            for node in ast.walk(known[0])
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
         )
-        found |= _inherited(known, names, depth - 1)
+        found |= _inherited(known[0], known[1], find, depth - 1)
     return found

@@ -57,14 +57,15 @@ def _run(targets: Iterable[str], out: Path, check: bool) -> int:
     for folder in {out / path.relative_to(out).parts[0] for path in texts}:
         if folder.name.endswith(SUFFIX):
             texts[folder / "py.typed"] = PARTIAL
-    return _compared(texts, obsolete) if check else _written(texts, obsolete, out)
+    return compared(texts, obsolete) if check else written(texts, obsolete, out)
 
 
 #: what py.typed of a package of stubs says where not all modules have one
 PARTIAL = "partial\n"
 
 
-def _written(texts: dict[Path, str], obsolete: list[Path], out: Path) -> int:
+def written(texts: dict[Path, str], obsolete: list[Path], out: Path) -> int:
+    """Writes what differs, removes what is obsolete, and says so."""
     for path, text in sorted(texts.items()):
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +82,8 @@ def _written(texts: dict[Path, str], obsolete: list[Path], out: Path) -> int:
     return 0
 
 
-def _compared(texts: dict[Path, str], obsolete: list[Path]) -> int:
+def compared(texts: dict[Path, str], obsolete: list[Path]) -> int:
+    """Says what differs; 1 where something does."""
     lines = [
         f"{path}: {'stale' if path.exists() else 'missing'}"
         for path, text in sorted(texts.items())

@@ -6,9 +6,9 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from .inference import Inference
 from .names import Names
@@ -46,6 +46,13 @@ class Needed:
         return found
 
 
+#: finds the definition that a dotted name stands for, with the names of its module
+Find: TypeAlias = Callable[[str], "tuple[ast.stmt, Names] | None"]
+
+#: given a name and what it is declared as or assigned in the body of a class, the method that it is; or None
+Table: TypeAlias = Callable[[str, "ast.expr | None", "ast.expr | None", "Context"], "ast.FunctionDef | None"]
+
+
 @dataclass
 class Context:
     """The module, its names, and what was found out on the way."""
@@ -55,13 +62,20 @@ class Context:
     inference: Inference
     #: suppressions of type checkers in the source, by line
     suppressions: dict[int, str]
+    #: what makes methods of the entries of a table, which a call gives: ``abs = unary("abs")``
+    table: Table | None = None
+    #: finds classes and functions of other modules by their dotted names
+    find: Find | None = None
     #: those that stand behind a statement of the stub
-    comments: dict[ast.stmt, str] = field(default_factory=dict[ast.stmt, str])
+    comments: dict[ast.AST, str] = field(default_factory=dict[ast.AST, str])
     #: annotations that were inferred from what a name is assigned: another assignment widens them
     inferred: dict[ast.stmt, str | None] = field(default_factory=dict[ast.stmt, "str | None"])
 
     def keep_suppression(self, source: ast.stmt, stub: S, first: int, last: int) -> S:
         """Gives the stub's statement what suppresses errors in lines of the source."""
+        for decorator in getattr(source, "decorator_list", ()):
+            if decorator.lineno in self.suppressions:
+                self.comments[decorator] = self.suppressions[decorator.lineno]
         found = [self.suppressions[line] for line in range(first, last + 1) if line in self.suppressions]
         if found:
             self.comments[stub] = "  ".join(dict.fromkeys(found))

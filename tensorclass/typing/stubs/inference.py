@@ -135,7 +135,8 @@ class Inference:
         if origin.startswith("."):
             definition = self._names.classes.get(origin[1:])
             if definition is not None:
-                return None if is_generic(definition, self._names) or definition.decorator_list else ast.unparse(func)
+                plain = not is_generic(definition, self._names) and self._stays(definition)
+                return ast.unparse(func) if plain else None
             function = self._names.functions.get(origin[1:])
             return self._returned(function) if function is not None else None
         if origin in ("builtins.list", "builtins.set", "builtins.frozenset", "builtins.sorted", "builtins.dict"):
@@ -147,6 +148,15 @@ class Inference:
             return _RESULTS.get(origin)
         is_class = name[:1].isupper() and not name.isupper()  # by convention: what is imported is not looked at
         return ast.unparse(func) if origin and is_class and origin.partition(".")[0] not in _NO_CLASSES else None
+
+    def _stays(self, definition: ast.ClassDef) -> bool:
+        """Whether the decorators of a class leave it what it is."""
+        origins = [
+            self._names.origin(decorator.func if isinstance(decorator, ast.Call) else decorator)
+            for decorator in definition.decorator_list
+            if not self._names.is_record_decorator(decorator)
+        ]
+        return all(origin.rpartition(".")[2] in SAME for origin in origins)
 
     def _returned(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
         if function.decorator_list or isinstance(function, ast.AsyncFunctionDef) or function.returns is None:
@@ -161,6 +171,9 @@ class Inference:
             return None
         return ast.unparse(function.returns)
 
+
+#: decorators that give the class that they are given
+SAME = ("dataclass", "final", "total_ordering", "runtime_checkable", "unique", "override", "deprecated")
 
 _NO_CLASSES = ("typing", "typing_extensions")
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from .modules import Module
 
 #: the decorator, and the base of records, under every name that the package has for them
-DECORATORS = frozenset({"tensorclass.tensorclass", "tensorclass.decorator.tensorclass"})
-RECORDS = frozenset({"tensorclass.TensorClass", "tensorclass.record.TensorClass"})
+DECORATORS: frozenset[str] = frozenset({"tensorclass.tensorclass", "tensorclass.decorator.tensorclass"})
+RECORDS: frozenset[str] = frozenset({"tensorclass.TensorClass", "tensorclass.record.TensorClass"})
 
 _EXPORTS = {
     "tensorclass": "tensorclass.tensorclass",

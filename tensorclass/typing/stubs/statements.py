@@ -73,6 +73,12 @@ def _stub(statement: ast.stmt, context: Context, place: Place, known: set[str]) 
 
             return [class_stub(statement, context)]
         case ast.AnnAssign(target=ast.Name() as target):
+            if place.is_class and context.table is not None:
+                method = context.table(target.id, statement.annotation, statement.value, context)
+                if method is not None:
+                    return [method]
+            if target.id == "__hash__" and place.is_class and isinstance(statement.value, ast.Constant):
+                return [_unhashable(target, context)]
             stub = ast.AnnAssign(target, statement.annotation, _value(statement, context, place), 1)
             if statement.value is None:
                 context.keep_suppression(statement, stub, statement.lineno, statement.end_lineno or statement.lineno)
@@ -212,9 +218,15 @@ def _assigned(target: ast.expr, value: ast.expr, context: Context, place: Place,
     if not isinstance(target, ast.Name):
         return []  # an attribute or an item of something
     name = target.id
+    if place.is_class and context.table is not None:
+        method = context.table(name, None, value, context)
+        if method is not None:
+            return [method]
     own = place.variable(name, value, known)
     if own is not None:
         return [own]
+    if name == "__hash__" and place.is_class and isinstance(value, ast.Constant):
+        return [_unhashable(target, context)]
     if name in _KEPT:
         return [ast.Assign([target], value)]
     if isinstance(value, ast.Lambda):
@@ -229,6 +241,13 @@ def _assigned(target: ast.expr, value: ast.expr, context: Context, place: Place,
     if is_simple(value, known):
         return [ast.Assign([target], value)]
     return [_unknown(name, context)]
+
+
+def _unhashable(target: ast.Name, context: Context) -> ast.AnnAssign:
+    """What says that instances of a class cannot be hashed."""
+    stub = ast.AnnAssign(target, annotation(f"{context.need('typing.ClassVar')}[None]"), None, 1)
+    context.comments[stub] = "# type: ignore[assignment]"
+    return stub
 
 
 _KEPT = ("__all__", "__slots__", "__match_args__")

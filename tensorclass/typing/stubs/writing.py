@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 WIDTH = 120
 
 
-def written(body: Sequence[ast.stmt], comments: Mapping[ast.stmt, str]) -> str:
+def written(body: Sequence[ast.stmt], comments: Mapping[ast.AST, str]) -> str:
     """The text of a stub's statements; ``comments`` stand at the end of a statement's first line."""
     return _requoted("\n".join(_block(body, "", comments)) + "\n")
 
 
-def _block(body: Sequence[ast.stmt], indent: str, comments: Mapping[ast.stmt, str]) -> Iterator[str]:
+def _block(body: Sequence[ast.stmt], indent: str, comments: Mapping[ast.AST, str]) -> Iterator[str]:
     before: ast.stmt | None = None
     for statement in body:
         lines = list(_lines(statement, indent, comments))
@@ -44,11 +44,12 @@ def _is_empty(statement: ast.ClassDef) -> bool:
     return all(isinstance(inner, ast.Expr) for inner in statement.body)
 
 
-def _lines(statement: ast.stmt, indent: str, comments: Mapping[ast.stmt, str]) -> Iterator[str]:
+def _lines(statement: ast.stmt, indent: str, comments: Mapping[ast.AST, str]) -> Iterator[str]:
     comment = f"  {comments[statement]}" if statement in comments else ""
     if isinstance(statement, _DEFINITIONS):
         for decorator in statement.decorator_list:
-            yield f"{indent}@{ast.unparse(decorator)}"
+            behind = f"  {comments[decorator]}" if decorator in comments else ""
+            yield f"{indent}@{ast.unparse(decorator)}{behind}"
     if isinstance(statement, ast.ClassDef):
         bases = [ast.unparse(base) for base in statement.bases] + [_keyword(one) for one in statement.keywords]
         arguments = f"({', '.join(bases)})" if bases else ""
