@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format typecheck types bench clean
+.PHONY: help demo test lint format typecheck types stubs bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ typecheck: $(READY)
 
 types: $(READY) ## what four type checkers see of records: facts right and wrong (ARGS="--checker ty --verbose")
 	@$(BIN)/python -m tests.typing $(ARGS)
+
+stubs: $(READY) ## write the type stubs of the package anew (ARGS=--check compares them)
+	@$(BIN)/python -m tensorclass.typing.stubs.package $(ARGS)
 
 bench: $(READY) ## time the package beside the peer and hand-written code (ARGS="--quick --filter stack")
 	@$(BIN)/python -m benchmarks $(ARGS)

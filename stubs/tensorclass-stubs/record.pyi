@@ -3,6 +3,8 @@ import abc
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
+import torch
+from torch import Size
 from typing_extensions import Self, dataclass_transform
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike
@@ -23,13 +25,24 @@ class RecordMeta(abc.ABCMeta):
     ) -> RecordMeta: ...
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> None: ...
 
-class _Metadata(metaclass=RecordMeta, is_base=True):
-    batch_size: Sequence[int] | int | None = dataclasses.field(default=None, kw_only=True)
-    device: DeviceLike | None = dataclasses.field(default=None, kw_only=True)
-    names: Sequence[str | None] | None = dataclasses.field(default=None, kw_only=True)
+class _BatchSize:
+    def __get__(self, record: object, owner: object) -> Size: ...
+    def __set__(self, record: object, value: Sequence[int] | int | None) -> None: ...
 
-class TensorClass(TensorCollection, _Metadata, metaclass=RecordMeta, is_base=True):  # type: ignore[misc]  # pyright: ignore[reportIncompatibleVariableOverride]
+class _Device:
+    def __get__(self, record: object, owner: object) -> torch.device | None: ...
+    def __set__(self, record: object, value: DeviceLike | None) -> None: ...
+
+class _Names:
+    def __get__(self, record: object, owner: object) -> list[str | None]: ...
+    def __set__(self, record: object, value: Sequence[str | None] | None) -> None: ...
+
+class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
     __slots__ = ()
+    _: dataclasses.KW_ONLY
+    batch_size: _BatchSize = ...  # type: ignore[assignment, override]
+    device: _Device = ...  # type: ignore[assignment, override]
+    names: _Names = ...  # type: ignore[assignment, override]
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...

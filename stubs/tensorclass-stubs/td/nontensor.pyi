@@ -7,6 +7,7 @@ from typing_extensions import Self
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.nontensor_base import NonTensorDataBase as NonTensorDataBase
 from tensorclass.td.shapes import Names
+from tensorclass.td.uniform import Uniform
 
 __all__ = [
     "MetaData",
@@ -18,7 +19,7 @@ __all__ = [
     "stack_of",
 ]
 
-class NonTensorData(NonTensorDataBase):
+class NonTensorData(Uniform, NonTensorDataBase):
     __slots__ = ()
 
     def __init__(
@@ -45,7 +46,6 @@ class NonTensorData(NonTensorDataBase):
     def maybe_to_stack(self) -> NonTensorDataBase: ...
     def __repr__(self) -> str: ...
     def __getitem__(self, index: Any) -> Any: ...
-    def gather(self, dim: int, index: Tensor, out: Any = None, *, inplace: bool = False) -> Any: ...
     def unsqueeze(self, dim: int) -> Any: ...
     def expand(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Any: ...
 

@@ -4,10 +4,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from typing_extensions import Self
-from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike
+from tensorclass.td.uniform import Uniform
 
-class UnbatchedTensor(TensorCollection):
+class UnbatchedTensor(Uniform):
     __slots__ = ("_tensor",)
 
     def __init__(
@@ -28,7 +28,6 @@ class UnbatchedTensor(TensorCollection):
     def to_dict(self, *, convert_tensors: bool | str = False, **options: Any) -> Any: ...
     def numpy(self) -> Any: ...
     def tolist(self) -> Any: ...  # type: ignore[override]
-    def gather(self, dim: int, index: Tensor, out: Any = None, *, inplace: bool = False) -> Any: ...
     def clone(self, recurse: bool = True, *, memory_format: torch.memory_format = ...) -> Self: ...
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self: ...
     def detach(self) -> Self: ...

@@ -100,7 +100,8 @@ def _is_for_checkers(statement: ast.stmt) -> bool:
 
 
 def _is_private(name: str) -> bool:
-    return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
+    # (_ is what a dataclass has in front of the fields that are given by keyword)
+    return name.startswith("_") and name != "_" and not (name.startswith("__") and name.endswith("__"))
 
 
 def _public(body: Sequence[ast.stmt], taken: Iterable[str]) -> list[ast.stmt]:

@@ -80,7 +80,7 @@ def _stub(statement: ast.stmt, context: Context, place: Place, known: set[str]) 
             if target.id == "__hash__" and place.is_class and isinstance(statement.value, ast.Constant):
                 return [_unhashable(target, context)]
             stub = ast.AnnAssign(target, statement.annotation, _value(statement, context, place), 1)
-            if statement.value is None:
+            if statement.value is None or place.is_class:  # what is inherited may have another type
                 context.keep_suppression(statement, stub, statement.lineno, statement.end_lineno or statement.lineno)
             return [stub]
         case ast.Assign(targets=targets, value=value):

@@ -112,7 +112,10 @@ def test_nothing_is_imported_or_run(project: Path) -> None:
         [sys.executable, "-m", "tensorclass.cli", "stubs", "pack.records"], capture_output=True, text=True, check=False
     )
     assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout.splitlines() == ["typings/pack-stubs/py.typed: written", "typings/pack-stubs/records.pyi: written"]
+    assert result.stdout.splitlines() == [
+        "typings/pack-stubs/py.typed: written",
+        "typings/pack-stubs/records.pyi: written",
+    ]
 
 
 # -- check ------------------------------------------------------------------------------------------------------------
@@ -160,7 +163,9 @@ def test_check_finds_every_change_of_a_signature(
 
 def test_check_does_not_mind_what_a_stub_leaves_out(project: Path) -> None:
     assert main(["stubs", "points.py"]) == 0
-    changed = RECORD.replace("self.x * by", "self.x * by + 1").replace("class Point:", 'class Point:\n    """Text."""\n')
+    changed = RECORD.replace("self.x * by", "self.x * by + 1").replace(
+        "class Point:", 'class Point:\n    """Text."""\n'
+    )
     write(project / "points.py", "# a comment\nimport os\n" + changed)
     assert main(["stubs", "points.py", "--check"]) == 0
 

@@ -55,7 +55,11 @@ def test_the_decorator_is_known_under_every_name(imports: str, decorator: str, c
 
 @pytest.mark.parametrize(
     "imports, decorator",
-    [("from tensordict import tensorclass", "tensorclass"), ("from attrs import define", "define"), ("", "staticmethod")],
+    [
+        ("from tensordict import tensorclass", "tensorclass"),
+        ("from attrs import define", "define"),
+        ("", "staticmethod"),
+    ],
 )
 def test_other_decorators_stay(imports: str, decorator: str) -> None:
     assert lines(f"{imports}\n@{decorator}\nclass A:\n    x: int") == [f"@{decorator}", "class A:", "    x: int"]
@@ -222,7 +226,10 @@ def test_fields(field: str, expected: str) -> None:
         ("def x():\n    def y(): return 1\n    y()", "def x() -> None: ..."),
         ("def x(): yield 1", "def x() -> Generator[int, Incomplete, Incomplete]: ..."),
         ("async def x(): return 1", "async def x() -> int: ..."),
-        ("def x(a: int = None): ...  # type: ignore[assignment]", "def x(a: int = None): ...  # type: ignore[assignment]"),
+        (
+            "def x(a: int = None): ...  # type: ignore[assignment]",
+            "def x(a: int = None): ...  # type: ignore[assignment]",
+        ),
         ("def x(a=1):  # a comment\n    '''A docstring.'''\n    return a", "def x(a=1): ..."),
         ("async def x(): yield 1", "async def x(): ..."),
     ],
