@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.typing.checkers import SCRIPTS, Project
 
 
-def test_every_exported_symbol_has_a_known_type(tmp_path: Path) -> None:
-    project = Project(tmp_path, inline=True)
+@pytest.mark.parametrize("inline", [True, False], ids=["source", "stubs"])
+def test_every_exported_symbol_has_a_known_type(tmp_path: Path, inline: bool) -> None:
+    project = Project(tmp_path, inline=inline)
     project.install()
     done = subprocess.run(
         [SCRIPTS / "pyright", "--verifytypes", "tensorclass", "--ignoreexternal", "--outputjson"],

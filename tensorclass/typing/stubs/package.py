@@ -146,7 +146,7 @@ def _without_members(statement: ast.stmt) -> ast.stmt:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the stubs of this package, or compare them (``--check``)."""
-    from .command import compared, written
+    from .command import PARTIAL, compared, written
 
     parser = ArgumentParser(prog="python -m tensorclass.typing.stubs.package", description=main.__doc__)
     parser.add_argument("--out", default="stubs", metavar="DIR", help="the folder of tensorclass-stubs (default: stubs)")
@@ -161,6 +161,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     obsolete = [path for path in sorted(folder.rglob("*.pyi")) if path not in texts]
+    # Partial, although nothing is missing: pyright then sees the stubs as a part of the package itself, without which
+    # `pyright --verifytypes` refuses to look at it.
+    texts[folder / "py.typed"] = PARTIAL
     return compared(texts, obsolete) if arguments.check else written(texts, obsolete, out)
 
 
