@@ -44,7 +44,7 @@ class TypedTensorDict(TensorDict, _Declared, metaclass=TypedMeta):  # pyright: i
         input_dict: Mapping[Any, Any] | Collection,
         *,
         auto_batch_size: bool | None = None,
-        batch_size: Any = None,
+        batch_size: Sequence[int] | int | None = None,
         device: DeviceLike | None = None,
         batch_dims: int | None = None,
         names: Sequence[str | None] | None = None,

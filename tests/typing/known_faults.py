@@ -38,29 +38,11 @@ def first(value: T) -> T:
     return value[0]  # Base is not assignable to T
 """
 
-_BOUND = "A descriptor read from a value whose type is a type variable is given the bound of the variable."
-_BOUND_EXAMPLE = """
-S = TypeVar("S", bound="Base")
-T = TypeVar("T", bound="Base")
-
-class Method(Protocol):
-    def __get__(self, instance: S, owner: object) -> Callable[[], S]: ...
-
-class Base:
-    method: Method
-
-def called(value: T) -> T:
-    return value.method()  # Base is not assignable to T
-"""
-
 KNOWN_FAULTS: tuple[KnownFault, ...] = (
     KnownFault("pyrefly", "facts_generic", "assert_type(record[0], T)", _INDEXED, _INDEXED_EXAMPLE),
     KnownFault("pyrefly", "facts_generic", "assert_type(record[mask], T)", _INDEXED, _INDEXED_EXAMPLE),
     KnownFault("pyrefly", "facts_generic", "assert_type(record[1:, None], T)", _INDEXED, _INDEXED_EXAMPLE),
     KnownFault("pyrefly", "facts_generic", "assert_type(collection[0], C)", _INDEXED, _INDEXED_EXAMPLE),
-    KnownFault("pyrefly", "facts_generic", "assert_type(record.exp(), T)", _BOUND, _BOUND_EXAMPLE),
-    KnownFault("pyrefly", "facts_generic", "assert_type(record.mul(record), T)", _BOUND, _BOUND_EXAMPLE),
-    KnownFault("pyrefly", "facts_generic", "assert_type(collection.exp(), C)", _BOUND, _BOUND_EXAMPLE),
     KnownFault(
         "pyrefly",
         "facts_generic",

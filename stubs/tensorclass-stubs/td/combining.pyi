@@ -41,7 +41,7 @@ class Combining(Collection):
     def where(
         self,
         condition: Tensor,
-        other: Any,
+        other: Self | Tensor | complex,
         *,
         out: Self | None = None,
         pad: float | None = None,

@@ -3,7 +3,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 import torch
 from typing_extensions import Self
-from tensorclass.td.collection import Collection
+from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.keys import NestedKey
 from tensorclass.td.base import TensorCollection
 
@@ -19,14 +19,14 @@ class Creation(Collection):
         *,
         batch_size: Sequence[int] | None = None,
         storage: str | None = None,
-        device: Any = None,
+        device: DeviceLike | None = None,
         **kwargs: Any,
     ) -> Self: ...
     def new_zeros(
         self,
-        *size: Any,
+        *size: int | Sequence[int],
         dtype: torch.dtype | None = None,
-        device: Any = ...,
+        device: DeviceLike | None = ...,
         requires_grad: bool = False,
         layout: torch.layout = ...,
         pin_memory: bool | None = None,
@@ -34,9 +34,9 @@ class Creation(Collection):
     ) -> Self: ...
     def new_ones(
         self,
-        *size: Any,
+        *size: int | Sequence[int],
         dtype: torch.dtype | None = None,
-        device: Any = ...,
+        device: DeviceLike | None = ...,
         requires_grad: bool = False,
         layout: torch.layout = ...,
         pin_memory: bool | None = None,
@@ -44,9 +44,9 @@ class Creation(Collection):
     ) -> Self: ...
     def new_empty(
         self,
-        *size: Any,
+        *size: int | Sequence[int],
         dtype: torch.dtype | None = None,
-        device: Any = ...,
+        device: DeviceLike | None = ...,
         requires_grad: bool = False,
         layout: torch.layout = ...,
         pin_memory: bool | None = None,
@@ -54,11 +54,11 @@ class Creation(Collection):
     ) -> Self: ...
     def new_full(
         self,
-        size: Any,
-        fill_value: Any,
+        size: int | Sequence[int],
+        fill_value: complex,
         *,
         dtype: torch.dtype | None = None,
-        device: Any = ...,
+        device: DeviceLike | None = ...,
         requires_grad: bool = False,
         layout: torch.layout = ...,
         pin_memory: bool | None = None,
@@ -69,7 +69,7 @@ class Creation(Collection):
         data: Any,
         *,
         dtype: torch.dtype | None = None,
-        device: Any = ...,
+        device: DeviceLike | None = ...,
         requires_grad: bool = False,
         pin_memory: bool | None = None,
     ) -> Self: ...

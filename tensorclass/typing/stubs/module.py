@@ -103,16 +103,16 @@ class Draft:
     def __init__(
         self, source: bytes, module: Module, table: Table | None = None, find: Find | None = None, prepare: Callable[[ast.Module], None] | None = None
     ) -> None:
-        self.tree = parsed(source, module)
+        self.tree: ast.Module = parsed(source, module)
         if prepare is not None:
             prepare(self.tree)
-        self.names = Names(self.tree, module)
+        self.names: Names = Names(self.tree, module)
         need = Needed(self.names)
         inference = Inference(self.names, need)
         self._context = Context(self.names, need, inference, suppressions(decode(source)), table, find)
         self.body = stubs_of(self.tree.body, self._context, TopLevel())
         #: the names that the module hands on although it imports them
-        self.exported = _exported(self.tree)
+        self.exported: set[str] = _exported(self.tree)
         if module.is_package:
             self.exported |= {name for name in self.names.bound if not name.startswith("_")}
 

@@ -25,7 +25,7 @@ class Names:
     """The names of a module: what imports, classes, functions and assignments at its top level bind."""
 
     def __init__(self, tree: ast.Module, module: Module) -> None:
-        self.module = module
+        self.module: Module = module
         self.imported: dict[str, str] = {}
         self.classes: dict[str, ast.ClassDef] = {}
         self.functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}

@@ -7,13 +7,13 @@ DECORATORS: frozenset[str]
 RECORDS: frozenset[str]
 
 class Names:
+    module: Module
     imported: dict[str, str]
     classes: dict[str, ast.ClassDef]
     functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef]
     values: dict[str, ast.expr]
     stars: list[str]
     bound: set[str]
-    module: Module
 
     def __init__(self, tree: ast.Module, module: Module) -> None: ...
     def origin(self, expression: ast.expr | None) -> str: ...
