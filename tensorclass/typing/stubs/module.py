@@ -175,6 +175,7 @@ def _kept(statement: ast.stmt, used: set[str], exported: set[str], context: Cont
             aliases.append(ast.alias(alias.name, again))
         elif name in used or name in exported:
             aliases.append(alias)
+    aliases = list({(alias.name, alias.asname): alias for alias in aliases}.values())
     if not aliases:
         return None
     new: ast.Import | ast.ImportFrom = ast.Import(aliases)

@@ -313,7 +313,7 @@ def merged(stubs: Sequence[ast.stmt], context: Context) -> list[ast.stmt]:
     result: list[ast.stmt | None] = []
     places: dict[str, list[int]] = {}
     for stub in stubs:
-        names = list(bound_by(stub))
+        names = list(dict.fromkeys(bound_by(stub)))
         single = names[0] if names and isinstance(stub, _SINGLE) else None
         before = [i for i in places.get(single, []) if result[i] is not None] if single else []
         if single and before:

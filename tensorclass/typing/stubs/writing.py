@@ -87,7 +87,7 @@ def _lines(statement: ast.stmt, indent: str, comments: Mapping[ast.AST, str]) ->
         if rest:
             yield f"{indent}else:"
             yield from _block(rest, indent + "    ", comments)
-    elif isinstance(statement, ast.ImportFrom) and len(ast.unparse(statement)) + len(indent) > WIDTH:
+    elif isinstance(statement, ast.ImportFrom) and len(statement.names) > 1 and len(ast.unparse(statement)) > WIDTH:
         yield f"{indent}from {'.' * statement.level}{statement.module or ''} import ({comment}"
         for alias in statement.names:
             yield f"{indent}    {ast.unparse(alias)},"

@@ -269,6 +269,15 @@ def test_imports_are_absolute_and_only_what_is_used_or_public_stays() -> None:
     ]
 
 
+def test_imports_of_any_length_and_twice_the_same() -> None:
+    long = ".".join(f"package_{i}" for i in range(15))
+    names = ", ".join(f"name_{i} as name_{i}" for i in range(10))
+    text = made(f"from {long} import *\nfrom a import (b, b, {names})\ndef f(x: b): ...")
+    assert text.splitlines()[:2] == [f"from {long} import *", "from a import ("]
+    assert text.count("    b,") == 1
+    ast.parse(text)
+
+
 def test_a_package_hands_on_what_it_imports() -> None:
     text = made("from .a import b, _c\nfrom d import e as f\nfrom .g import *\nimport h", "p", is_package=True)
     assert text.splitlines() == [
