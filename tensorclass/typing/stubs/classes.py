@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TypeAlias
 
-from .context import ELLIPSIS, EMPTY, Context, Find, annotation, is_simple, shown
+from .context import ELLIPSIS, EMPTY, Context, annotation, is_simple, shown
 from .functions import parameter_types
 from .inference import SAME, own_nodes, union
 from .names import RECORDS, Names, bound
@@ -59,7 +59,7 @@ def class_stub(definition: ast.ClassDef, context: Context) -> ast.ClassDef:
     body = _attributes(definition, kind, body, context) + body
     comment = ""
     if kind is Kind.RECORD:
-        below = [is_frozen(base, names) for base in local_bases(definition, names) if kind_of(base, names) is kind]
+        below = [is_frozen(base, other) for base, other in names.bases(definition) if kind_of(base, other) is kind]
         if is_frozen(definition, names):
             if not any(one.arg == "frozen" for one in [*keywords, *more]):
                 more.append(ast.keyword("frozen", ast.Constant(True)))  # inherited, which checkers want to see
@@ -109,10 +109,11 @@ def kind_of(definition: ast.ClassDef, names: Names, depth: int = 20) -> Kind:
         elif origin.rpartition(".")[2] not in SAME:
             kinds.append(Kind.OTHER)
     for base in definition.bases:
-        origin = names.origin(base.value if isinstance(base, ast.Subscript) else base)
-        known = names.classes.get(origin[1:]) if origin.startswith(".") else None
-        if known is not None and known is not definition and depth:
-            kinds.append(kind_of(known, names, depth - 1))
+        expression = base.value if isinstance(base, ast.Subscript) else base
+        origin, _ = names.followed(expression)
+        known = names.definition(expression)
+        if known is not None and isinstance(known[0], ast.ClassDef) and known[0] is not definition and depth:
+            kinds.append(kind_of(known[0], known[1], depth - 1))
         elif origin.startswith(("builtins.", "collections.")):
             kinds.append(Kind.PLAIN)
         else:
@@ -123,20 +124,13 @@ def kind_of(definition: ast.ClassDef, names: Names, depth: int = 20) -> Kind:
     return Kind.PLAIN
 
 
-def local_bases(definition: ast.ClassDef, names: Names) -> list[ast.ClassDef]:
-    """The bases that the module defines itself."""
-    origins = [names.origin(base.value if isinstance(base, ast.Subscript) else base) for base in definition.bases]
-    known = [names.classes.get(origin[1:]) for origin in origins if origin.startswith(".")]
-    return [base for base in known if base is not None and base is not definition]
-
-
 def is_frozen(definition: ast.ClassDef, names: Names, depth: int = 20) -> bool:
     """Whether a record is frozen, by an option of its own or of a base."""
     _, subscripts = _without_subscripts(list(definition.bases), names)
     options = [*(record_options(definition, names) or ()), *definition.keywords, *subscripts]
     if any(option.arg == "frozen" and _is_true(option.value) for option in options):
         return True
-    return depth > 0 and any(is_frozen(base, names, depth - 1) for base in local_bases(definition, names))
+    return depth > 0 and any(is_frozen(base, other, depth - 1) for base, other in names.bases(definition))
 
 
 def _as_record(
@@ -152,7 +146,7 @@ def _as_record(
     ]
     bases = [base for base in definition.bases if base not in generic and names.origin(base) != "builtins.object"]
     is_one = any(origin in RECORDS for origin in origins) or any(
-        kind_of(base, names) is Kind.RECORD for base in local_bases(definition, names)
+        kind_of(base, other) is Kind.RECORD for base, other in names.bases(definition)
     )
     if not is_one:
         bases.append(ast.Name(context.need("tensorclass.TensorClass"), ast.Load()))
@@ -252,7 +246,7 @@ def _attributes(definition: ast.ClassDef, kind: Kind, body: Sequence[ast.stmt], 
         kinds = [context.names.origin(decorator) for decorator in method.decorator_list]
         if method.args.args and not {"builtins.staticmethod", "builtins.classmethod"} & set(kinds):
             _assigned_in(method, declared, assigned, context)
-    known = {*bound(body), *_inherited(definition, context.names, context.find)}
+    known = {*bound(body), *_inherited(definition, context.names)}
     found: list[ast.stmt] = []
     for name in {**declared, **assigned}:
         if name in known or name.startswith("__"):
@@ -302,20 +296,13 @@ def _own(target: ast.expr, me: str) -> str:
             return ""
 
 
-def _inherited(definition: ast.ClassDef, names: Names, find: Find | None, depth: int = 20) -> set[str]:
-    """What the bases have or assign, those of other modules where these are known."""
+def _inherited(definition: ast.ClassDef, names: Names, depth: int = 20) -> set[str]:
+    """What the bases have or assign, as far as their text is at hand."""
     found: set[str] = set()
-    for base in definition.bases if depth else ():
-        origin = names.origin(base.value if isinstance(base, ast.Subscript) else base)
-        local = names.classes.get(origin[1:]) if origin.startswith(".") else None
-        known = (local, names) if local is not None else find(origin) if find is not None and origin else None
-        if known is None or not isinstance(known[0], ast.ClassDef) or known[0] is definition:
-            continue
-        found.update(bound(known[0].body))
+    for base, other in names.bases(definition) if depth else ():
+        found.update(bound(base.body))
         found.update(
-            node.attr
-            for node in ast.walk(known[0])
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+            node.attr for node in ast.walk(base) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
         )
-        found |= _inherited(known[0], known[1], find, depth - 1)
+        found |= _inherited(base, other, depth - 1)
     return found

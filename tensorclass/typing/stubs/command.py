@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tensorclass.scores.files import whole_file
 
-from .module import HEADER, Syntax, decorated, stub
+from .module import HEADER, Neighbourhood, Syntax, decorated, stub
 from .modules import SUFFIX, Module, NotFound, found_at, named, search_path
 
 __all__ = ["run"]
@@ -43,10 +43,11 @@ def _run(targets: Iterable[str], out: Path, check: bool) -> int:
         raise NotADirectoryError(20, "expected a folder for the stubs, found a file", str(out))
     looked = {module.name: module for target in targets for module in named(target, out)}
     sources = {name: module.path.read_bytes() for name, module in looked.items()}
+    neighbours = {module.root: Neighbourhood(module.root) for module in looked.values()}
     texts = {
-        module.stub_in(out): stub(sources[name], module)
+        module.stub_in(out): stub(sources[name], module, neighbours[module.root].names)
         for name, module in looked.items()
-        if decorated(sources[name], module)
+        if decorated(sources[name], module, neighbours[module.root].names)
     }
     for path in texts:
         if path.exists() and not _is_ours(path):
@@ -108,13 +109,17 @@ def _obsolete(out: Path, looked: dict[str, Module], texts: dict[Path, str]) -> l
         parts = [first.removesuffix(SUFFIX), *rest]
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         module = None if parts[0] in packages else _on_search_path(name)
-        if name in looked or module is None or not decorated(module.path.read_bytes(), module):
+        if name in looked or module is None or not _is_decorated(module):
             found.append(path)
     for marker in sorted(out.glob(f"*{SUFFIX}/py.typed")):
         stubs = [path for path in {*marker.parent.rglob("*.pyi"), *texts} if marker.parent in path.parents]
         if stubs and all(path in found for path in stubs) and marker.read_text(encoding="utf-8") == PARTIAL:
             found.append(marker)
     return found
+
+
+def _is_decorated(module: Module) -> bool:
+    return decorated(module.path.read_bytes(), module, Neighbourhood(module.root).names)
 
 
 def _on_search_path(name: str) -> Module | None:

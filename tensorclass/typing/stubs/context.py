@@ -46,9 +46,6 @@ class Needed:
         return found
 
 
-#: finds the definition that a dotted name stands for, with the names of its module
-Find: TypeAlias = Callable[[str], "tuple[ast.stmt, Names] | None"]
-
 #: given a name and what it is declared as or assigned in the body of a class, the method that it is; or None
 Table: TypeAlias = Callable[[str, "ast.expr | None", "ast.expr | None", "Context"], "ast.FunctionDef | None"]
 
@@ -64,8 +61,6 @@ class Context:
     suppressions: dict[int, str]
     #: what makes methods of the entries of a table, which a call gives: ``abs = unary("abs")``
     table: Table | None = None
-    #: finds classes and functions of other modules by their dotted names
-    find: Find | None = None
     #: those that stand behind a statement of the stub
     comments: dict[ast.AST, str] = field(default_factory=dict[ast.AST, str])
     #: annotations that were inferred from what a name is assigned: another assignment widens them

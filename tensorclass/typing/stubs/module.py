@@ -6,11 +6,12 @@ import ast
 import io
 import tokenize
 from collections.abc import Callable
+from pathlib import Path
 
-from .context import Context, Find, Needed, Table, suppressions
+from .context import Context, Needed, Table, suppressions
 from .inference import Inference
-from .modules import Module
-from .names import Names
+from .modules import Module, found_at
+from .names import Names, Neighbours
 from .statements import TopLevel, stubs_of
 from .writing import written
 
@@ -37,24 +38,55 @@ def parsed(source: bytes, module: Module) -> ast.Module:
         raise Syntax(f"{module.path}:1: {error}") from None
 
 
-def decorated(source: bytes, module: Module) -> bool:
+def decorated(source: bytes, module: Module, neighbours: Neighbours | None = None) -> bool:
     """Whether a class of the module is decorated with ``@tensorclass``, under any name.
 
     Raises:
         Syntax: it cannot be read.
     """
-    if b"tensorclass" not in source:
+    if b"tensorclass" not in source and (b"@" not in source or b"class " not in source):
         return False
-    tree = parsed(source, module)
-    return Names(tree, module).has_records(tree)
+    try:
+        tree = parsed(source, module)
+    except Syntax:
+        if b"tensorclass" in source:
+            raise
+        return False  # a file that is none of ours
+    return Names(tree, module, neighbours).has_records(tree)
 
 
-def stub(source: bytes, module: Module) -> str:
+class Neighbourhood:
+    """The modules below a folder, each read when it is first asked for."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._found: dict[str, Names | None] = {}
+
+    def names(self, name: str) -> Names | None:
+        """The names of a module; ``None`` where there is none that can be read."""
+        if name not in self._found:
+            self._found[name] = self._read(name)
+        return self._found[name]
+
+    def _read(self, name: str) -> Names | None:
+        if not all(part.isidentifier() for part in name.split(".")):
+            return None
+        module = found_at(self._root, name)
+        if module is None or not module.path.is_file():
+            return None
+        try:
+            return Names(parsed(module.path.read_bytes(), module), module, self.names)
+        except Syntax:
+            return None
+
+
+def stub(source: bytes, module: Module, neighbours: Neighbours | None = None) -> str:
     """The text of the stub of a module.
 
     Args:
         source: the text of the module, in the encoding that it declares.
         module: its name, and whether it is a package.
+        neighbours: finds the names of other modules: a class of theirs can be a base, a name of theirs the decorator.
 
     Raises:
         Syntax: it cannot be read.
@@ -84,7 +116,7 @@ def stub(source: bytes, module: Module) -> str:
         def norm(self) -> str: ...
     <BLANKLINE>
     """
-    return Draft(source, module).text(HEADER)
+    return Draft(source, module, neighbours).text(HEADER)
 
 
 class Draft:
@@ -94,22 +126,27 @@ class Draft:
         source: the text of the module.
         module: its name, and whether it is a package.
         table: makes methods of entries of a table (see :attr:`Context.table`).
-        find: finds what other modules define.
+        neighbours: finds the names of other modules.
         prepare: changes the syntax tree of the module.
     """
 
     body: list[ast.stmt]
 
     def __init__(
-        self, source: bytes, module: Module, table: Table | None = None, find: Find | None = None, prepare: Callable[[ast.Module], None] | None = None
+        self,
+        source: bytes,
+        module: Module,
+        neighbours: Neighbours | None = None,
+        table: Table | None = None,
+        prepare: Callable[[ast.Module], None] | None = None,
     ) -> None:
         self.tree: ast.Module = parsed(source, module)
         if prepare is not None:
             prepare(self.tree)
-        self.names: Names = Names(self.tree, module)
+        self.names: Names = Names(self.tree, module, neighbours)
         need = Needed(self.names)
         inference = Inference(self.names, need)
-        self._context = Context(self.names, need, inference, suppressions(decode(source)), table, find)
+        self._context = Context(self.names, need, inference, suppressions(decode(source)), table)
         self.body = stubs_of(self.tree.body, self._context, TopLevel())
         #: the names that the module hands on although it imports them
         self.exported: set[str] = _exported(self.tree)

@@ -28,6 +28,11 @@ class Module:
     path: Path
     is_package: bool = False
 
+    @property
+    def root(self) -> Path:
+        """The folder in which its dotted name begins."""
+        return self.path.parents[self.name.count(".") + self.is_package]
+
     def stub_in(self, out: Path) -> Path:
         """Where its stub stands, for a folder of stubs.
 

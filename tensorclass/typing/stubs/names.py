@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
 
 from .modules import Module
 
@@ -21,10 +22,21 @@ _EXPORTS = {
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
-class Names:
-    """The names of a module: what imports, classes, functions and assignments at its top level bind."""
+#: gives the names of another module, where its text is at hand
+Neighbours: TypeAlias = Callable[[str], "Names | None"]
 
-    def __init__(self, tree: ast.Module, module: Module) -> None:
+
+class Names:
+    """The names of a module: what imports, classes, functions and assignments at its top level bind.
+
+    Args:
+        tree: the syntax tree of the module.
+        module: its dotted name.
+        neighbours: finds other modules.
+    """
+
+    def __init__(self, tree: ast.Module, module: Module, neighbours: Neighbours | None = None) -> None:
+        self._neighbours = neighbours
         self.module: Module = module
         self.imported: dict[str, str] = {}
         self.classes: dict[str, ast.ClassDef] = {}
@@ -81,6 +93,35 @@ class Names:
             return _EXPORTS[name]
         return f"builtins.{name}" if hasattr(builtins, name) else ""
 
+    def followed(self, expression: ast.expr) -> tuple[str, Names]:
+        """:meth:`origin`, through modules that hand a name on; and the module that says so."""
+        names, origin = self, self.origin(expression)
+        for _ in range(_MAX_HANDS):
+            module, _, name = origin.rpartition(".")
+            stays = not module or origin in DECORATORS or origin in RECORDS
+            found = None if stays or names._neighbours is None else names._neighbours(module)
+            if found is None or not (next_origin := found.origin(ast.Name(name))):
+                break
+            names, origin = found, next_origin
+        return origin, names
+
+    def definition(self, expression: ast.expr) -> tuple[ast.stmt, Names] | None:
+        """The class or function that an expression names, and the module that it is in."""
+        origin, names = self.followed(expression)
+        if not origin.startswith("."):
+            return None
+        found = names.classes.get(origin[1:]) or names.functions.get(origin[1:])
+        return (found, names) if found is not None else None
+
+    def bases(self, definition: ast.ClassDef) -> list[tuple[ast.ClassDef, Names]]:
+        """The bases of a class whose text is at hand, each with its module."""
+        found = [self.definition(base.value if isinstance(base, ast.Subscript) else base) for base in definition.bases]
+        return [
+            (one[0], one[1])
+            for one in found
+            if one is not None and isinstance(one[0], ast.ClassDef) and one[0] is not definition
+        ]
+
     def is_record_decorator(self, decorator: ast.expr) -> bool:
         return self.record_options(decorator) is not None
 
@@ -91,11 +132,11 @@ class Names:
             if before is None or (decorator.args and not _is_none(decorator.args[0])):
                 return None
             return [*before, *decorator.keywords]
-        origin = self.origin(decorator)
+        origin, names = self.followed(decorator)
         if origin in DECORATORS:
             return []
-        value = self.values.get(origin[1:]) if origin.startswith(".") else None
-        return self.record_options(value, depth - 1) if value is not None and depth else None
+        value = names.values.get(origin[1:]) if origin.startswith(".") else None
+        return names.record_options(value, depth - 1) if value is not None and depth else None
 
     def has_records(self, tree: ast.Module) -> bool:
         """Whether a class of the module is decorated with ``@tensorclass``."""
@@ -105,6 +146,9 @@ class Names:
             if isinstance(statement, ast.ClassDef)
             for decorator in statement.decorator_list
         )
+
+
+_MAX_HANDS = 10
 
 
 def _is_none(expression: ast.expr) -> bool:

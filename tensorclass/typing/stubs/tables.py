@@ -11,75 +11,63 @@ import ast
 import copy
 from collections.abc import Mapping
 
-from .context import EMPTY, Context, Find
+from .context import EMPTY, Context
 from .functions import signature
 from .names import Names
 
-class Tables:
-    """Turns entries of tables into methods; ``find`` knows the modules of the package."""
-
-    def __init__(self, find: Find) -> None:
-        self._find = find
-
-    def __call__(
-        self, name: str, annotation: ast.expr | None, value: ast.expr | None, context: Context
-    ) -> ast.FunctionDef | None:
-        """The method that a name in the body of a class is, if it is an entry of a table."""
-        names = context.names
-        if annotation is None:
-            maker = self._definition(value.func, names) if isinstance(value, ast.Call) else None
-            if maker is None or not isinstance(maker[0], ast.FunctionDef) or maker[0].returns is None:
-                return None
-            annotation, names = maker[0].returns, maker[1]
-        descriptor = self._definition(annotation, names)
-        get = _method(descriptor[0], "__get__") if descriptor is not None else None
-        if descriptor is None or get is None or get.returns is None or len(get.args.args) < 2:
+def method_of(
+    name: str, annotation: ast.expr | None, value: ast.expr | None, context: Context
+) -> ast.FunctionDef | None:
+    """The method that a name in the body of a class is, if it is an entry of a table."""
+    names = context.names
+    if annotation is None:
+        maker = names.definition(value.func) if isinstance(value, ast.Call) else None
+        if maker is None or not isinstance(maker[0], ast.FunctionDef) or maker[0].returns is None:
             return None
-        instance = get.args.args[1].annotation
-        own = {instance.id: context.need("typing_extensions.Self")} if isinstance(instance, ast.Name) else {}
-        return self._bound(name, get.returns, descriptor[1], own, context)
+        annotation, names = maker[0].returns, maker[1]
+    descriptor = names.definition(annotation)
+    get = _method(descriptor[0], "__get__") if descriptor is not None else None
+    if descriptor is None or get is None or get.returns is None or len(get.args.args) < 2:
+        return None
+    instance = get.args.args[1].annotation
+    own = {instance.id: context.need("typing_extensions.Self")} if isinstance(instance, ast.Name) else {}
+    return _bound(name, get.returns, descriptor[1], own, context)
 
-    def _bound(
-        self, name: str, given: ast.expr, names: Names, own: Mapping[str, str], context: Context
-    ) -> ast.FunctionDef | None:
-        """The method whose bound form has the type ``given``."""
-        arguments = ast.arguments(
-            posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]
-        )
-        match given:
-            case ast.Subscript(value=value, slice=ast.Tuple(elts=[ast.List(elts=items), returns])) if (
-                names.origin(value).rpartition(".")[2] == "Callable"
-            ):
-                rename = _Rename(names, own, context)
-                arguments.posonlyargs = [
-                    ast.arg(f"arg{position}", rename.of(item)) for position, item in enumerate(items)
-                ]
-                arguments.posonlyargs.insert(0, ast.arg("self"))
-                if not items:
-                    arguments.args, arguments.posonlyargs = arguments.posonlyargs, []
-                return _function(name, arguments, rename.of(returns))
-            case ast.Subscript(value=value, slice=item):
-                protocol = self._definition(value, names)
-                call = _method(protocol[0], "__call__") if protocol is not None else None
-                if protocol is None or call is None or call.returns is None:
-                    return None
-                argument = _Rename(names, own, context).of(item)
-                parameters = _type_parameters(protocol[0])
-                rename = _Rename(protocol[1], dict.fromkeys(parameters[:1], ast.unparse(argument)), context)
-                arguments = copy.deepcopy(signature(call.args))
-                for parameter in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
-                    if parameter.annotation is not None:
-                        parameter.annotation = rename.of(parameter.annotation)
-                return _function(name, arguments, rename.of(call.returns))
-            case _:
+
+def _bound(
+    name: str, given: ast.expr, names: Names, own: Mapping[str, str], context: Context
+) -> ast.FunctionDef | None:
+    """The method whose bound form has the type ``given``."""
+    arguments = ast.arguments(
+        posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]
+    )
+    match given:
+        case ast.Subscript(value=value, slice=ast.Tuple(elts=[ast.List(elts=items), returns])) if (
+            names.origin(value).rpartition(".")[2] == "Callable"
+        ):
+            rename = _Rename(names, own, context)
+            arguments.posonlyargs = [
+                ast.arg(f"arg{position}", rename.of(item)) for position, item in enumerate(items)
+            ]
+            arguments.posonlyargs.insert(0, ast.arg("self"))
+            if not items:
+                arguments.args, arguments.posonlyargs = arguments.posonlyargs, []
+            return _function(name, arguments, rename.of(returns))
+        case ast.Subscript(value=value, slice=item):
+            protocol = names.definition(value)
+            call = _method(protocol[0], "__call__") if protocol is not None else None
+            if protocol is None or call is None or call.returns is None:
                 return None
-
-    def _definition(self, expression: ast.expr, names: Names) -> tuple[ast.stmt, Names] | None:
-        origin = names.origin(expression)
-        if not origin.startswith("."):
-            return self._find(origin) if origin else None
-        local = names.classes.get(origin[1:]) or names.functions.get(origin[1:])
-        return (local, names) if local is not None else None
+            argument = _Rename(names, own, context).of(item)
+            parameters = _type_parameters(protocol[0])
+            rename = _Rename(protocol[1], dict.fromkeys(parameters[:1], ast.unparse(argument)), context)
+            arguments = copy.deepcopy(signature(call.args))
+            for parameter in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
+                if parameter.annotation is not None:
+                    parameter.annotation = rename.of(parameter.annotation)
+            return _function(name, arguments, rename.of(call.returns))
+        case _:
+            return None
 
 
 def _method(definition: ast.stmt, name: str) -> ast.FunctionDef | None:

@@ -118,6 +118,63 @@ def test_nothing_is_imported_or_run(project: Path) -> None:
     ]
 
 
+OTHER = """\
+from dataclasses import dataclass
+from enum import Enum
+from tensorclass import TensorClass, tensorclass as plain
+
+frozen_record = plain(frozen=True)
+
+@frozen_record
+class Base:
+    x: int
+
+class Colors(Enum): ...
+"""
+USING = """\
+from .other import Base, Colors, frozen_record as record, plain
+from . import again
+
+@record
+class A:
+    y: int
+
+@plain
+class B(Base):
+    z: int = 3
+
+class C(Colors):
+    RED = 1
+
+@again.plain
+class D: ...
+"""
+
+
+def test_what_other_modules_of_the_project_define_is_followed(project: Path) -> None:
+    write(project / "pack" / "other.py", OTHER)
+    write(project / "pack" / "again.py", "from .other import *\nfrom .other import plain\n")
+    write(project / "pack" / "using.py", USING)
+    assert main(["stubs", "pack.using"]) == 0
+    assert (project / "typings" / "pack-stubs" / "using.pyi").read_text().splitlines()[1:] == [
+        "from tensorclass import TensorClass",
+        "from pack.other import Base, Colors",
+        "",
+        "class A(TensorClass, frozen=True):",
+        "    y: int",
+        "",
+        "class B(Base, frozen=True):",
+        "    z: int = 3",
+        "",
+        "class C(Colors):",
+        "    RED = 1",
+        "",
+        "class D(TensorClass): ...",
+    ]
+    write(project / "pack" / "other.py", OTHER.replace("frozen=True", ""))
+    assert main(["stubs", "pack.using", "--check"]) == 1
+
+
 # -- check ------------------------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,6 @@ class Needed:
     def __call__(self, origin: str) -> str: ...
     def imports(self) -> list[ast.stmt]: ...
 
-Find: TypeAlias = Callable[[str], "tuple[ast.stmt, Names] | None"]
 Table: TypeAlias = Callable[[str, "ast.expr | None", "ast.expr | None", "Context"], "ast.FunctionDef | None"]
 
 @dataclass
@@ -23,7 +22,6 @@ class Context:
     inference: Inference
     suppressions: dict[int, str]
     table: Table | None = None
-    find: Find | None = None
     comments: dict[ast.AST, str] = ...
     inferred: dict[ast.stmt, str | None] = ...
 
