@@ -14,6 +14,7 @@ from tensorclass.convert.functions import (
 )
 from tensorclass.decorator import tensorclass as tensorclass
 from tensorclass.record import TensorClass as TensorClass
+from tensorclass.stage import Pipeline as Pipeline, Stage as Stage
 from tensorclass.td import (
     KEY_SEPARATOR as KEY_SEPARATOR,
     LazyStackedTensorDict as LazyStackedTensorDict,
@@ -82,6 +83,8 @@ __all__ = [
     "NonTensorDataBase",
     "NonTensorStack",
     "PackLayout",
+    "Pipeline",
+    "Stage",
     "SubTensorDict",
     "TensorAttrs",
     "TensorClass",
