@@ -17,9 +17,6 @@ METADATA: tuple[str, str, str]
 
 @dataclass_transform(field_specifiers=(dataclasses.field, dataclasses.Field), eq_default=False)
 class RecordMeta(abc.ABCMeta):
-    __instancecheck__ = type.__instancecheck__
-    __subclasscheck__ = type.__subclasscheck__
-
     def __new__(
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, is_base: bool = False, **kwargs: Any
     ) -> RecordMeta: ...

@@ -102,6 +102,9 @@ def _stub(statement: ast.stmt, context: Context, place: Place, known: set[str]) 
             return _alternatives(own, blocks(statement), context, place, known)
 
 
+_FOR_CHECKERS = [f"{typing}.TYPE_CHECKING" for typing in _TYPING]
+
+
 def _conditional(statement: ast.If, test: ast.expr, context: Context, place: Place, known: set[str]) -> list[ast.stmt]:
     def stubs(body: Iterable[ast.stmt]) -> list[ast.stmt]:
         return merged([stub for inner in body for stub in _stub(inner, context, place, known)], context)
@@ -111,11 +114,11 @@ def _conditional(statement: ast.If, test: ast.expr, context: Context, place: Pla
         if not body and not orelse:
             return []
         return [ast.If(test, body or [ast.Pass()], orelse)]
-    if context.names.origin(test) in ("typing.TYPE_CHECKING", "typing_extensions.TYPE_CHECKING"):
-        return _alternatives([], [statement.body, statement.orelse], context, place, known)
+    if context.names.origin(test) in _FOR_CHECKERS:
+        return stubs(statement.body)
     match test:
-        case ast.UnaryOp(op=ast.Not(), operand=operand) if context.names.origin(operand).endswith(".TYPE_CHECKING"):
-            return _alternatives([], [statement.orelse, statement.body], context, place, known)
+        case ast.UnaryOp(op=ast.Not(), operand=operand) if context.names.origin(operand) in _FOR_CHECKERS:
+            return stubs(statement.orelse)
         case ast.Compare(left=ast.Name(id="__name__")):
             return stubs(statement.orelse)
         case _:

@@ -295,7 +295,9 @@ def test_blocks_that_checkers_know_stay_and_others_are_looked_through() -> None:
         if TYPE_CHECKING:
             from a import B
         else:
-            B = object
+            B = only = object
+        if not TYPE_CHECKING:
+            at_run_time = 1
         if sys.version_info >= (3, 11):
             def f() -> B: ...
         else:
