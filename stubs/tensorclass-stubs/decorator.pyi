@@ -20,4 +20,5 @@ def tensorclass(
     kw_only: bool = ...,
     cast_filter: Callable[[tuple[str, ...], Tensor], bool] | None = ...,
     skip_post_init_on_rebuild: bool = ...,
+    validate: bool = ...,
 ) -> Callable[[type[T]], type[T]]: ...

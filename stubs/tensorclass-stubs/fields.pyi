@@ -5,6 +5,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from torch import Tensor
+from tensorclass.contracts.contract import Contract
 from tensorclass.td.base import TensorCollection
 from tensorclass.record import TensorClass
 from tensorclass.td.collection import Value
@@ -31,12 +32,14 @@ class FieldSpec:
     default: Callable[[], Any] | None
     optional: bool
     types: tuple[type, ...]
+    contract: Contract | None
     __slots__ = (
         "_annotation",
         "_kind",
         "_literals",
         "_module",
         "_options",
+        "contract",
         "default",
         "init",
         "kw_only",

@@ -50,9 +50,11 @@ class Checks:
         self._name = name
         self._fits: Callable[[Callable[[str], Any], Size], bool] | None = None
         #: the fields whose elements are looked at
-        self.bounded = [key for key, spec in specs.items() if spec.contract is not None and spec.contract.bounded]
+        self.bounded: list[str] = [
+            key for key, spec in specs.items() if spec.contract is not None and spec.contract.bounded
+        ]
         #: the fields of which it is not known yet whether they have a contract
-        self.late = [key for key, spec in specs.items() if spec.kind is None]
+        self.late: list[str] = [key for key, spec in specs.items() if spec.kind is None]
         #: the fields that tell the batch size, with the dimensions that an item of theirs has
         self.telling = telling(specs)
 

@@ -38,7 +38,8 @@ class ContractError(Misfit, TypeError, ValueError, RuntimeError):
     """
 
     def __init__(self, owner: str, broken: Sequence[Broken], hint: str = "") -> None:
-        self.owner, self.broken, self.hint = owner, tuple(broken), hint
+        self.owner, self.hint = owner, hint
+        self.broken: tuple[Broken, ...] = tuple(broken)
         lines = [str(problem) for problem in self.broken]
         if len(lines) == 1:
             lines[0] = f"{owner}{owner and '.'}{lines[0]}"

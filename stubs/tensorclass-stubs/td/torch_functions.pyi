@@ -3,6 +3,8 @@ from collections.abc import Callable
 from typing import Any
 
 HANDLERS: dict[Callable[..., Any], Callable[..., Any]]
+KEYWORDS: dict[str, dict[str, str]]
+REFLECTED: dict[str, str]
 ALIASES: dict[str, str]
 
 def unsupported(function: Callable[..., Any], cls: type) -> TypeError: ...
