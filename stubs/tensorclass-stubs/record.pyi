@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Size
 from typing_extensions import Self, dataclass_transform
+from tensorclass.contracts.making import Empty, SizeLike
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.tensordict import TensorDict
@@ -49,6 +50,44 @@ class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
     @classmethod
     def unchecked(cls, *args: Any, **kwargs: Any) -> Self: ...
     def validate(self) -> Self: ...
+    @classmethod
+    def zeros(
+        cls,
+        batch_size: Sequence[int] | int = (),
+        *,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+        sizes: Mapping[str, SizeLike] | None = None,
+        **named: SizeLike,
+    ) -> Self: ...
+    @classmethod
+    def ones(
+        cls,
+        batch_size: Sequence[int] | int = (),
+        *,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+        sizes: Mapping[str, SizeLike] | None = None,
+        **named: SizeLike,
+    ) -> Self: ...
+    @classmethod
+    def random(
+        cls,
+        batch_size: Sequence[int] | int = (),
+        *,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+        generator: torch.Generator | None = None,
+        seed: int | None = None,
+        sizes: Mapping[str, SizeLike] | None = None,
+        **named: SizeLike,
+    ) -> Self: ...
+    empty: ClassVar[Empty]  # pyright: ignore[reportIncompatibleMethodOverride]
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]: ...
+    @classmethod
+    def json_schema(cls, batch_dims: int = 0) -> dict[str, Any]: ...
     def set(  # type: ignore[override]
         self, key: NestedKey, value: Any, inplace: bool = False, non_blocking: bool = False, *, validate: bool = True
     ) -> Self: ...

@@ -45,7 +45,7 @@ class Checks:
     __slots__ = ("_fits", "_name", "bounded", "late", "specs", "telling")
 
     def __init__(self, name: str, specs: Mapping[str, FieldSpec]) -> None:
-        self.specs = specs
+        self.specs: Mapping[str, FieldSpec] = specs
         _check_formulas(name, specs)
         self._name = name
         self._fits: Callable[[Callable[[str], Any], Size], bool] | None = None
@@ -56,7 +56,7 @@ class Checks:
         #: the fields of which it is not known yet whether they have a contract
         self.late: list[str] = [key for key, spec in specs.items() if spec.kind is None]
         #: the fields that tell the batch size, with the dimensions that an item of theirs has
-        self.telling = telling(specs)
+        self.telling: dict[str, int] = telling(specs)
 
     @property
     def fits(self) -> Callable[[Callable[[str], Any], Size], bool]:

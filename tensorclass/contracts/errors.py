@@ -38,7 +38,8 @@ class ContractError(Misfit, TypeError, ValueError, RuntimeError):
     """
 
     def __init__(self, owner: str, broken: Sequence[Broken], hint: str = "") -> None:
-        self.owner, self.hint = owner, hint
+        self.owner: str = owner
+        self.hint: str = hint
         self.broken: tuple[Broken, ...] = tuple(broken)
         lines = [str(problem) for problem in self.broken]
         if len(lines) == 1:
@@ -50,7 +51,8 @@ class ContractError(Misfit, TypeError, ValueError, RuntimeError):
             ]
         message = "\n".join([*lines, hint] if hint else lines)
         Exception.__init__(self, message)
-        self.key, self.what = self.broken[0].path, message
+        self.key: tuple[str, ...] = self.broken[0].path
+        self.what: str = message
 
     def __reduce__(self) -> Any:
         return type(self), (self.owner, self.broken, self.hint)

@@ -9,9 +9,9 @@ from tensorclass.record import TensorClass
 Sizes = dict[str, tuple[Any, str]]
 
 class Checks:
+    specs: Mapping[str, FieldSpec]
     bounded: list[str]
     late: list[str]
-    specs: Mapping[str, FieldSpec]
     telling: dict[str, int]
     __slots__ = ("_fits", "_name", "bounded", "late", "specs", "telling")
 

@@ -13,9 +13,9 @@ class Broken(NamedTuple):
     def __str__(self) -> str: ...
 
 class ContractError(Misfit, TypeError, ValueError, RuntimeError):
-    broken: tuple[Broken, ...]
     owner: str
     hint: str
+    broken: tuple[Broken, ...]
 
     def __init__(self, owner: str, broken: Sequence[Broken], hint: str = "") -> None: ...
     def __reduce__(self) -> Any: ...
