@@ -30,18 +30,18 @@ def test_the_code_of_the_readme_runs_from_top_to_bottom(
     monkeypatch.chdir(data_dir / "ifeval")  # where the files of the last block are
     space: dict[str, Any] = {"__name__": "readme"}
     for block in blocks():
-        if not block.startswith(">>>"):
+        if block.startswith(">>>"):
+            check_errors(block, space)
+        else:
             exec(compile(block, "README.md", "exec"), space)
     shown = capsys.readouterr().out
     assert "1 camera 1" in shown
     assert "prompt_level_strict_acc  80.00 %" in shown
 
 
-def test_the_errors_that_the_readme_shows_are_those_that_come() -> None:
-    space: dict[str, Any] = {"__name__": "readme"}
-    exec(compile(blocks()[0], "README.md", "exec"), space)
-    shown = next(block for block in blocks() if block.startswith(">>>"))
-    lines = shown.strip().splitlines()
+def check_errors(block: str, space: dict[str, Any]) -> None:
+    """Each call of a block raises the error that is shown below it."""
+    lines = block.strip().splitlines()
     for call, error in zip(lines[::2], lines[1::2], strict=True):
         kind, message = error.split(": ", 1)
         with pytest.raises(Exception, match=re.escape(message.removesuffix("...").rstrip())) as raised:
