@@ -528,7 +528,7 @@ class Access(Reading):
             if current is None or (rest and not tree):
                 raise self._key_error(key)
             value = {tuple(rest): value} if rest else value
-            if tree and isinstance(value, (Collection, Mapping)):
+            if tree and isinstance(value, (Collection, Mapping)) and current._merges(value):  # type: ignore[union-attr]
                 below = wanted[first] if wanted is not None else None
                 try:
                     current._require(value, below, whole, optional)  # type: ignore[union-attr]

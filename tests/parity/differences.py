@@ -271,7 +271,7 @@ def corners(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Se
     if not drawn.objects:
         return False
     if name == "to_dict":  # equal objects stay one
-        return 1 in drawn.batch_size
+        return 1 in drawn.batch_size or (drawn.lazy is not None and one_object(here) == one_object(there))
     if name == "entry_class":  # also where a lazy stack has them in its parts
         return drawn.lazy is not None and (here, there) == ("NonTensorData", "NonTensorStack")
     if name == "__getitem__":
@@ -280,6 +280,14 @@ def corners(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Se
         return 0 in drawn.batch_size and is_a(there, RuntimeError)
     # batch dimensions of objects get lost in the peer
     return without_object_sizes(here) == without_object_sizes(there)
+
+
+def one_object(value: Any) -> Any:
+    """What ``to_dict`` gives, with one object where there is a list for each row of the same one."""
+    if isinstance(value, dict):
+        return {key: one_object(part) for key, part in value.items()}
+    found = objects_of(value) if isinstance(value, list) else [value]
+    return found[0] if found and all(part == found[0] for part in found) else value
 
 
 def for_each_row(value: Any, drawn: Drawn, key: Any) -> Any:
@@ -417,7 +425,23 @@ def objects_in(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers:
         if objects_without_items(there):  # here there is one again
             return bool(tensors_alone(here) == tensors_alone(there))
         return bool(once_each(without_sizes(here)) == once_each(without_sizes(there)))
+    if name == "merge_tensordicts" and isinstance(here, Collected):  # an object that comes first
+        return first_object(tensors_alone(there), tensors_alone(here), drawn.tree, arguments.args[0].entry)
     return isinstance(here, Collected) and bool(tensors_alone(here) == tensors_alone(there))
+
+
+def first_object(there: Any, here: Any, first: Any, second: Any) -> bool:
+    """Whether merged collections have the same tensors, but for those that come second, after an object."""
+    if not all(isinstance(part, Collected) for part in (there, here)):
+        return bool(there == here)
+    a, b = (tree.entries if isinstance(tree, draw.Tree) else {} for tree in (first, second))
+    late = {
+        k for k in a.keys() & b.keys() if isinstance(a[k], (draw.Text, draw.Column)) and isinstance(b[k], draw.Leaf)
+    }
+    keys = there.values.keys() - late
+    return keys == here.values.keys() and all(
+        first_object(there.values[k], here.values[k], a.get(k), b.get(k)) for k in keys
+    )
 
 
 def once_each(result: Any) -> Any:
@@ -503,7 +527,8 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
     if name == "entry_class":
         return is_a(here, KeyError) and there == "NoneType"
     if name == "rename_keys":  # a key that is missing has no new name, in or out of the way
-        return is_a(there, ValueError) and not set(map(_path, arguments.args[0])) <= set(drawn.paths)
+        refused = is_a(there, ValueError) or (is_a(there, AttributeError) and not is_error(here))  # of a record
+        return refused and not set(map(_path, arguments.args[0])) <= set(drawn.paths)
     if name == "rename" and not any(arguments.args) and not drawn.ndim:  # no names for no dimensions
         return is_a(there, ValueError)
     if name in ("names", "rename", "rename_"):  # more names than dimensions, the last ones None
@@ -562,8 +587,8 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
         return "cannot be read" in repr(there) and (is_a(here, RuntimeError) or same_where_read(here, there))
     if name in STACKING:  # devices that differ, and names, which the peer looks at when they are read
         devices = drawn.device is not None and (is_a(there, RuntimeError) or is_a(there, ValueError))
-        if "cannot be read" in repr(here) + repr(there) and not is_error(here):  # values of different kinds
-            return same_where_read(here, there)
+        if "cannot be read" in repr(here) + repr(there) and not (is_error(here) or is_error(there)):
+            return same_where_read(here, there)  # values of different kinds
         kinds = name == "maybe_dense_stack" and is_a(there, AttributeError) and not is_error(here)
         return devices or kinds or (any(drawn.names or ()) and is_a(here, ValueError))
     if name == "logsumexp":  # over the features of a single item, of integers

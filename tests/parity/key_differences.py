@@ -21,6 +21,15 @@ def collection(library: Any, values: dict[str, Any], size: list[int] | None = No
 KEYS: dict[str, list[tuple[Any, Any, Any]]] = {
     "Empty collections stay.": [
         (lambda m: collection(m, {"n": "a"}).update({"n": {}}, inplace=True)["n"], error(TypeError), "a"),
+        (
+            lambda m: len(
+                collection(m, {"n": collection(m, {}, [1, 1])}, [1])
+                .update(collection(m, {"n": m.NonTensorStack("a")}, [1]), inplace=True)["n"]
+                .keys()
+            ),
+            error(TypeError),
+            0,
+        ),
         (lambda m: collection(m, {}, device="cpu").auto_device_().device, torch.device("cpu"), None),
         (lambda m: len(collection(m, {"n": {}}).set("n", "a", inplace=True)["n"].keys()), error(TypeError), 0),
         (lambda m: list((collection(m, {"n": {}, "a": torch.zeros(2)}, [2]) + 1).keys()), ["n", "a"], ["a"]),

@@ -81,6 +81,13 @@ LAZY_STACKS: dict[str, list[tuple[Call, Any, Any]]] = {
             None,
             refused(RuntimeError),
         ),
+        (
+            lambda m: sorted(
+                m.lazy_stack([m.TensorDict({"a": a}, device=d) for a, d in ((1, "cpu"), ({}, None))]).keys()
+            ),
+            ["a"],
+            refused(RuntimeError),
+        ),
         (lambda m: appended(m.TensorDict({}, device="cpu"), m.TensorDict({})).device, CPU, refused(ValueError)),
         (
             lambda m: tuple(m.lazy_stack([m.TensorDict({}, [2], names=n) for n in (None, ["x"])]).shape),

@@ -12,7 +12,7 @@ from tests import strategies as draw
 from tests.parity.differences import Known, collections, is_a, is_error, tensors_alone
 from tests.parity.drawn import Arguments, Drawn, Made, Path
 from tests.parity.records import FIELDS, RecordTree, classes
-from tests.parity.sides import Objects, Seen, described
+from tests.parity.sides import Collected, Objects, Seen, described
 
 
 def error(cls: type[Exception]) -> Any:
@@ -145,6 +145,8 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
     "A field without a value is `None`, and no entry.": [
         (lambda m: [key for key, _ in sample(m).non_tensor_items()], ["text"], ["b", "text"]),
         (lambda m: sorted(sample(m)[0].tolist()), ["a", "b", "text"], ["a", "text"]),
+        (lambda m: sorted(sample(m).replace({"b": None}).keys()), ["a", "text"], ["a", "b", "text"]),
+        (lambda m: outer(m).update_(m.TensorDict({"b": {"b": "text"}}, [2])).b, error(KeyError), None),
         (lambda m: sample(m).to_namedtuple()._fields, ("a", "text", "b"), error(AttributeError)),
         (
             lambda m: sorted(m.from_pytree(outer(m).to_dict()).keys())[1:],
@@ -159,6 +161,7 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
         (lambda m: list(extended(outer(m)).batch_size), [3], error(TypeError)),
         (lambda m: outer(m).del_(("b", "below")), error(KeyError), error(AttributeError)),
         (lambda m: list(outer(m)[()].batch_size), [2], error(ValueError)),
+        (lambda m: list(outer(m).get_at(("inner",), ()).batch_size), [2], error(ValueError)),
         (lambda m: outer(m).lock_().set("a", torch.ones(2), inplace=True).a, torch.ones(2), error(RuntimeError)),
         (lambda m: outer(m).copy_at_(outer(m)[:1], slice(1)).a, torch.zeros(2), error(RuntimeError)),
         (
@@ -244,8 +247,14 @@ def held_objects(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peer
 def no_field(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
     """A record has its fields, and no others."""
     fields = FIELDS[drawn.tree.cls]
-    if name == "update_" and is_a(peers.result, TypeError):
-        return is_a(ours.result, KeyError) and any((key,) not in fields for key in arguments.args[0].entry.entries)
+    if name == "update_" and not is_a(peers.result, KeyError):
+        if not is_error(peers.result):  # a field without a value
+            return is_a(ours.result, KeyError) and lacking(drawn) and ours.source == peers.source
+        return (
+            is_a(peers.result, TypeError)
+            and is_a(ours.result, KeyError)
+            and any((key,) not in fields for key in arguments.args[0].entry.entries)
+        )
     other = set(keys_written(name, arguments)) - fields
     if name == "rename_keys" and is_a(peers.result, AttributeError):  # nor is the key there
         return bool(other) and is_a(ours.result, KeyError)
@@ -305,6 +314,11 @@ def _without_b(value: Any) -> Any:
     return {key: part for key, part in value.items() if key != "b"}
 
 
+def _without_none(data: Collected) -> Collected:
+    nothing = [key for key, value in data.values.items() if isinstance(value, Objects) and not any(value.objects)]
+    return data._replace(values={key: value for key, value in data.values.items() if key not in nothing})
+
+
 def missing(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
     """A field without a value is `None`, and no entry."""
     if name in ("to_namedtuple", "from_namedtuple"):
@@ -313,6 +327,8 @@ def missing(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Se
         return lacking(drawn) and is_a(peers.result, NotImplementedError)
     if name == "tolist":
         return "b" not in drawn.tree.entries and _without_b(ours.result) == peers.result
+    if name == "replace":  # by None
+        return lacking(drawn) and ours.result == collections(peers.result, _without_none)
     return name == "non_tensor_items" and ours.result == [item for item in peers.result if item[1] is not None]
 
 
@@ -327,8 +343,8 @@ def refused(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Se
         return is_a(there, TypeError)
     if name == "del_":  # below a field without a value
         return is_a(here, KeyError) and is_a(there, AttributeError)
-    if name == "__getitem__":
-        return arguments.args[0] == () and is_a(there, ValueError)
+    if name in ("__getitem__", "get_at"):
+        return arguments.args[-1] == () and is_a(there, ValueError) and not is_error(here)
     if name == "copy_at_" and is_a(there, RuntimeError):
         return not is_error(here)
     if drawn.locked and name in ("set", "update_at_"):  # in place

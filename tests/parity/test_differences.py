@@ -261,6 +261,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: named(m).apply(lambda x: "text")["a"], error(TypeError), "text"),
     ],
     "Equal objects stay one.": [
+        (lambda m: m.lazy_stack([collection(m, {"a": "b"})] * 2).to_dict(), {"a": "b"}, {"a": ["b", "b"]}),
         (lambda m: one_object_in_parts(m).entry_class("text").__name__, "NonTensorData", "NonTensorStack"),
         (lambda m: torch.stack([collection(m, {"text": "a"})] * 2)["text"], "a", ["a", "a"]),
         (uncaptured, ["a", "a"], ["a", "a"]),
@@ -373,6 +374,24 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             lambda m: assign(collection(m, {"text": "a", "a": torch.zeros(2)}, [2]), 0, 1)["text"],
             "a",
             [torch.tensor(1), "a"],
+        ),
+    ],
+    "What comes first stays, text too.": [
+        (
+            lambda m: m.merge_tensordicts(collection(m, {"a": "text"}), collection(m, {"a": torch.zeros(2)}))["a"],
+            "text",
+            torch.zeros(2),
+        ),
+    ],
+    "One mistake of several is told.": [
+        (
+            lambda m: (
+                collection(m, {"a": collection(m, {"x": 1}), "b": collection(m, {}, [1])})
+                .stack_tensors("a", "b", ("a", "x"), out_key="out")
+                .is_empty()
+            ),
+            error(TypeError),
+            error(RuntimeError),
         ),
     ],
     "Objects are compared position by position.": [
@@ -525,6 +544,11 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             lambda m: list(collection(m, {"a": 1}).rename_keys({"z": ("b", "c"), "a": "b"}, strict=False).keys()),
             ["b"],
             error(ValueError),
+        ),
+        (
+            lambda m: list(record_of(m, torch.zeros(2)).rename_keys({"z": "y"}, strict=False).batch_size),
+            [2],
+            error(AttributeError),
         ),
         (lambda m: tuple(named(m)[np.bool_(True)].shape), (1, 4, 3), error(IndexError)),
     ],

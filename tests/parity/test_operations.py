@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tests import strategies as draw
 from tests.parity.differences import Known, is_known, values_alone
 from tests.parity.drawn import Arguments, Drawn, Lazy, numbers
+from tests.parity.mistakes import several_mistakes
 from tests.parity.operations import OPERATIONS
 from tests.parity.record_differences import KNOWN_OF_RECORDS
 from tests.parity.records import as_seen, records
@@ -90,7 +91,7 @@ def step(
         assert seen[0].source == before, f"{name} changed the collection, then raised {results[0]!r}"
     if seen[0] == seen[1]:
         return results[0], results[1]
-    if is_known(name, drawn, arguments, *seen, more):
+    if is_known(name, drawn, arguments, *seen, more) or several_mistakes(name, drawn, arguments, *seen):
         return None
     errors = [
         f"\n{side}: {r!r}" for side, r in zip(("here", "there"), results, strict=True) if isinstance(r, Exception)
@@ -151,7 +152,7 @@ def test_a_lazy_stack_does_the_same_as_in_the_peer_or_as_one_that_is_not_lazy(na
     if ours == peers or is_known(name, drawn, arguments, ours, peers) or refused(ours, arguments):
         return
     dense = done(name, replace(drawn, lazy=None).build(OURS), OURS, arguments)
-    if ours != dense:
+    if ours != dense and not several_mistakes(name, drawn, arguments, ours, dense):
         raise AssertionError(f"{name} with {arguments} on {drawn}\n{apart(ours, dense)}")
 
 

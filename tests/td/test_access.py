@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tensorclass import NonTensorData, NonTensorDataBase, TensorClass, TensorCollection, TensorDict
+from tensorclass import NonTensorData, NonTensorDataBase, NonTensorStack, TensorClass, TensorCollection, TensorDict
 from tests import strategies as draw
 from tests.checks import assert_consistent, assert_equal
 from tests.samples import Unchanged, mixed, nested
@@ -1334,3 +1334,18 @@ def test_an_update_in_place_that_does_not_fit_writes_nothing(wrong: dict[str, An
     data = TensorDict({"a": torch.zeros(2), "text": "text", "b": torch.zeros(2)}, [2]).lock_()
     with Unchanged(data), pytest.raises((RuntimeError, TypeError)):
         data.update({"a": torch.ones(2), "text": "other", **wrong}, inplace=True)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("object_", ["text", NonTensorStack("text")])
+@pytest.mark.parametrize(
+    "write", [lambda d, s: d.update_(s), lambda d, s: d.update(s, inplace=True), lambda d, s: d.update_at_(s, [0])]
+)
+def test_objects_over_a_nested_collection_are_refused_before_anything_is_written(
+    write: Callable[[Any, Any], Any], object_: Any, lazy: bool
+) -> None:
+    data: Any = TensorDict({"a": torch.zeros(1), "n": TensorDict({}, [1, 1])}, [1])
+    data = data.to_lazystack(0) if lazy else data
+    with pytest.raises((TypeError, RuntimeError), match=r"^n: cannot write a NonTensor"):
+        write(data, TensorDict({"a": torch.ones(1), "n": object_}, [1]))
+    assert data["a"].tolist() == [0]
