@@ -286,8 +286,9 @@ def one_object(value: Any) -> Any:
     """What ``to_dict`` gives, with one object where there is a list for each row of the same one."""
     if isinstance(value, dict):
         return {key: one_object(part) for key, part in value.items()}
-    found = objects_of(value) if isinstance(value, list) else [value]
-    return found[0] if found and all(part == found[0] for part in found) else value
+    if isinstance(value, list) and value and all(part == value[0] for part in value):
+        return one_object(value[0])
+    return value
 
 
 def for_each_row(value: Any, drawn: Drawn, key: Any) -> Any:
@@ -491,6 +492,16 @@ def other_kind(tree: draw.Tree, other: draw.Tree) -> bool:
     )
 
 
+def becomes_several(tree: draw.Tree, other: draw.Tree) -> bool:
+    """Whether there is an object under a key, and one for each row on the other side."""
+    pairs = [(tree.entries[key], other.entries[key]) for key in tree.entries.keys() & other.entries.keys()]
+    return any(
+        (isinstance(a, draw.Text) and isinstance(b, draw.Column))
+        or (isinstance(a, draw.Tree) and isinstance(b, draw.Tree) and becomes_several(a, b))
+        for a, b in pairs
+    )
+
+
 def lacks(other: draw.Tree, tree: draw.Tree) -> bool:
     """Whether a key is missing in the other one."""
     return any(
@@ -564,6 +575,8 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
         return is_a(there, TypeError)
     if name in ("keys", "values", "items"):  # nested ones come behind their owner
         return not is_error(here) and not is_error(there) and same_items(here, there)
+    if name in ("update", "update_", "copy_") and is_a(there, RuntimeError) and not is_error(here):  # in place
+        return isinstance(other := arguments.args[0], Made) and becomes_several(drawn.tree, other.entry)
     if name in ("update_", "copy_") and is_a(here, TypeError):  # a value where there is a collection
         return other_kind(drawn.tree, arguments.args[0].entry)
     if name == "copy_" and is_a(here, KeyError):  # fewer keys than there are

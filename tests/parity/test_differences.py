@@ -421,6 +421,11 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             error(ValueError),
         ),
         (lambda m: assign(m.NonTensorData("a", batch_size=[2]), 0, "x").tolist(), ["x", "a"], error(ValueError)),
+        (
+            lambda m: collection(m, {"text": "a"}, [2]).update_(texts(m, "x", "y").select("text"))["text"],
+            ["x", "y"],
+            error(RuntimeError),
+        ),
     ],
     "A clone has copies of all objects.": [
         (lambda m: clone_shares_its_object(m, False), False, False),
