@@ -502,6 +502,17 @@ def becomes_several(tree: draw.Tree, other: draw.Tree) -> bool:
     )
 
 
+def empty_of_other_size(tree: Any, other: Any, size: tuple[int, ...], others_size: tuple[int, ...]) -> bool:
+    """Whether a collection without values has another batch size than the one under the same key."""
+    if not isinstance(tree, draw.Tree) or not isinstance(other, draw.Tree):
+        return False
+    size, others_size = (*size, *tree.more), (*others_size, *other.more)
+    if not other.count() and any(a != b for a, b in zip(size, others_size, strict=False)):
+        return True
+    keys = tree.entries.keys() & other.entries.keys()
+    return any(empty_of_other_size(tree.entries[key], other.entries[key], size, others_size) for key in keys)
+
+
 def lacks(other: draw.Tree, tree: draw.Tree) -> bool:
     """Whether a key is missing in the other one."""
     return any(
@@ -576,7 +587,10 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
     if name in ("keys", "values", "items"):  # nested ones come behind their owner
         return not is_error(here) and not is_error(there) and same_items(here, there)
     if name in ("update", "update_", "copy_") and is_a(there, RuntimeError) and not is_error(here):  # in place
-        return isinstance(other := arguments.args[0], Made) and becomes_several(drawn.tree, other.entry)
+        if isinstance(other := arguments.args[0], Made) and becomes_several(drawn.tree, other.entry):
+            return True
+    if name == "update" and is_a(there, RuntimeError) and isinstance(other := arguments.args[0], Made):
+        return not is_error(here) and empty_of_other_size(drawn.tree, other.entry, drawn.batch_size, other.size)
     if name in ("update_", "copy_") and is_a(here, TypeError):  # a value where there is a collection
         return other_kind(drawn.tree, arguments.args[0].entry)
     if name == "copy_" and is_a(here, KeyError):  # fewer keys than there are

@@ -30,6 +30,7 @@ KEYS: dict[str, list[tuple[Any, Any, Any]]] = {
             error(TypeError),
             0,
         ),
+        (lambda m: collection(m, {}, [2]).update(collection(m, {}, [1])).is_empty(), True, error(RuntimeError)),
         (lambda m: collection(m, {}, device="cpu").auto_device_().device, torch.device("cpu"), None),
         (lambda m: len(collection(m, {"n": {}}).set("n", "a", inplace=True)["n"].keys()), error(TypeError), 0),
         (lambda m: list((collection(m, {"n": {}, "a": torch.zeros(2)}, [2]) + 1).keys()), ["n", "a"], ["a"]),
