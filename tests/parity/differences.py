@@ -507,7 +507,8 @@ def empty_of_other_size(tree: Any, other: Any, size: tuple[int, ...], others_siz
     if not isinstance(tree, draw.Tree) or not isinstance(other, draw.Tree):
         return False
     size, others_size = (*size, *tree.more), (*others_size, *other.more)
-    if not other.count() and any(a != b for a, b in zip(size, others_size, strict=False)):
+    values = sum(other.count(kind) for kind in (draw.Leaf, draw.Text, draw.Column))
+    if not values and any(a != b for a, b in zip(size, others_size, strict=False)):
         return True
     keys = tree.entries.keys() & other.entries.keys()
     return any(empty_of_other_size(tree.entries[key], other.entries[key], size, others_size) for key in keys)
@@ -586,15 +587,16 @@ def small(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen
         return is_a(there, TypeError)
     if name in ("keys", "values", "items"):  # nested ones come behind their owner
         return not is_error(here) and not is_error(there) and same_items(here, there)
-    if name in ("update", "update_", "copy_") and is_a(there, RuntimeError) and not is_error(here):  # in place
-        if isinstance(other := arguments.args[0], Made) and becomes_several(drawn.tree, other.entry):
-            return True
-    if name == "update" and is_a(there, RuntimeError) and isinstance(other := arguments.args[0], Made):
-        return not is_error(here) and empty_of_other_size(drawn.tree, other.entry, drawn.batch_size, other.size)
+    if name in ("update", "update_", "copy_") and is_a(there, RuntimeError) and not is_error(here):
+        other = arguments.args[0]
+        return isinstance(other, Made) and (
+            becomes_several(drawn.tree, other.entry)  # in place
+            or (name == "update" and empty_of_other_size(drawn.tree, other.entry, drawn.batch_size, other.size))
+        )
     if name in ("update_", "copy_") and is_a(here, TypeError):  # a value where there is a collection
         return other_kind(drawn.tree, arguments.args[0].entry)
     if name == "copy_" and is_a(here, KeyError):  # fewer keys than there are
-        return lacks(arguments.args[0].entry, drawn.tree)
+        return lacks(arguments.args[0].entry, drawn.tree) or other_kind(drawn.tree, arguments.args[0].entry)
     if name == "fromkeys":  # a key and its owner
         return any(isinstance(key, tuple) and len(key) > 1 for key in arguments.args[0])
     if name == "auto_batch_size_":  # without tensors
