@@ -45,6 +45,7 @@ ERRORS: dict[str, set[tuple[type[Exception], type[Exception]]]] = {
     "set_": {(TypeError, RuntimeError)},
     "update": {(TypeError, RuntimeError)},
     "update_": {(TypeError, RuntimeError)},
+    "copy_": {(TypeError, RuntimeError)},
     **{name: {(AssertionError, RuntimeError)} for name in ("assert_close", "assert_allclose_td")},  # devices
     "__setitem__": {(RuntimeError, ValueError)},
     "merge_tensordicts": {(TypeError, AttributeError)},
@@ -271,7 +272,7 @@ def corners(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Se
     if not drawn.objects:
         return False
     if name == "to_dict":  # equal objects stay one
-        return 1 in drawn.batch_size or (drawn.lazy is not None and one_object(here) == one_object(there))
+        return 1 in drawn.batch_size or (drawn.lazy is not None and same_objects(here, there))
     if name == "entry_class":  # also where a lazy stack has them in its parts
         return drawn.lazy is not None and (here, there) == ("NonTensorData", "NonTensorStack")
     if name == "__getitem__":
@@ -282,10 +283,14 @@ def corners(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Se
     return without_object_sizes(here) == without_object_sizes(there)
 
 
+def same_objects(here: Any, there: Any) -> bool:
+    """Whether ``to_dict`` gives the same, but for one object where there is a list for each row of it, or for none."""
+    if isinstance(here, dict) and isinstance(there, dict):
+        return here.keys() == there.keys() and all(same_objects(here[key], there[key]) for key in here)
+    return not objects_of(here) or not objects_of(there) or bool(one_object(here) == one_object(there))
+
+
 def one_object(value: Any) -> Any:
-    """What ``to_dict`` gives, with one object where there is a list for each row of the same one."""
-    if isinstance(value, dict):
-        return {key: one_object(part) for key, part in value.items()}
     if isinstance(value, list) and value and all(part == value[0] for part in value):
         return one_object(value[0])
     return value
