@@ -371,7 +371,7 @@ def empty_collections(name: str, drawn: Drawn, arguments: Arguments, ours: Seen,
     if not drawn.leaves and is_a(ours.result, TypeError) and name in OPERATING:  # a number where torch needs a tensor
         return not is_error(peers.result)
     if name == "copy_" and is_a(peers.result, KeyError):  # from a collection with more keys
-        return not is_error(ours.result)
+        return not is_error(ours.result) or lacks(drawn.tree, arguments.args[0].entry)
     if name in ("copy_", "update_") and is_a(ours.result, KeyError):  # from a collection without tensors
         return not arguments.args[0].entry.count()
     if name == "auto_batch_size_" or "auto_batch_size" in arguments.kwargs:
