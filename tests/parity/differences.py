@@ -373,7 +373,8 @@ def empty_collections(name: str, drawn: Drawn, arguments: Arguments, ours: Seen,
     if name == "copy_" and is_a(peers.result, KeyError):  # from a collection with more keys
         return not is_error(ours.result) or lacks(drawn.tree, arguments.args[0].entry)
     if name in ("copy_", "update_") and is_a(ours.result, KeyError):  # from a collection without tensors
-        return not arguments.args[0].entry.count()
+        other = arguments.args[0].entry
+        return not other.count() or (not is_error(peers.result) and not lacks(drawn.tree, without_objects(other)))
     if name == "auto_batch_size_" or "auto_batch_size" in arguments.kwargs:
         return has_empty(drawn)
     if name in ("apply", "named_apply") and peers.result is None:  # the function gave None for each tensor
@@ -517,6 +518,15 @@ def empty_of_other_size(tree: Any, other: Any, size: tuple[int, ...], others_siz
         return True
     keys = tree.entries.keys() & other.entries.keys()
     return any(empty_of_other_size(tree.entries[key], other.entries[key], size, others_size) for key in keys)
+
+
+def without_objects(tree: draw.Tree) -> draw.Tree:
+    entries = {
+        key: without_objects(entry) if isinstance(entry, draw.Tree) else entry
+        for key, entry in tree.entries.items()
+        if not isinstance(entry, (draw.Text, draw.Column))
+    }
+    return replace(tree, entries=entries)
 
 
 def lacks(other: draw.Tree, tree: draw.Tree) -> bool:

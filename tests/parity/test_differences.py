@@ -332,6 +332,11 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             error(KeyError),
             torch.tensor(3),
         ),
+        (
+            lambda m: list(collection(m, {"a": 1}).update_(collection(m, {"a": 3, "b": "text"})).keys()),
+            error(KeyError),
+            ["a"],
+        ),
     ],
     "What is written in place has the batch size.": [
         (lambda m: unnamed(m).update_({"a": torch.ones(3)})["a"].sum().item(), error(RuntimeError), 12.0),
