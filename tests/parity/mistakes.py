@@ -44,13 +44,15 @@ def smaller(name: str, args: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
 
 
 def told(case: str, drawn: Drawn, arguments: Arguments, library: Any, mistake: Raised) -> bool:
-    """Whether a library tells a mistake of a call, by the class of its error, once another one is out of the way."""
+    """Whether a library tells a mistake of a call, by the class of its error, without one or two parts of the call."""
     name = name_of(case).removesuffix("()")
 
     def call(args: tuple[Any, ...]) -> Any:
         return OPERATIONS[case](case, drawn.build(library), library, replace(arguments, args=args))
 
-    return any(described(outcome(lambda args=args: call(args))) == mistake for args in smaller(name, arguments.args))
+    calls = [*smaller(name, arguments.args)]
+    calls += [less for args in calls for less in smaller(name, args)]
+    return any(described(outcome(lambda args=args: call(args))) == mistake for args in calls)
 
 
 def several_mistakes(case: str, drawn: Drawn, arguments: Arguments, ours: Seen, theirs: Seen) -> bool:
