@@ -81,7 +81,9 @@ class Checks:
         unsure += [key for key in self.late if self.specs[key].contract is not None]
         if (not unsure and self.fits(values.get, size)) or VALIDATION.current() is False:
             return
-        self.require(record, values, size, entries)
+        found = broken(self.specs, values, size, entries, record._batch_size)
+        if found:
+            raise ContractError(type(record).__name__, found)
 
     def made(self, record: TensorClass, inferred: bool, nested: Sequence[ContractError] = ()) -> None:
         """Raises an error where a new record, in which something did not fit at first sight, breaks contracts.
@@ -92,42 +94,49 @@ class Checks:
             nested: the errors of nested records that could not be made.
         """
         values, size = record._store, record._batch_size
-        unfit = [key for key, value in values.items() if value.shape[: len(size)] != size]
         if VALIDATION.current() is not False:
-            self.require(record, values, size, values, unfit, inferred, nested)
+            self._require(record, inferred, nested)
+        unfit = [key for key, value in values.items() if value.shape[: len(size)] != size]
         if unfit:
             raise batch_mismatch(unfit[0], size, values[unfit[0]].shape)
 
     def ranges(self, record: TensorClass, inferred: bool) -> None:
         """:meth:`made` where all but the elements fits."""
         if VALIDATION.current() is not False:
-            self.require(record, record._store, record._batch_size, record._store, (), inferred)
+            self._require(record, inferred)
 
-    def require(
-        self,
-        record: TensorClass,
-        values: Mapping[str, Any],
-        size: Size,
-        changed: Iterable[str],
-        unfit: Iterable[str] = (),
-        inferred: bool = False,
-        nested: Sequence[ContractError] = (),
-    ) -> None:
-        """Raises an error where values that changed break contracts; it lists all of them."""
-        found = broken(self.specs, values, size, changed, record._batch_size)
+    def _require(self, record: TensorClass, inferred: bool, nested: Sequence[ContractError] = ()) -> None:
+        """Raises an error where a new record breaks contracts; it lists all of them.
+
+        Where the batch size was found out, the field that told it may be the one that is wrong: the error speaks of the
+        batch size with which the fewest fields are.
+        """
+        found, hint = self._wrong(record, record._batch_size), ""
+        if inferred and found:
+            told = implied(self.telling, record._store)
+            sizes = dict.fromkeys(told.values())
+            others = [self._wrong(record, size) for size in sizes]
+            found = min([found, *[other for other in others if other]], key=len)
+            if not told:
+                hint = "No batch size was given, and no field tells it; give batch_size="
+            elif len(sizes) > 1:
+                shown = ", ".join([f"{key} {list(size)}" for key, size in told.items()])
+                hint = f"No batch size was given, and the fields tell different ones: {shown}"
         found += [problem for error in nested for problem in error.broken]
-        if not found:
-            return
-        for key in unfit:
-            if self.specs[key].contract is None:
-                expected = f"the batch dimensions {list(size)} in front"
-                found.append(Broken((key,), expected, _got(values[key]), "they do not come first"))
-        hint = ""
-        told = implied(self.telling, values) if inferred else {}
-        if len({*told.values()}) > 1:
-            sizes = ", ".join([f"{key} {list(one)}" for key, one in told.items()])
-            hint = f"No batch size was given, and the fields tell different ones: {sizes}"
-        raise ContractError(type(record).__name__, found, hint)
+        if found:
+            found.sort(key=lambda problem: [*self.specs].index(problem.path[0]))
+            raise ContractError(type(record).__name__, found, hint)
+
+    def _wrong(self, record: TensorClass, size: Size) -> list[Broken]:
+        """The fields of a new record that break contracts behind a batch size; then also those that just lack it."""
+        values = record._store
+        found = broken(self.specs, values, size, values)
+        expected, why = f"the batch dimensions {list(size)} in front", "they do not come first"
+        return found and found + [
+            Broken((key,), expected, _got(value), why)
+            for key, value in values.items()
+            if self.specs[key].contract is None and _can_keep(value) and value.shape[: len(size)] != size
+        ]
 
 
 def entered(spec: FieldSpec, record: TensorClass, value: Any, errors: list[ContractError]) -> Any:
@@ -281,8 +290,8 @@ def _shape_mismatch(
     item = shape[ndim:]
     open_at = next((i for i, dim in enumerate(dims) if dim.variadic), None)
     if len(item) != len(dims) if open_at is None else len(item) < len(dims) - 1:
-        count = len(dims) if open_at is None else f"at least {len(dims) - 1}"
-        return [f"an item has {count} dimensions, these have {len(item)}"]
+        least, count = ("", len(dims)) if open_at is None else ("at least ", len(dims) - 1)
+        return [f"an item has {least}{count} dimension{'s' * (count != 1)}, it has {len(item)} here"]
     wrong: list[str] = []
     at = 0
     for dim in dims:
@@ -369,10 +378,14 @@ def _range_mismatch(contract: Contract, value: Any) -> list[str]:
         return []
     if elements.is_complex():
         return ["complex numbers have no order, so that no range holds them"]
+    if elements.is_quantized:
+        elements = elements.dequantize()
     if elements.dtype in _WITHOUT_KERNELS:
         elements = elements.double()
-    ends: Any = torch.stack(torch.aminmax(elements))
-    least, most = ends.tolist()  # together: one wait for the device
+    if type(elements) is Tensor:
+        least, most = torch.stack(torch.aminmax(elements)).tolist()  # together: one wait for the device
+    else:  # what torch has for a DTensor, a MaskedTensor, ...
+        least, most = elements.amin().item(), elements.amax().item()
     if least != least:
         return ["an element is nan"]
     wrong: list[str] = []

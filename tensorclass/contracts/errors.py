@@ -59,5 +59,7 @@ class ContractError(Misfit, TypeError, ValueError, RuntimeError):
 
     def below(self, *path: str) -> Self:
         """The error as the collection that has the record below ``path`` raises it."""
+        if not path:
+            return self
         moved = [problem._replace(path=(*path, *problem.path)) for problem in self.broken]
         return type(self)("", moved, self.hint)  # the path leads from another class now

@@ -46,6 +46,41 @@ def test_fields_that_tell_different_ones_are_listed() -> None:
     assert "No batch size" not in str(raised.value)
 
 
+def test_an_error_speaks_of_the_batch_size_with_which_the_fewest_fields_are_wrong() -> None:
+    given = dict(sample(8).items())
+    for image in (torch.zeros(3, 4, 5), torch.zeros(4, 5)):  # the batch was forgotten; a dimension more
+        with pytest.raises(ContractError) as raised:
+            Sample(**{**given, "image": image})
+        assert [(problem.path, problem.why) for problem in raised.value.broken] == [
+            (("image",), "the batch dimensions [8] do not come first")
+        ]
+
+    class Mixed(TensorClass):
+        x: Float[Tensor, "3"]
+        free: Tensor
+        note: str
+        y: Float[Tensor, "3"]
+        z: Float[Tensor, ""]
+
+    with pytest.raises(ContractError) as raised:
+        Mixed(torch.zeros(3), torch.zeros(8), "text", torch.zeros(8, 3), torch.zeros(8))
+    assert [problem.path for problem in raised.value.broken] == [("x",)]
+    with pytest.raises(ContractError) as raised:
+        Mixed(torch.zeros(8, 3), torch.zeros(9), "text", torch.zeros(9, 4), torch.zeros(8))
+    assert [problem.path for problem in raised.value.broken] == [("free",), ("y",)]
+
+
+def test_an_error_says_that_no_field_tells_the_batch_size() -> None:
+    class Either(TensorClass):
+        x: Float[Tensor, "3"] | Float[Tensor, "3 4"]
+
+    with pytest.raises(ContractError, match="No batch size was given, and no field tells it; give batch_size="):
+        Either(torch.zeros(8, 2, 3))
+    with pytest.raises(ContractError) as raised:
+        Either(torch.zeros(8, 2, 3), batch_size=[8])
+    assert "No batch size" not in str(raised.value)
+
+
 def test_a_field_of_any_number_of_dimensions_tells_nothing() -> None:
     class Open(TensorClass):
         x: Float[Tensor, "..."]

@@ -12,6 +12,7 @@ import pytest
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.testing._internal.two_tensor import TwoTensor
 
 import tensorclass as tc
 from tensorclass import BatchMismatch, ContractError, Device, DType, Range, Shape, TensorClass, TensorDict, tensorclass
@@ -343,6 +344,26 @@ def test_an_update_of_a_nested_record_names_the_way_to_it() -> None:
         data["a", "b", "label"] = WRONG_LABEL
 
 
+def test_a_key_of_one_name_is_one_of_the_record() -> None:
+    with pytest.raises(ContractError, match=r"^Sample\.label: expected"):
+        sample(8)[("label",)] = WRONG_LABEL
+
+
+def test_what_is_wrong_is_listed_in_the_order_of_the_fields() -> None:
+    class Outer(TensorClass):
+        pair: Pair
+        level: Level
+        label: Int[Tensor, ""]
+
+    with pytest.raises(ContractError) as raised:
+        Outer({"left": values(label=WRONG_LABEL)}, {"value": torch.full((8, 2), 2.0)}, WRONG_LABEL, batch_size=[8])
+    assert [problem.path for problem in raised.value.broken] == [
+        ("pair", "left", "label"),
+        ("level", "value"),
+        ("label",),
+    ]
+
+
 def test_names_are_those_of_one_record() -> None:
     assert Pair(left=sample(8), right=sample(8, h=9), batch_size=[8]).right is not None
 
@@ -356,7 +377,7 @@ def test_the_batch_of_a_nested_record_can_have_a_contract() -> None:
     assert (clip.batch_size, clip[0].frames.batch_size) == ((2,), (6,))
     with pytest.raises(ContractError, match=r"t is 6 \(in the field frames\), but dimension 1 is 5"):
         Clip(frames=sample(2, 6), times=torch.zeros(2, 5))
-    with pytest.raises(ContractError, match="an item has 1 dimensions, these have 0"):
+    with pytest.raises(ContractError, match="an item has 1 dimension, it has 0 here"):
         Clip(frames=sample(2), times=torch.zeros(2, 5), batch_size=[2])
     clip = clip.replace(frames=sample(2, 4), times=torch.zeros(2, 4))
     with pytest.raises(ContractError, match="frames"):
@@ -418,6 +439,22 @@ def test_elements_outside_of_the_range_are_refused(value: list[Any], message: st
 )
 def test_elements_in_the_range_are_taken_whatever_their_dtype(value: Tensor) -> None:
     assert Level(value=value).value is value
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_range_of_other_kinds_of_tensors_is_read_too() -> None:
+    inside, outside = torch.tensor([[0.5, 1.0]]), torch.tensor([[0.5, 2.0]])
+    kinds: list[Callable[[Tensor], Tensor]] = [
+        lambda tensor: TwoTensor(tensor, tensor.clone()),  # which has no tolist(), as a DTensor
+        lambda tensor: torch.masked.masked_tensor(tensor, tensor > 0),
+        lambda tensor: torch.quantize_per_tensor(tensor, 0.25, 0, torch.quint8),
+    ]
+    for make in kinds:
+        assert Level(make(inside)).value.shape == (1, 2)
+        with pytest.raises(ContractError, match="the largest element is 2, above 1"):
+            Level(make(outside))
+    hidden = torch.masked.masked_tensor(outside, outside < 1)
+    assert Level(hidden).batch_size == (1,)
 
 
 def test_ranges_are_not_read_inside_vmap_and_of_fake_tensors() -> None:
