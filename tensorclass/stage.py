@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import inspect
 import itertools
 import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Protocol, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, overload
 
 from torch import nn
 from typing_extensions import TypeVar
 
+from .contracts.contract import described_array
+from .fields import _SELF
 from .fields import _shown as shown
 from .record import TensorClass
 from .td.base import TensorCollection
@@ -117,7 +120,7 @@ class Stage(nn.Module, Generic[In, Out]):
 
         def __call__(self, record):
             """What the stage gives for ``record``; a TypeError where one of the two is not what was declared."""
-            takes, gives = self._types
+            takes, gives, *_ = self._types
             if not isinstance(record, takes):
                 difference = _difference(type(record), takes) if isinstance(record, TensorCollection) else ""
                 raise TypeError(f"{self.name}: expected {_names(takes)}, got {type(record).__name__}{difference}")
@@ -145,15 +148,15 @@ class Stage(nn.Module, Generic[In, Out]):
         return (self,)
 
     @property
-    def _types(self) -> tuple[_Classes, _Classes]:
+    def _types(self) -> _Types:
         if self._declared is None:
-            arguments = getattr(getattr(self, "__orig_class__", None), "__args__", None) or _arguments(type(self))
+            arguments = _arguments(getattr(self, "__orig_class__", type(self)), Stage)
             if arguments is None:
                 raise TypeError(
                     f"{self.name}: does not say what it takes and gives; annotate its argument and its result with "
                     "records, or declare them: Stage[Input, Output](...)"
                 )
-            self._declared = _classes(arguments[0], self.name), _classes(arguments[1], self.name)
+            self._declared = _types_of(arguments[0], arguments[1], self.name)
         return self._declared
 
     @overload
@@ -173,8 +176,21 @@ class Stage(nn.Module, Generic[In, Out]):
         return Pipeline(_as_stage(preceding), self) if callable(preceding) else NotImplemented
 
     def extra_repr(self) -> str:
-        takes, gives = self._types
-        return f"{self.name}: {_names(takes)} -> {_names(gives)}"
+        return f"{self.name}: {_names(self._types.takes)} -> {_names(self._types.gives)}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = {**vars(self)}
+        function = state.get("function")
+        if inspect.isfunction(function) and function.__module__ in sys.modules:
+            named = _Named(function.__module__, function.__qualname__)
+            if named.function() is function:
+                state["function"] = named
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        named = state.get("function")
+        module: Any = super()
+        module.__setstate__({**state, "function": named.function()} if isinstance(named, _Named) else state)
 
 
 class Pipeline(Stage[In, Out]):
@@ -190,12 +206,14 @@ class Pipeline(Stage[In, Out]):
     def __init__(self, first: Stage[Any, Any], *others: Stage[Any, Any]) -> None:
         nn.Module.__init__(self)
         row = [stage for part in (first, *others) for stage in part.stages]
+        gives = row[0]._types
         for left, right in itertools.pairwise(row):
-            _check(left, right)
+            gives = _following(gives, left, right)
         for position, stage in enumerate(row):
             self.add_module(str(position), stage)
         self.name: str = " >> ".join(stage.name for stage in row)
-        self._declared = row[0]._types[0], row[-1]._types[1]
+        first_takes = row[0]._types
+        self._declared = _Types(first_takes.takes, gives.gives, first_takes.taken, gives.given)
 
     if not TYPE_CHECKING:
         __call__ = nn.Module.__call__  # the stages look at what goes in and comes out
@@ -214,14 +232,43 @@ class Pipeline(Stage[In, Out]):
         return tuple(typing.cast("Iterator[Stage[Any, Any]]", self._modules.values()))
 
     def extra_repr(self) -> str:
-        takes, gives = self._types
-        return f"{_names(takes)} -> {_names(gives)}"
+        return f"{_names(self._types.takes)} -> {_names(self._types.gives)}"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # what a function declares
 
 _Classes = tuple[type[TensorCollection], ...]
+
+
+class _Types(NamedTuple):
+    """What a stage declares."""
+
+    #: the classes of which what goes in, and what comes out, are instances
+    takes: _Classes
+    gives: _Classes
+    #: the annotations
+    taken: Any
+    given: Any
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what comes out is of the class of what goes in: both are one type variable."""
+        return isinstance(self.taken, typing.TypeVar) and self.taken is self.given
+
+
+class _Named(NamedTuple):
+    """Stands in a pickle for a function whose name is that of the stage which it became: ``@Stage``."""
+
+    module: str
+    path: str
+
+    def function(self) -> Any:
+        """The function of the stage of that name; ``None`` where there is none."""
+        found: Any = sys.modules.get(self.module) or importlib.import_module(self.module)
+        for name in self.path.split("."):
+            found = getattr(found, name, None)
+        return vars(found).get("function") if _is_stage(found) else None
 
 
 def _is_stage(value: object) -> bool:
@@ -246,10 +293,17 @@ def _name(function: Any) -> str:
 
 
 def _unbound(function: Any) -> Any:
-    """The function without the arguments that ``functools.partial`` bound."""
+    """The function without the arguments that ``functools.partial`` bound, the module that was compiled."""
+    function = _uncompiled(function)
     while issubclass(type(function), functools.partial):
         function = function.func
     return function
+
+
+def _uncompiled(function: Any) -> Any:
+    """The module of which ``torch.compile`` made another one, which tells nothing of its types."""
+    parts = typing.cast("dict[str, Any]", function._modules if isinstance(function, nn.Module) else {})
+    return parts.get("_orig_mod", function)
 
 
 def _scope() -> Mapping[str, Any]:
@@ -260,15 +314,18 @@ def _scope() -> Mapping[str, Any]:
     return {**frame.f_globals, **frame.f_locals}
 
 
-def _declared(function: Any, name: str, scope: Mapping[str, Any]) -> tuple[_Classes, _Classes] | None:
-    """The classes that a function takes and gives; ``None`` where one of them is not declared."""
+def _declared(function: Any, name: str, scope: Mapping[str, Any]) -> _Types | None:
+    """What a function takes and gives; ``None`` where one of them is not declared."""
+    function = _uncompiled(function)
     if _is_stage(function) and not _overrides(function):
-        types_of_stage: tuple[_Classes, _Classes] = function._types
+        types_of_stage: _Types = function._types
         return types_of_stage
     if isinstance(function, nn.Module):
         function = function.forward
     elif not (inspect.isroutine(function) or issubclass(type(function), (type, functools.partial))):
         function = function.__call__
+    if inspect.iscoroutinefunction(_unbound(function)):
+        raise TypeError(f"{name}: a stage gives a record, an async function something to wait for; await it around")
     try:
         signature = inspect.signature(function)
     except ValueError:  # built in
@@ -286,7 +343,12 @@ def _declared(function: Any, name: str, scope: Mapping[str, Any]) -> tuple[_Clas
         return None
     function = _unbound(function)
     space = {**scope, **getattr(function, "__globals__", {}), **_closure(function)}
-    return _classes(_evaluated(taken, space, name), name), _classes(_evaluated(given, space, name), name)
+    taken, given = _evaluated(taken, space, name), _evaluated(given, space, name)
+    owner = getattr(function, "__self__", None)
+    if owner is not None:  # of a method, which says whose it is
+        owner = owner if isinstance(owner, type) else type(owner)
+        taken, given = (owner if one in _SELF else one for one in (taken, given))
+    return _types_of(taken, given, name)
 
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -304,7 +366,10 @@ def _evaluated(annotation: Any, space: dict[str, Any], name: str) -> Any:
     try:
         return typing.get_type_hints(holder, space, space)["value"]
     except NameError as error:
-        raise NameError(f"{name}: the annotation {annotation!r} names what is not defined here ({error})") from None
+        raise NameError(
+            f"{name}: the annotation {annotation!r} names what is not defined here ({error}); define it above, and "
+            "import it at run time, not for type checkers alone"
+        ) from None
 
 
 def _classes(annotation: Any, name: str) -> _Classes:
@@ -327,14 +392,21 @@ def _classes(annotation: Any, name: str) -> _Classes:
     return (cls,)
 
 
-def _arguments(cls: type) -> tuple[Any, Any] | None:
-    """The types between the brackets of the ``Stage[In, Out]`` from which a class derives."""
-    for base in getattr(cls, "__orig_bases__", ()):
-        origin = typing.get_origin(base)
-        if isinstance(origin, type) and issubclass(origin, Stage):
-            arguments = typing.get_args(base)
-            if len(arguments) == 2:
-                return arguments
+def _types_of(taken: Any, given: Any, name: str) -> _Types:
+    return _Types(_classes(taken, name), _classes(given, name), taken, given)
+
+
+def _arguments(annotation: Any, base: type) -> tuple[Any, ...] | None:
+    """The types between the brackets of a generic class from which a class derives, as an annotation names that."""
+    cls, given = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
+    if cls is base:
+        return given or None
+    known = dict(zip(getattr(cls, "__parameters__", ()), given, strict=False))
+    for parent in getattr(cls, "__orig_bases__", ()):
+        origin = typing.get_origin(parent) or parent
+        if isinstance(origin, type) and issubclass(origin, base):
+            free = getattr(parent, "__parameters__", ()) if origin is not parent else ()
+            return _arguments(parent[tuple([known.get(one, one) for one in free])] if free else parent, base)
     return None
 
 
@@ -342,14 +414,34 @@ def _arguments(cls: type) -> tuple[Any, Any] | None:
 # whether one stage takes what another one gives
 
 
-def _check(left: Stage[Any, Any], right: Stage[Any, Any]) -> None:
-    gives, takes = left._types[1], right._types[0]
-    for cls in gives:
-        if not issubclass(cls, takes):
+def _following(gives: _Types, left: Stage[Any, Any], right: Stage[Any, Any]) -> _Types:
+    """What comes out of ``right`` behind ``left``, which gives that of ``gives``."""
+    types_of_right = right._types
+    pair = f"{left.name} >> {right.name}: {left.name} gives"
+    for cls in gives.gives:
+        if not issubclass(cls, types_of_right.takes):
             raise TypeError(
-                f"{left.name} >> {right.name}: {left.name} gives {_names(gives)}, {right.name} takes {_names(takes)}"
-                f"{_difference(cls, takes)}"
+                f"{pair} {_names(gives.gives)}, {right.name} takes {_names(types_of_right.takes)}"
+                f"{_difference(cls, types_of_right.takes)}"
             )
+    if _other_arguments(gives, types_of_right):
+        raise TypeError(
+            f"{pair} {shown(gives.given)}, {right.name} takes {shown(types_of_right.taken)}; put a stage between them "
+            "that makes the one of the other"
+        )
+    return gives if types_of_right.keeps else types_of_right
+
+
+def _other_arguments(left: _Types, right: _Types) -> bool:
+    """Whether two generic records are of classes that have nothing to do with each other, as ``Box[A]``, ``Box[B]``."""
+    if len(left.gives) != 1 or len(right.takes) != 1:
+        return False
+    have, want = _arguments(left.given, right.takes[0]), typing.get_args(right.taken)
+    return any(
+        isinstance(one, type) and isinstance(other, type) and not issubclass(one, other)
+        for one, other in zip(have or (), want, strict=False)
+        if described_array(one) is None and described_array(other) is None and Any not in (one, other)
+    )
 
 
 def _difference(given: type, takes: _Classes) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import functools
 import pickle
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pytest
 import torch
 from torch import Tensor, nn
+from typing_extensions import Self
 
 from tensorclass import Pipeline, Stage, TensorClass, TensorCollection, TensorDict, tensorclass
 
@@ -202,6 +203,85 @@ def test_partials_and_callable_objects_are_stages() -> None:
     assert stage.name == "scaled >> Shift"
 
 
+def test_a_generic_subclass_says_its_types_where_it_is_made() -> None:
+    first = TypeVar("first", bound=TensorCollection)
+    second = TypeVar("second", bound=TensorCollection)
+
+    class Between(Stage[second, first], Generic[first, second]):
+        def forward(self, record, /):  # type: ignore[no-untyped-def]
+            return record
+
+    class Same(Between[first, first]):
+        pass
+
+    class Texts(Same[Text]):
+        pass
+
+    assert Between[Text, Tokens]().input_type is Tokens  # type: ignore[type-var]
+    assert Between[Text, Tokens]().output_type is Text  # type: ignore[type-var]
+    assert Same[Text]().input_type is Same[Text]().output_type is Text
+    assert Texts().input_type is Text
+    assert Between().input_type is TensorCollection  # type: ignore[var-annotated]
+
+
+def test_an_async_function_is_refused() -> None:
+    async def later(text: Text) -> Text:
+        return text
+
+    class Later(nn.Module):
+        async def forward(self, text: Text) -> Text:
+            return text
+
+    for function in (later, functools.partial(later), Later()):
+        with pytest.raises(TypeError, match="ater: a stage gives a record, an async function"):
+            Stage(function)  # type: ignore[arg-type]
+
+
+def test_self_in_a_method_is_the_class_of_what_it_is_of() -> None:
+    class Made(TensorClass):
+        codes: Tensor
+
+        @classmethod
+        def of(cls, text: Text) -> Self:
+            return cls(text.codes)
+
+        def plus(self, other: Self) -> Self:
+            return self + other
+
+    assert Stage(Made.of).output_type is Made
+    assert Stage(Made(torch.ones(2)).plus).input_type is Made
+
+
+def test_a_compiled_module_has_the_types_of_its_own() -> None:
+    compiled = torch.compile(Score(), backend="eager")
+    assert (Stage(tokenize) >> compiled).output_type is Scores  # type: ignore[operator]
+    assert Stage(compiled).name == "Score"  # type: ignore[arg-type]
+    stage = torch.compile(Stage(tokenize), backend="eager")
+    assert (stage >> Stage(Score())).input_type is Text  # type: ignore[operator]
+
+
+@Stage
+def decorated(text: Text) -> Tokens:
+    return tokenize(text)
+
+
+def test_a_decorated_function_can_be_copied_and_pickled() -> None:
+    @Stage
+    def local(tokens: Tokens) -> Tokens:
+        return tokens
+
+    pipeline = decorated >> Score()
+    copies = (copy.copy, copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module)))
+    for made in (again(pipeline) for again in copies):
+        assert (made(text()).value == pipeline(text()).value).all()
+    for again in copies:
+        assert again(decorated).function is decorated.function
+        assert again(decorated).input_type is Text
+    assert copy.deepcopy(local).function is local.function
+    with pytest.raises((AttributeError, pickle.PicklingError), match="local"):
+        pickle.dumps(local)
+
+
 # -- pipelines --------------------------------------------------------------------------------------------------------
 
 
@@ -256,6 +336,46 @@ def test_untyped_collections_have_no_fields_to_compare() -> None:
     untyped = Stage[TensorDict, TensorDict](lambda record: record, name="untyped")
     with pytest.raises(TypeError, match="untyped >> tokenize: untyped gives TensorDict, tokenize takes Text; put a st"):
         untyped >> tokenize  # type: ignore[operator]
+
+
+def test_what_gives_the_class_that_it_takes_hands_on_what_comes_in() -> None:
+    some = TypeVar("some", bound=TensorCollection)
+
+    @Stage
+    def same(record: some) -> some:
+        return record
+
+    pipeline = Stage(tokenize) >> same >> Score()
+    assert (pipeline(text()).value == 4).all()
+    assert (Stage(tokenize) >> same).output_type is Tokens
+    assert (same >> same).output_type is TensorCollection
+    with pytest.raises(TypeError, match="same >> tokenize: same gives Tokens, tokenize takes Text"):
+        Stage(tokenize) >> same >> tokenize
+
+
+def test_generic_records_of_other_classes_do_not_fit() -> None:
+    held = TypeVar("held")
+
+    class Box(TensorClass, Generic[held]):
+        item: held
+
+    class Codes(Box[Text]):
+        pass
+
+    def boxed(text: Text) -> Box[LongText]: ...
+    def coded(text: Text) -> Codes: ...
+    def unknown(text: Text) -> Box[Any]: ...
+    def texts(box: Box[Text]) -> Text: ...
+    def scores(box: Box[Scores]) -> Text: ...
+    def every(box: Box[held]) -> Text: ...
+
+    for left in (boxed, coded, unknown):
+        for right in (texts, every):
+            assert (Stage(left) >> right).output_type is Text
+    assert (Stage(unknown) >> scores).output_type is Text
+    for left in (boxed, coded):
+        with pytest.raises(TypeError, match=r">> scores: .* gives .*, scores takes .*Box\[.*Scores\]"):
+            Stage(left) >> scores
 
 
 def test_other_operands_are_refused() -> None:

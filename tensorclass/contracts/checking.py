@@ -383,7 +383,8 @@ def _range_mismatch(contract: Contract, value: Any) -> list[str]:
     if elements.dtype in _WITHOUT_KERNELS:
         elements = elements.double()
     if type(elements) is Tensor:
-        least, most = torch.stack(torch.aminmax(elements)).tolist()  # together: one wait for the device
+        ends: Any = torch.stack(torch.aminmax(elements))
+        least, most = ends.tolist()  # together: one wait for the device
     else:  # what torch has for a DTensor, a MaskedTensor, ...
         least, most = elements.amin().item(), elements.amax().item()
     if least != least:
