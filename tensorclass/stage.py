@@ -302,8 +302,8 @@ def _unbound(function: Any) -> Any:
 
 def _uncompiled(function: Any) -> Any:
     """The module of which ``torch.compile`` made another one, which tells nothing of its types."""
-    parts = typing.cast("dict[str, Any]", function._modules if isinstance(function, nn.Module) else {})
-    return parts.get("_orig_mod", function)
+    compiled = isinstance(function, nn.Module) and "_orig_mod" in function._modules
+    return function.get_submodule("_orig_mod") if compiled else function
 
 
 def _scope() -> Mapping[str, Any]:
