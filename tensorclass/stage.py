@@ -268,7 +268,7 @@ class _Named(NamedTuple):
         found: Any = sys.modules.get(self.module) or importlib.import_module(self.module)
         for name in self.path.split("."):
             found = getattr(found, name, None)
-        return vars(found).get("function") if _is_stage(found) else None
+        return getattr(found, "function", None) if _is_stage(found) else None
 
 
 def _is_stage(value: object) -> bool:
