@@ -238,6 +238,10 @@ def broken(
         why = _formula_mismatch(dim, at, actual, bound)
         if why and key in wanted:
             found.setdefault(key, []).extend(why)
+        elif why:  # a size from which that of another field follows was changed
+            for field in {bound[name][1]: None for name in dim.names}:
+                if field in wanted:
+                    found.setdefault(field, []).extend([f"in the field {key}, {one}" for one in why])
     return [_described(specs, key, values[key], size, found[key]) for key in specs if key in found]
 
 

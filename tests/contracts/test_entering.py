@@ -265,6 +265,31 @@ def test_auto_batch_size_is_what_the_contracts_tell() -> None:
     assert Two.from_dict({"x": same, "y": same}, auto_batch_size=True).auto_batch_size_().batch_size == (8,)
 
 
+def test_a_size_from_which_another_field_follows_does_not_change_alone() -> None:
+    class Steps(TensorClass):
+        edges: Float[Tensor, "n+1"] | None
+        heights: Float[Tensor, "n"]
+
+    record = Steps(torch.zeros(2, 4), torch.zeros(2, 3))
+    writes: list[Callable[[], Any]] = [
+        lambda: record.set("heights", torch.zeros(2, 5)),
+        lambda: record.update({"heights": torch.zeros(2, 5)}),
+        lambda: record.replace(heights=torch.zeros(2, 5)),
+    ]
+    for write in writes:
+        with pytest.raises(
+            ContractError, match=r"Steps\.heights: .* in the field edges, dimension 1 must be n\+1, which"
+        ):
+            write()
+    assert record.heights.shape == (2, 3)
+    record.update({"heights": torch.zeros(2, 5), "edges": torch.zeros(2, 6)})
+    record.edges = None
+    record.heights = torch.zeros(2, 3)
+    assert record.validate().heights.shape == (2, 3)
+    broken = Steps.unchecked(torch.zeros(2, 4), torch.zeros(2, 9), batch_size=[2])
+    assert broken.replace(heights=torch.zeros(2, 3)).validate() is not broken
+
+
 # -- other stores -----------------------------------------------------------------------------------------------------
 
 
