@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from tensorclass.scores.files import whole_file
@@ -27,7 +27,7 @@ def run(arguments: Namespace) -> int:
     out = Path(arguments.out)
     try:
         return _run(arguments.targets, out, arguments.check)
-    except (NotFound, Syntax, _Foreign) as error:
+    except (NotFound, Syntax, _Foreign, _Twice) as error:
         return _failed(str(error))
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
@@ -38,21 +38,30 @@ class _Foreign(Exception):
     """A file stands where a stub should, which this command did not write."""
 
 
-def _run(targets: Iterable[str], out: Path, check: bool) -> int:
+class _Twice(Exception):
+    """Two modules would have one stub."""
+
+
+def _run(targets: Sequence[str], out: Path, check: bool) -> int:
     if out.exists() and not out.is_dir():
         raise NotADirectoryError(20, "expected a folder for the stubs, found a file", str(out))
-    looked = {module.name: module for target in targets for module in named(target, out)}
-    sources = {name: module.path.read_bytes() for name, module in looked.items()}
+    looked = {module.path: module for target in targets for module in named(target, out)}
     neighbours = {module.root: Neighbourhood(module.root) for module in looked.values()}
-    texts = {
-        module.stub_in(out): stub(sources[name], module, neighbours[module.root].names)
-        for name, module in looked.items()
-        if decorated(sources[name], module, neighbours[module.root].names)
-    }
+    texts: dict[Path, str] = {}
+    origins: dict[Path, Path] = {}
+    for module in looked.values():
+        source, names = module.path.read_bytes(), neighbours[module.root].names
+        if not decorated(source, module, names):
+            continue
+        path = module.stub_in(out)
+        if path in texts:
+            raise _Twice(f"{path}: {origins[path]} and {module.path} would both have this stub; name one of them")
+        texts[path], origins[path] = stub(source, module, names), module.path
     for path in texts:
         if path.exists() and not _is_ours(path):
             raise _Foreign(f"{path}: this file was not generated; move it away, or give another folder with --out")
-    obsolete = _obsolete(out, looked, texts)
+    everywhere = any(Path(target).is_dir() and Path(target).resolve() in _around() for target in targets)
+    obsolete = _obsolete(out, list(looked.values()), texts, everywhere)
     if not texts and not obsolete:
         return _failed(f"{', '.join(targets)}: no class there is decorated with @tensorclass")
     for folder in {out / path.relative_to(out).parts[0] for path in texts}:
@@ -68,7 +77,7 @@ PARTIAL = "partial\n"
 def written(texts: dict[Path, str], obsolete: list[Path], out: Path) -> int:
     """Writes what differs, removes what is obsolete, and says so."""
     for path, text in sorted(texts.items()):
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
+        if not _holds(path, text):
             path.parent.mkdir(parents=True, exist_ok=True)
             with whole_file(path) as file:
                 file.write(text.encode())
@@ -88,7 +97,7 @@ def compared(texts: dict[Path, str], obsolete: list[Path]) -> int:
     lines = [
         f"{path}: {'stale' if path.exists() else 'missing'}"
         for path, text in sorted(texts.items())
-        if not path.exists() or path.read_text(encoding="utf-8") != text
+        if not _holds(path, text)
     ]
     lines += [f"{path}: no longer needed" for path in obsolete]
     for line in lines:
@@ -98,9 +107,17 @@ def compared(texts: dict[Path, str], obsolete: list[Path]) -> int:
     return 1 if lines else 0
 
 
-def _obsolete(out: Path, looked: dict[str, Module], texts: dict[Path, str]) -> list[Path]:
-    """The generated stubs that nothing needs: of modules that were looked at, or that are gone."""
-    packages = {name.partition(".")[0] for name, module in looked.items() if module.is_package}
+def _obsolete(out: Path, looked: Sequence[Module], texts: dict[Path, str], everywhere: bool) -> list[Path]:
+    """The generated stubs that nothing needs: of modules that have no decorated classes, or that are gone.
+
+    Args:
+        out: the folder of the stubs.
+        looked: the modules that were looked at.
+        texts: what is needed.
+        everywhere: whether all below the working directory was looked at, so that what was not found there is gone.
+    """
+    names = {module.name for module in looked}
+    packages = tuple(f"{module.name}." for module in looked if module.is_package)
     found: list[Path] = []
     for path in sorted(out.rglob("*.pyi")):
         if path in texts or not _is_ours(path):
@@ -108,12 +125,13 @@ def _obsolete(out: Path, looked: dict[str, Module], texts: dict[Path, str]) -> l
         first, *rest = path.relative_to(out).with_suffix("").parts
         parts = [first.removesuffix(SUFFIX), *rest]
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        module = None if parts[0] in packages else _on_search_path(name)
-        if name in looked or module is None or not _is_decorated(module):
+        gone = everywhere or name.startswith(packages)
+        module = None if name.startswith(packages) else _on_search_path(name)
+        if name in names or (gone if module is None else not _is_decorated(module)):
             found.append(path)
     for marker in sorted(out.glob(f"*{SUFFIX}/py.typed")):
         stubs = [path for path in {*marker.parent.rglob("*.pyi"), *texts} if marker.parent in path.parents]
-        if stubs and all(path in found for path in stubs) and marker.read_text(encoding="utf-8") == PARTIAL:
+        if stubs and all(path in found for path in stubs) and _read(marker) == PARTIAL:
             found.append(marker)
     return found
 
@@ -127,9 +145,22 @@ def _on_search_path(name: str) -> Module | None:
     return next((module for module in modules if module is not None and module.path.is_file()), None)
 
 
+def _around() -> list[Path]:
+    """The working directory, and the folders above it."""
+    here = Path.cwd().resolve()
+    return [here, *here.parents]
+
+
 def _is_ours(path: Path) -> bool:
-    with path.open(encoding="utf-8") as file:
-        return file.readline() == HEADER
+    return _read(path).startswith(HEADER)
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.exists() and _read(path) == text
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _failed(message: str) -> int:

@@ -31,9 +31,12 @@ def parsed(source: bytes, module: Module) -> ast.Module:
         Syntax: with path, line and reason.
     """
     try:
-        return ast.parse(source)
+        return ast.parse(decode(source))
     except SyntaxError as error:
         raise Syntax(f"{module.path}:{error.lineno or 1}: {error.msg}") from None
+    except UnicodeDecodeError as error:
+        line = source.count(b"\n", 0, error.start) + 1
+        raise Syntax(f"{module.path}:{line}: not in its encoding, {error.encoding}: {error.reason}") from None
     except ValueError as error:  # null bytes
         raise Syntax(f"{module.path}:1: {error}") from None
 
@@ -164,6 +167,7 @@ class Draft:
 
 
 def decode(source: bytes) -> str:
+    """The text of a module, in the encoding that it declares, with lines that end in ``\\n``."""
     encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
     return source.decode(encoding).removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 

@@ -138,15 +138,18 @@ def _dotted(path: Path) -> list[str]:
     return parts[:-1] if parts[-1] == "__init__" else parts
 
 
-def _files(folder: Path, out: Path) -> Iterator[Path]:
+def _files(folder: Path, out: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
+    real = folder.resolve()
+    if real in above:
+        return  # a link to a folder around it
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         path = Path(entry.path)
         if entry.name.startswith(".") or path == out:
             continue
         if entry.is_dir():
             if entry.name not in _NO_SOURCES and not (path / "pyvenv.cfg").exists():
-                yield from _files(path, out)
-        elif path.suffix == ".py" and all(part.isidentifier() for part in (path.stem,)):
+                yield from _files(path, out, (*above, real))
+        elif path.suffix == ".py" and path.stem.isidentifier() and entry.is_file():
             yield path
 
 

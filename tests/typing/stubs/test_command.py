@@ -295,3 +295,55 @@ def test_one_module_with_an_error_keeps_all_stubs_as_they_are(project: Path) -> 
     write(project / "pack" / "broken.py", "from tensorclass import tensorclass\nclass:\n")
     assert main(["stubs", "pack"]) == 2
     assert not (project / "typings").exists()
+
+
+# -- files as they can be ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first, second", [("pack", "pack.sub"), ("src", "points.py"), ("src/lib", "pack")])
+def test_stubs_of_another_run_stay(project: Path, first: str, second: str) -> None:
+    write(project / "src" / "lib" / "__init__.py", RECORD)
+    write(project / "src" / "single.py", RECORD)
+    assert main(["stubs", first]) == 0
+    before = files(project / "typings")
+    assert main(["stubs", second]) == 0
+    assert set(before) <= set(files(project / "typings"))
+    assert main(["stubs", second, "--check"]) == 0
+
+
+def test_a_link_to_a_folder_around_it_is_not_followed_and_one_to_nothing_is_passed_over(project: Path) -> None:
+    (project / "pack" / "sub" / "loop").symlink_to(project / "pack")
+    (project / "pack" / "gone.py").symlink_to(project / "no_such.py")
+    assert main(["stubs", "pack"]) == 0
+    assert files(project / "typings") == ["pack-stubs/py.typed", "pack-stubs/records.pyi", "pack-stubs/sub/more.pyi"]
+
+
+def test_two_modules_of_one_name_are_an_error(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for folder in ("one", "two"):
+        write(project / folder / "util.py", RECORD)
+        write(project / folder / "conftest.py", "x = 1\n")
+    assert main(["stubs", "one", "two"]) == 2
+    error = capsys.readouterr().err
+    assert "typings/util.pyi: " in error
+    assert "one/util.py and " in error
+    assert not (project / "typings").exists()
+
+
+def test_a_file_that_is_no_text_is_none_of_ours(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "typings").mkdir()
+    (project / "typings" / "points.pyi").write_bytes(b"\xff\xfe")
+    assert main(["stubs", "points.py"]) == 2
+    assert "points.pyi: this file was not generated" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_to_is_one_line(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stubs", "points.py", "--out", "/proc/no_such"]) == 2
+    assert capsys.readouterr().err.startswith("tensorclass stubs: /proc/no_such")
+
+
+def test_stubs_that_git_gave_the_line_ends_of_windows_are_not_stale(project: Path) -> None:
+    assert main(["stubs", "points.py"]) == 0
+    path = project / "typings" / "points.pyi"
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    (project / "points.py").write_bytes(b"\xef\xbb\xbf" + RECORD.replace("\n", "\r\n").encode())
+    assert main(["stubs", "points.py", "--check"]) == 0

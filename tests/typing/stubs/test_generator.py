@@ -441,7 +441,10 @@ def test_type_parameters_stay() -> None:
     ]
 
 
-@pytest.mark.parametrize("source", [b"x =", b"def f(:\n", b"x = 1\n\0", b"\xff\xfe", b"# coding: no-such\nx = 1"])
+@pytest.mark.parametrize(
+    "source",
+    [b"x =", b"def f(:\n", b"x = 1\n\0", b"\xff\xfe", b"# coding: no-such\nx = 1", b"x = 1\n\n\n# \xe9\n"],
+)
 def test_what_is_no_python_is_an_error_with_its_place(source: bytes) -> None:
     with pytest.raises(Syntax, match=r"^bad\.py:\d+: "):
         stub(source, Module("bad", Path("bad.py")))
