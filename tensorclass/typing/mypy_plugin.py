@@ -10,6 +10,7 @@ differ. A function of torch on a record is typed as the method that answers it.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Sequence
 
@@ -47,9 +48,6 @@ from mypy.types import (
 
 import tensorclass
 from tensorclass.td.torch_functions import ALIASES, HANDLERS, KEYWORDS, REFLECTED
-
-#: mypy notes it in its cache, and does not read what another version wrote
-__version__: str = tensorclass.__version__
 
 
 def plugin(version: str) -> type[Plugin]:
@@ -104,12 +102,17 @@ FUNCTIONS: dict[str, str] = {
 _ORIGINS = re.compile(r"^torch\.(_C\._VariableFunctions|functional)\.")
 #: functions that take a sequence of collections, or other things first; the package has them
 _PACKAGE = {"stack": "stack", "cat": "cat", "concat": "cat", "concatenate": "cat", "where": "where"}
-#: functions with options that their methods do not have
+#: functions with options that their methods do not have: right is what either takes
 _LENIENT = ("div", "max", "min", "norm", "reshape", "round", "softmax", "std", "var")
 
 #: methods of a tensor that can take a collection -> those of the collection (operators but these two ask it themselves)
 _METHODS = {**REFLECTED, "__eq__": "__eq__", "__ne__": "__ne__"}
 _TENSORS = ("torch._C.TensorBase", "torch._tensor.Tensor")
+
+#: mypy notes it in its cache, and does not read what another version wrote, or one with other tables
+__version__: str = (
+    f"{tensorclass.__version__}+{hashlib.sha256(repr((FUNCTIONS, KEYWORDS, REFLECTED)).encode()).hexdigest()}"
+)
 
 
 class TensorClassPlugin(Plugin):
@@ -158,11 +161,27 @@ class TensorClassPlugin(Plugin):
                 name += "imum"
             renamed = KEYWORDS.get(name.rstrip("_"), {})
             others = [(value, kind, renamed.get(key or "", key)) for value, kind, key in arguments if key != "out"]
-            return _answer(ctx, MemberExpr(record, name), others, lenient=name in _LENIENT)
+            lenient = name in _LENIENT and self._is_right_for_tensors(call, types, ctx)
+            return _answer(ctx, MemberExpr(record, name), others, lenient)
         if name in REFLECTED:
             other = [(value, ARG_POS, None) for value, *_ in arguments[:1]]
             return _answer(ctx, MemberExpr(record, REFLECTED[name]), other)
         return ctx.default_signature
+
+    def _is_right_for_tensors(self, call: CallExpr, types: Sequence[Type], ctx: FunctionSigContext) -> bool:
+        """Whether a call is one that torch declares, with tensors in the place of collections."""
+        tensor = self.lookup_fully_qualified("torch.Tensor")
+        if tensor is None or not isinstance(tensor.node, TypeInfo):
+            return False
+        values = list(call.args)
+        for position, type in enumerate(types):
+            if self._is_collection(type):
+                values[position] = TempNode(Instance(tensor.node, []), context=call)
+        same = CallExpr(call.callee, values, call.arg_kinds, call.arg_names)
+        same.set_line(call)
+        with ctx.api.msg.filter_errors() as watcher:
+            ctx.api.get_expression_type(same)
+        return not watcher.has_new_errors()
 
     def _of_method(self, name: str, ctx: MethodSigContext) -> CallableType:
         """The signature of a method of a tensor: its own, or that of the collection's reflected one."""

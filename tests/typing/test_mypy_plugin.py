@@ -568,6 +568,25 @@ CASES = {
             torch.lerp(t, a, 0.5)  # E: No overload variant of "lerp"
             torch.split(a)  # E: Missing positional argument "split_size"
             x: Tensor = torch.stack([a, a])  # E: Incompatible types in assignment (expression has type "Sample"
+        def options_that_methods_do_not_have(a: Sample, t: Tensor) -> None:
+            assert_type(torch.div(a, t, rounding_mode="floor"), Sample)
+            assert_type(torch.round(input=a, decimals=1), Sample)
+            assert_type(torch.softmax(a, 0, dtype=torch.float64), Sample)
+            assert_type(torch.var(a, 0, True), Sample)
+            torch.std(a, dim=(0, 1), unbiased=False)
+            torch.reshape(input=a, shape=[3, 2])
+            torch.norm(a, p=2)
+            torch.min(a, dim=0, keepdim=True)
+            torch.div(a, "a")  # E: has incompatible type "str"
+            torch.div(a, t, rounding="floor")  # E: Unexpected keyword argument "rounding"
+            torch.round(a, decimals="x")  # E: Unexpected keyword argument "decimals"
+            torch.softmax(a, dim="x")  # E: has incompatible type "str"; expected "int"
+            torch.var(a, correction="1")  # E: No overload variant of "var"
+            torch.std(a, dim="x")  # E: has incompatible type
+            torch.reshape(a, "x")  # E: has incompatible type "str"
+            torch.norm(a, q=3)  # E: Unexpected keyword argument "q"
+            torch.max(a, "x")  # E: No overload variant of "max"
+            torch.min(a, dims=0)  # E: "min"
         def untyped(a: Sample, x: Any) -> None:
             assert_type(torch.stack([x, a]), Any)
             torch.stack([*x, a])
@@ -827,6 +846,22 @@ class Other(Plugin):
 def plugin(version):
     return Other
 """
+
+
+PRINTED = """\
+import sys, torch
+from tensorclass.td.torch_functions import HANDLERS
+for function in sys.argv[1:]:
+    del HANDLERS[getattr(torch, function)]
+from tensorclass.typing import mypy_plugin
+print(mypy_plugin.__version__)
+"""
+
+
+def test_the_cache_is_not_read_by_a_plugin_with_other_tables():
+    command = [sys.executable, "-c", PRINTED]
+    same, again, other = [subprocess.check_output([*command, *more], cwd=ROOT) for more in ([], [], ["squeeze"])]
+    assert same == again != other
 
 
 def test_a_plugin_behind_this_one_is_asked_about_classes_without_decorators(tmp_path):

@@ -3,11 +3,10 @@ from collections.abc import Callable
 from mypy.plugin import ClassDefContext, FunctionSigContext, MethodSigContext, Plugin
 from mypy.types import CallableType
 
-__version__: str
-
 def plugin(version: str) -> type[Plugin]: ...
 def derive(ctx: ClassDefContext) -> None: ...
 FUNCTIONS: dict[str, str]
+__version__: str
 
 class TensorClassPlugin(Plugin):
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None: ...
