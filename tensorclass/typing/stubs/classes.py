@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from .context import ELLIPSIS, EMPTY, Context, annotation, is_simple, shown
 from .functions import parameter_types
-from .inference import SAME, own_nodes, union
+from .inference import SAME, Function, own_nodes, union
 from .names import RECORDS, Names, bound
 from .statements import stubs_of
 
@@ -21,6 +21,8 @@ class Kind(Enum):
     RECORD = "record"
     DATACLASS = "dataclass"
     ENUM = "enum"
+    #: makes classes: what its methods are given is no ``Self``
+    META = "meta"
     #: declares them for others: NamedTuple, TypedDict, Protocol
     DECLARED = "declared"
     #: has a base or a decorator that is not known, and that may make fields of annotated variables
@@ -36,6 +38,7 @@ _BASES = {
     },
     **{f"{typing}.Generic": Kind.PLAIN for typing in ("typing", "typing_extensions")},
     "abc.ABC": Kind.PLAIN,
+    **dict.fromkeys(("builtins.type", "abc.ABCMeta", "enum.EnumMeta", "enum.EnumType"), Kind.META),
     **dict.fromkeys(RECORDS, Kind.RECORD),
 }
 _FIELDS = ("dataclasses.field", "dataclasses.Field")
@@ -114,11 +117,10 @@ def kind_of(definition: ast.ClassDef, names: Names, depth: int = 20) -> Kind:
         known = names.definition(expression)
         if known is not None and isinstance(known[0], ast.ClassDef) and known[0] is not definition and depth:
             kinds.append(kind_of(known[0], known[1], depth - 1))
-        elif origin.startswith(("builtins.", "collections.")):
-            kinds.append(Kind.PLAIN)
         else:
-            kinds.append(_BASES.get(origin, Kind.OTHER))
-    for kind in (Kind.RECORD, Kind.ENUM, Kind.DATACLASS, Kind.DECLARED, Kind.OTHER):
+            other = Kind.PLAIN if origin.startswith(("builtins.", "collections.")) else Kind.OTHER
+            kinds.append(_BASES.get(origin, other))
+    for kind in (Kind.META, Kind.RECORD, Kind.ENUM, Kind.DATACLASS, Kind.DECLARED, Kind.OTHER):
         if kind in kinds:
             return kind
     return Kind.PLAIN
@@ -184,11 +186,12 @@ class InClass:
         self._definition = definition
         self._kind = kind
         self._context = context
+        self.has_self: bool = kind is not Kind.META
 
     def variable(self, name: str, value: ast.expr, known: set[str]) -> ast.stmt | None:
         target = ast.Name(name, ast.Store())
         if self._kind is Kind.ENUM:
-            simple = is_simple(value, known)
+            simple = is_simple(value, known) and not isinstance(value, ast.BinOp)  # A | B would be a type
             return ast.Assign([target], value if simple else ELLIPSIS)
         is_literal = shown(value) is value and not (isinstance(value, ast.Constant) and value.value is ...)
         if self._kind in (Kind.DATACLASS, Kind.OTHER, Kind.DECLARED) and is_literal:
@@ -237,15 +240,16 @@ Found: TypeAlias = dict[str, list["str | None"]]
 
 def _attributes(definition: ast.ClassDef, kind: Kind, body: Sequence[ast.stmt], context: Context) -> list[ast.stmt]:
     """Declarations of what methods assign to ``self`` and the body of the class does not have."""
-    if kind in (Kind.RECORD, Kind.ENUM, Kind.DECLARED):
-        return []  # which have their fields, and no other attributes
+    if kind is Kind.RECORD:
+        return []  # which has its fields, and no other attributes
     declared: dict[str, str] = {}
     assigned: Found = {}
     methods = [item for item in definition.body if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))]
     for method in sorted(methods, key=lambda method: method.name != "__init__"):
         kinds = [context.names.origin(decorator) for decorator in method.decorator_list]
         if method.args.args and not {"builtins.staticmethod", "builtins.classmethod"} & set(kinds):
-            _assigned_in(method, declared, assigned, context)
+            for me in _instances(method):
+                _assigned_in(method, me, declared, assigned, context, kind)
     known = {*bound(body), *_inherited(definition, context.names)}
     found: list[ast.stmt] = []
     for name in {**declared, **assigned}:
@@ -259,12 +263,19 @@ def _attributes(definition: ast.ClassDef, kind: Kind, body: Sequence[ast.stmt], 
     return found
 
 
+def _instances(method: Function) -> set[str]:
+    """The names of the instance in a method: ``self``, and in ``__new__`` what it returns."""
+    if method.name != "__new__":
+        return {method.args.args[0].arg}
+    values = [node.value for node in own_nodes(method) if isinstance(node, ast.Return)]
+    return {value.id for value in values if isinstance(value, ast.Name)}
+
+
 def _assigned_in(
-    method: ast.FunctionDef | ast.AsyncFunctionDef, declared: dict[str, str], assigned: Found, context: Context
+    method: Function, me: str, declared: dict[str, str], assigned: Found, context: Context, kind: Kind
 ) -> None:
-    me = method.args.args[0].arg
-    types, known = parameter_types(method, context, True)
-    types = {name: kind for name, kind in types.items() if name not in bound(method.body)}
+    types, known = parameter_types(method, context, kind is not Kind.META)
+    types = {name: text for name, text in types.items() if name not in bound(method.body)}
     for node in own_nodes(method):
         if isinstance(node, ast.AnnAssign) and (name := _own(node.target, me)):
             declared.setdefault(name, ast.unparse(node.annotation))
@@ -272,6 +283,10 @@ def _assigned_in(
             for target in node.targets:
                 for name, value in _pairs(target, node.value, me):
                     assigned.setdefault(name, []).append(_type(value, types, known, context))
+        elif isinstance(node, (ast.For, ast.AsyncFor, ast.withitem)):
+            bound_to = node.optional_vars if isinstance(node, ast.withitem) else node.target
+            for name, _ in _pairs(bound_to, None, me) if bound_to is not None else ():
+                assigned.setdefault(name, []).append(None)
 
 
 def _type(value: ast.expr | None, types: Mapping[str, str], known: Mapping[str, str], context: Context) -> str | None:
@@ -283,6 +298,8 @@ def _pairs(target: ast.expr, value: ast.expr | None, me: str) -> list[tuple[str,
         same = isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts)
         values = value.elts if same and isinstance(value, (ast.Tuple, ast.List)) else [None] * len(target.elts)
         return [pair for item, part in zip(target.elts, values, strict=True) for pair in _pairs(item, part, me)]
+    if isinstance(target, ast.Starred):
+        return _pairs(target.value, None, me)
     name = _own(target, me)
     return [(name, value)] if name else []
 

@@ -31,7 +31,9 @@ class Needed:
             if found == origin or (origin.partition(".")[0] == "typing" and found == f"typing_extensions{origin[6:]}"):
                 return name  # under a name that the module gave it
         last = origin.rpartition(".")[2]
-        if "tensorclass" in self._names.stars and origin == f"tensorclass.{last}":
+        if ("tensorclass" in self._names.stars and origin == f"tensorclass.{last}") or (
+            self._names.origin(ast.Name(last)) == origin
+        ):
             return last
         while last in self._names.bound:
             last = f"_{last}"

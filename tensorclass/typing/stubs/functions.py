@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from .context import EMPTY, Context, annotation, shown
-from .inference import Function, Types, returned_by
+from .inference import Function, Types, own_nodes, returned_by
 
 
 def function_stub(function: Function, context: Context, is_method: bool = False) -> Function:
@@ -14,6 +14,8 @@ def function_stub(function: Function, context: Context, is_method: bool = False)
     if returns is None:
         types, known = parameter_types(function, context, is_method)
         found = returned_by(function, context.inference, types, known)
+        if found is None and is_method and _returns_new(function):
+            found = context.need("typing_extensions.Self")
         returns = annotation(found) if found else None
     parameters = {name: getattr(function, name) for name in ("type_params",) if hasattr(function, name)}
     stub = type(function)(
@@ -27,6 +29,26 @@ def function_stub(function: Function, context: Context, is_method: bool = False)
     return context.keep_suppression(function, stub, function.lineno, max(function.lineno, function.body[0].lineno - 1))
 
 
+def _returns_new(function: Function) -> bool:
+    """Whether it is a ``__new__`` that returns what the one of a base makes, by a call or by a name for it."""
+    if function.name != "__new__":
+        return False
+    own = own_nodes(function)
+    values = [node.value for node in own if isinstance(node, ast.Return)]
+    made = {
+        target.id: node.value
+        for node in own
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    calls = [made.get(value.id) if isinstance(value, ast.Name) else value for value in values]
+    return bool(calls) and all(
+        isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "__new__"
+        for call in calls
+    )
+
+
 def signature(arguments: ast.arguments) -> ast.arguments:
     """The parameters, with defaults as the stub shows them."""
     return ast.arguments(
@@ -38,6 +60,10 @@ def signature(arguments: ast.arguments) -> ast.arguments:
         kwarg=arguments.kwarg,
         defaults=[shown(default) for default in arguments.defaults],
     )
+
+
+#: methods that are given the class without saying so
+_OF_CLASS = ("__new__", "__init_subclass__", "__class_getitem__")
 
 
 def parameter_types(function: Function, context: Context, is_method: bool) -> tuple[Types, Types]:
@@ -57,8 +83,9 @@ def parameter_types(function: Function, context: Context, is_method: bool) -> tu
     known: dict[str, str] = {}
     if is_method and positional and "builtins.staticmethod" not in kinds and positional[0].annotation is None:
         first, own = positional[0].arg, context.need("typing_extensions.Self")
-        if "builtins.classmethod" in kinds or function.name in ("__new__", "__init_subclass__"):
+        if "builtins.classmethod" in kinds or function.name in _OF_CLASS:
             known[first] = own
+            types[first] = f"type[{own}]"
         else:
             types[first] = own
             known[f"type({first})"] = known[f"{first}.__class__"] = own

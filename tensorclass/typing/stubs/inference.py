@@ -203,7 +203,7 @@ def returned_by(function: Function, inference: Inference, types: Types, known: T
     """The annotation for what a function without one returns; ``None`` where it is not known."""
     own = own_nodes(function)
     yields = [node for node in own if isinstance(node, (ast.Yield, ast.YieldFrom))]
-    if _is_only_declared(function):
+    if _is_only_declared(function) or _is_abstract(function, inference):
         return None
     if yields and isinstance(function, ast.AsyncFunctionDef):
         return None
@@ -247,6 +247,11 @@ def _is_only_declared(function: Function) -> bool:
     )
 
 
+def _is_abstract(function: Function, inference: Inference) -> bool:
+    """Whether what the function returns is said by those that replace it."""
+    return any(inference._names.origin(one).startswith("abc.abstract") for one in function.decorator_list)
+
+
 def terminates(body: Sequence[ast.stmt]) -> bool:
     """Whether the end of a block is never reached."""
     match body[-1] if body else None:
@@ -259,6 +264,10 @@ def terminates(body: Sequence[ast.stmt]) -> bool:
         case ast.Try(body=first, handlers=handlers, orelse=orelse, finalbody=final):
             whole = terminates(orelse or first) and all(terminates(handler.body) for handler in handlers)
             return whole or terminates(final)
+        case ast.Match(cases=cases):
+            last = cases[-1]
+            takes_all = isinstance(last.pattern, ast.MatchAs) and last.pattern.pattern is None and last.guard is None
+            return takes_all and all(terminates(case.body) for case in cases)
         case ast.While(test=ast.Constant(value=value), body=inner):
             return bool(value) and not any(isinstance(node, ast.Break) for item in inner for node in ast.walk(item))
         case _:

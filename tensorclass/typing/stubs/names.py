@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dataclasses
+import enum
+import typing
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
+
+import typing_extensions
 
 from .modules import Module
 
@@ -18,6 +23,9 @@ _EXPORTS = {
     "TensorClass": "tensorclass.TensorClass",
     "field": "dataclasses.field",
 }
+
+#: what ``import *`` brings from modules whose names say something of a statement
+_STARS = {module.__name__: module.__all__ for module in (dataclasses, enum, typing, typing_extensions)}
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
@@ -91,6 +99,9 @@ class Names:
             return f".{name}"
         if "tensorclass" in self.stars and name in _EXPORTS:
             return _EXPORTS[name]
+        for star in self.stars:
+            if name in _STARS.get(star, ()):
+                return f"{star}.{name}"
         return f"builtins.{name}" if hasattr(builtins, name) else ""
 
     def followed(self, expression: ast.expr) -> tuple[str, Names]:

@@ -22,6 +22,11 @@ class Place(Protocol):
     @property
     def is_class(self) -> bool: ...
 
+    @property
+    def has_self(self) -> bool:
+        """Whether the functions are methods, whose first argument is a ``Self``."""
+        ...
+
     def variable(self, name: str, value: ast.expr, known: set[str]) -> ast.stmt | None:
         """The stub of an assignment without annotation, where the place has a rule of its own."""
 
@@ -33,6 +38,7 @@ class TopLevel:
     """The top of a module."""
 
     is_class = False
+    has_self = False
 
     def variable(self, name: str, value: ast.expr, known: set[str]) -> ast.stmt | None:
         return None
@@ -67,7 +73,7 @@ def _stub(statement: ast.stmt, context: Context, place: Place, known: set[str]) 
         case ast.Import() | ast.ImportFrom():
             return _import(statement, context)
         case ast.FunctionDef() | ast.AsyncFunctionDef():
-            return [function_stub(statement, context, place.is_class)]
+            return [function_stub(statement, context, place.has_self)]
         case ast.ClassDef():
             from .classes import class_stub
 
@@ -84,7 +90,9 @@ def _stub(statement: ast.stmt, context: Context, place: Place, known: set[str]) 
                 context.keep_suppression(statement, stub, statement.lineno, statement.end_lineno or statement.lineno)
             return [stub]
         case ast.Assign(targets=targets, value=value):
-            return [stub for target in targets for stub in _assigned(target, value, context, place, known)]
+            stubs = [stub for target in targets for stub in _assigned(target, value, context, place, known)]
+            others = dict.fromkeys(bound_by(statement)).keys() - set(bound(stubs))  # by := in the value
+            return [*(_unknown(name, context) for name in sorted(others)), *stubs]
         case ast.AugAssign(target=ast.Name(id="__all__")):
             return [statement]
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="__all__")))):
@@ -188,15 +196,23 @@ def _value(statement: ast.AnnAssign, context: Context, place: Place) -> ast.expr
     """What an annotated variable is given: what is needed to know its type, and whether a field has a default."""
     if statement.value is None:
         return None
-    kind = context.names.origin(
-        statement.annotation.value if isinstance(statement.annotation, ast.Subscript) else statement.annotation
-    )
+    kind = context.names.origin(_named(statement.annotation))
     if kind in [f"{typing}.TypeAlias" for typing in _TYPING]:
         return statement.value
     if kind in [f"{typing}.Final" for typing in _TYPING]:
         plain = shown(statement.value)
         return plain if plain is not ELLIPSIS or place.is_class else None
     return place.field(statement)
+
+
+def _named(declared: ast.expr) -> ast.expr:
+    """The name in an annotation, which may be a text, that says what kind of variable it is."""
+    if isinstance(declared, ast.Constant) and isinstance(declared.value, str):
+        try:
+            declared = annotation(declared.value)
+        except SyntaxError:
+            return declared
+    return declared.value if isinstance(declared, ast.Subscript) else declared
 
 
 def _assigned(target: ast.expr, value: ast.expr, context: Context, place: Place, known: set[str]) -> list[ast.stmt]:

@@ -416,6 +416,117 @@ def test_classes_keep_what_checkers_know_of_them() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "source, expected",
+    [
+        (  # attributes that are bound by loops, blocks and stars
+            """
+            class A:
+                def f(self):
+                    with open("x") as self.a: pass
+                    for self.b, (self.c, _) in []: pass
+                    [self.d, *self.e] = 1, 2
+            """,
+            ["a: Incomplete", "b: Incomplete", "c: Incomplete", "d: int", "e: Incomplete"],
+        ),
+        (  # values of an enum can have attributes
+            """
+            import enum
+            class A(enum.Enum):
+                EARTH = (1.0, "x")
+                BOTH = EARTH | 3
+                def __init__(self, mass: float, name: str) -> None:
+                    self.mass = mass
+            """,
+            ["mass: float", 'EARTH = (1.0, "x")', "BOTH = ..."],
+        ),
+        (  # so have those of a class that fulfils a protocol
+            """
+            from typing import Protocol
+            class P(Protocol):
+                def f(self) -> int: ...
+            class A(P):
+                def __init__(self) -> None:
+                    self.x = 3
+            """,
+            ["x: int"],
+        ),
+        (
+            """
+            class A(str):
+                def __new__(cls, v: str, size: int):
+                    made = super().__new__(cls, v)
+                    made.size = size
+                    return made
+            """,
+            ["size: int", "def __new__(cls, v: str, size: int) -> Self: ..."],
+        ),
+        (
+            """
+            class A:
+                def __new__(cls): return super().__new__(cls)
+                def __class_getitem__(cls, k): return cls
+                @classmethod
+                def kind(cls): return cls
+            """,
+            [
+                "def __new__(cls) -> Self: ...",
+                "def __class_getitem__(cls, k) -> type[Self]: ...",
+                "def kind(cls) -> type[Self]: ...",
+            ],
+        ),
+        (  # no Self in a metaclass
+            """
+            class A(type):
+                def f(cls): return cls
+                @property
+                def g(cls): return cls
+            """,
+            ["def f(cls): ...", "def g(cls): ..."],
+        ),
+        (  # what a method returns is said by those that replace it
+            """
+            from abc import ABC, abstractmethod
+            class A(ABC):
+                @abstractmethod
+                def f(self): pass
+            """,
+            ["def f(self): ..."],
+        ),
+        (
+            """
+            from typing import *
+            x: Final = 3
+            y: "TypeAlias" = List[str]
+            class A:
+                @overload
+                def f(self, k: str) -> str: ...
+                @overload
+                def f(self, k: int) -> int: ...
+                def f(self, k): return k
+            """,
+            ["x: Final = 3", 'y: "TypeAlias" = List[str]', "def f(self, k: str) -> str: ..."],
+        ),
+        ("x = (y := 3) + 1", ["x: Incomplete", "y: Incomplete"]),
+        (
+            """
+            def f(a):
+                match a:
+                    case 1: return 1
+                    case _: return "a"
+            def g(a):
+                match a:
+                    case 1: return 1
+            """,
+            ["def f(a) -> int | str: ...", "def g(a) -> int | None: ..."],
+        ),
+    ],
+)
+def test_what_is_rare(source: str, expected: list[str]) -> None:
+    found = [line.strip() for line in lines(source)]
+    assert [line for line in expected if line not in found] == [], "\n".join(found)
+
+
 def test_long_signatures_and_lists_are_broken() -> None:
     parameters = ", ".join(f"parameter_{i}: dict[str, int] = None" for i in range(5))
     text = made(f"def f({parameters}): pass\n__all__ = {[f'name_{i}' for i in range(20)]}")

@@ -10,6 +10,7 @@ class Kind(Enum):
     RECORD = "record"
     DATACLASS = "dataclass"
     ENUM = "enum"
+    META = "meta"
     DECLARED = "declared"
     OTHER = "other"
 
@@ -19,6 +20,7 @@ def kind_of(definition: ast.ClassDef, names: Names, depth: int = 20) -> Kind: ..
 def is_frozen(definition: ast.ClassDef, names: Names, depth: int = 20) -> bool: ...
 
 class InClass:
+    has_self: bool
     is_class: bool
 
     def __init__(self, definition: ast.ClassDef, kind: Kind, context: Context) -> None: ...
