@@ -26,6 +26,7 @@ from .dims import Dim, evaluate
 from .dtypes import category, name_of
 from .errors import Broken, ContractError
 from .generated import writer_of
+from .ranges import rounded
 from .switch import VALIDATION
 
 if TYPE_CHECKING:
@@ -394,8 +395,17 @@ def _range_mismatch(contract: Contract, value: Any) -> list[str]:
     if least != least:
         return ["an element is nan"]
     wrong: list[str] = []
-    if low is not None and least < low:
-        wrong.append(f"the smallest element is {least:g}, below {low}")
-    if high is not None and most > high:
-        wrong.append(f"the largest element is {most:g}, above {high}")
+    # 0.1 as a float32 is above 0.1: a bound is what it is as the dtype has it
+    if low is not None and least < low and least < _in_dtype(low, value.dtype):
+        wrong.append(f"the smallest element is {_digits(least)}, below {low}")
+    if high is not None and most > high and most > _in_dtype(high, value.dtype):
+        wrong.append(f"the largest element is {_digits(most)}, above {high}")
     return wrong
+
+
+def _in_dtype(bound: float, dtype: torch.dtype) -> float:
+    return rounded(bound, dtype) if dtype.is_floating_point else bound
+
+
+def _digits(number: float) -> str:
+    return f"{number:.9g}" if isinstance(number, float) else str(number)

@@ -50,15 +50,15 @@ def finite(low: float | None, high: float | None, dtype: torch.dtype) -> tuple[f
 def _next(bound: float, dtype: torch.dtype, upwards: bool) -> float:
     """A bound, or the next value that the dtype has behind it."""
     info = torch.finfo(dtype)
-    value = _rounded(bound, dtype)
+    value = rounded(bound, dtype)
     # a rounded value is off by one place at most, and below a power of two places are half as wide as above
     place = max(math.ldexp(info.eps, math.frexp(value)[1] - 1) if value else 0.0, info.tiny * info.eps)
     steps = [0.0, place / 2, place] if upwards else [0.0, -place / 2, -place]
-    near = [_rounded(value + step, dtype) for step in steps]
+    near = [rounded(value + step, dtype) for step in steps]
     return next(found for found in near if (found >= bound if upwards else found <= bound))
 
 
-def _rounded(value: float, dtype: torch.dtype) -> float:
+def rounded(value: float, dtype: torch.dtype) -> float:
     return float(torch.tensor(value, dtype=torch.float64, device="cpu").to(dtype))
 
 

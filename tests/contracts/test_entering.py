@@ -466,6 +466,26 @@ def test_elements_in_the_range_are_taken_whatever_their_dtype(value: Tensor) -> 
     assert Level(value=value).value is value
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_a_bound_is_what_the_dtype_has_of_it(dtype: torch.dtype) -> None:
+    class Bounded(TensorClass):
+        x: Annotated[Tensor, Shape(""), Range(0.1, 0.3)]
+
+    ends = torch.tensor([0.1, 0.3], dtype=dtype)
+    assert Bounded(ends).batch_size == (2,)
+    for outside in (ends - torch.finfo(dtype).eps, ends + torch.finfo(dtype).eps):
+        with pytest.raises(ContractError, match="element is 0"):
+            Bounded(outside)
+
+
+def test_whole_numbers_outside_of_a_range_are_shown_in_full() -> None:
+    class Large(TensorClass):
+        x: Annotated[Tensor, Range(0, 2**62)]
+
+    with pytest.raises(ContractError, match=f"the largest element is {2**62 + 1}, above {2**62}"):
+        Large(torch.tensor(2**62 + 1))
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_the_range_of_other_kinds_of_tensors_is_read_too() -> None:
     inside, outside = torch.tensor([[0.5, 1.0]]), torch.tensor([[0.5, 2.0]])
