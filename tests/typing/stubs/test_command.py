@@ -250,6 +250,20 @@ def test_stubs_of_modules_that_were_not_named_stay(project: Path) -> None:
     assert files(project / "typings") == before
 
 
+@pytest.mark.parametrize("target", ["points.py", "src/shop/part", "tests", "src.shop.cart", "tests/helpers.py"])
+def test_stubs_of_other_roots_and_of_other_parts_of_a_package_stay(project: Path, target: str) -> None:
+    write(project / "src" / "shop" / "__init__.py", "")
+    write(project / "src" / "shop" / "cart.py", RECORD)
+    write(project / "src" / "shop" / "part" / "__init__.py", "")
+    write(project / "src" / "shop" / "part" / "more.py", RECORD)
+    write(project / "tests" / "helpers.py", RECORD)
+    assert main(["stubs", "src", "tests"]) == 0
+    before = files(project / "typings")
+    assert before == ["helpers.pyi", "shop-stubs/cart.pyi", "shop-stubs/part/more.pyi", "shop-stubs/py.typed"]
+    assert main(["stubs", target]) == 0
+    assert set(before) <= set(files(project / "typings"))
+
+
 def test_running_it_again_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["stubs", "."]) == 0
     times = {path: path.stat().st_mtime_ns for path in (project / "typings").rglob("*.pyi")}
@@ -270,6 +284,7 @@ def test_running_it_again_writes_nothing(project: Path, capsys: pytest.CaptureFi
         (["plain.py"], "plain.py: no class there is decorated with @tensorclass"),
         (["plain.py", "--check"], "plain.py: no class there is decorated with @tensorclass"),
         (["broken.py"], "broken.py:3: "),
+        (["latin.py"], "latin.py:2: not in its encoding"),
         (["readme.txt"], "readme.txt: expected a Python file"),
         (["points.py", "--out", "plain.py"], "plain.py: expected a folder"),
         (["points.py", "--out", "foreign"], "foreign/points.pyi: this file was not generated"),
@@ -279,6 +294,7 @@ def test_errors_are_one_line_and_change_nothing(
     project: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     write(project / "broken.py", "from tensorclass import tensorclass\n\ndef f(:\n")
+    (project / "latin.py").write_bytes(RECORD.encode().replace(b"\n", b"\n# caf\xe9\n", 1))
     write(project / "readme.txt", "")
     write(project / "foreign" / "points.pyi", "x: int\n")
     before = files(project)
