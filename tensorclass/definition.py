@@ -51,7 +51,7 @@ class _Frozen:
     def _check_unlocked(self: Any) -> None:
         if getattr(self, "_context", None) is not _IN_POST_INIT:
             raise dataclasses.FrozenInstanceError(
-                f"{type(self).__name__} is frozen: its fields cannot be set, replaced or removed; "
+                f"{type(self).__name__} is frozen: its fields and its batch size cannot be set, replaced or removed; "
                 f"make a changed one with dataclasses.replace or .replace(...)"
             )
 
@@ -68,6 +68,28 @@ class _Frozen:
     def unlock_(self: Any) -> Any:
         """Raises an error: the class is frozen."""
         self._check_unlocked()
+
+    @property
+    def batch_size(self: Any) -> Size:
+        """The shape that every value has in front. The class is frozen: it cannot be set."""
+        size: Size = self._batch_size
+        return size
+
+    @batch_size.setter
+    def batch_size(self: Any, batch_size: Any) -> None:
+        self._check_unlocked()
+        self._set_batch_size(batch_size)
+
+    @property
+    def shape(self: Any) -> Size:
+        """The batch size: what a collection has where a tensor has a shape."""
+        size: Size = self._batch_size
+        return size
+
+    @shape.setter
+    def shape(self: Any, batch_size: Any) -> None:
+        self._check_unlocked()
+        self._set_batch_size(batch_size)
 
     @property
     def is_locked(self: Any) -> bool:
@@ -141,7 +163,8 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
             setattr(cls, name, member)
     if options["frozen"]:
         for name, member in _FROZEN_MEMBERS.items():
-            setattr(cls, name, member)
+            if name not in specs:
+                setattr(cls, name, member)
     if cls.__abstractmethods__:
         abc.update_abstractmethods(cls)  # a field makes an abstract property of a base concrete
     if cls.__dictoffset__ and cls.__setattr__ in (object.__setattr__, _strict_setattr):

@@ -1565,6 +1565,8 @@ def delete(record: Any, name: str) -> None:
         "split_keys in place": lambda r: r.split_keys(["x"], inplace=True),
         "unlock_": lambda r: r.unlock_(),
         "is_locked =": lambda r: setattr(r, "is_locked", False),
+        "batch_size =": lambda r: setattr(r, "batch_size", []),
+        "shape =": lambda r: setattr(r, "shape", []),
         "load_state_dict": lambda r: r.load_state_dict(r.clone().state_dict(), assign=True),
     }.items(),
     ids=lambda case: case[0],
@@ -1575,6 +1577,7 @@ def test_a_frozen_record_refuses_to_be_changed(change: tuple[str, Callable[[Any]
     inner = dict(record.point.items())
     with pytest.raises(dataclasses.FrozenInstanceError, match=r"Frozen is frozen: .*dataclasses\.replace"):
         change[1](record)
+    assert record.batch_size == record.shape == (2,)
     assert dict(record.items()).keys() == values.keys()
     assert all(record.get(key) is value for key, value in values.items())
     assert all(record.point.get(key) is value for key, value in inner.items())
@@ -1589,6 +1592,18 @@ def test_all_forms_of_the_option_frozen_refuse_assignment(option_form: MakeForm)
 
     with pytest.raises(dataclasses.FrozenInstanceError):
         One(torch.zeros(2)).x = torch.ones(2)
+
+
+def test_a_field_of_a_frozen_record_hides_what_frozen_records_refuse_to_set() -> None:
+    class Hiding(TensorClass, frozen=True, shadow=True):
+        shape: Tensor
+        is_locked: Tensor
+
+    record = Hiding(torch.ones(2), torch.zeros(2), batch_size=[2])
+    assert record[0].shape == 1
+    assert record[0].is_locked == 0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        record.shape = torch.zeros(2)
 
 
 def test_a_frozen_record_is_locked() -> None:

@@ -516,5 +516,18 @@ for _name in _NUMERIC:
 for _name in vars(Applying) | vars(Pointwise):
     if (_name.endswith("_") and not _name.endswith("__")) or _name in _IN_PLACE:
         setattr(NonTensorDataBase, _name, _itself)
+
+
+def _comparison(name: str) -> Any:
+    compare = getattr(NonTensorDataBase, f"__{name}__")
+
+    def method(self: NonTensorDataBase, other: Any, *, default: Any = None) -> Any:
+        """Position by position, as a tensor of booleans. An object lacks no key, so that no ``default`` is needed."""
+        return compare(self, other)
+
+    method.__name__, method.__qualname__ = name, f"NonTensorDataBase.{name}"
+    return method
+
+
 for _name in ("eq", "ne"):
-    setattr(NonTensorDataBase, _name, getattr(NonTensorDataBase, f"__{_name}__"))
+    setattr(NonTensorDataBase, _name, _comparison(_name))

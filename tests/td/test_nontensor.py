@@ -304,6 +304,13 @@ def test_different_objects_are_kept_apart(first: Any, second: Any) -> None:
     assert not (NonTensorData(first) == NonTensorData(second)).any()
 
 
+def test_eq_and_ne_take_the_default_that_they_take_for_other_values() -> None:
+    data, other = NonTensorData("a", batch_size=[2]), NonTensorStack("a", "b")
+    assert data.eq(other, default=0.0).tolist() == [True, False]
+    assert data.ne(other, default=0.0).tolist() == [False, True]
+    assert data.eq.__name__ == "eq"
+
+
 @pytest.mark.parametrize("values", [(Grumpy(), Grumpy()), (np.array([1, 2]), np.array([1, 2]))], ids=["error", "array"])
 def test_objects_whose_comparison_has_no_plain_answer_are_kept_apart(values: tuple[Any, Any]) -> None:
     result = NonTensorStack(*values, values[0])
