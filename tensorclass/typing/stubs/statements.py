@@ -50,7 +50,10 @@ class TopLevel:
 def stubs_of(body: Sequence[ast.stmt], context: Context, place: Place) -> list[ast.stmt]:
     """The statements of the stub, each name bound once (overloads and accessors of properties aside)."""
     gone = _deleted(body)
-    known = {*_BUILTINS, *context.names.bound, *bound(body)} - gone
+    known = {*_BUILTINS, *context.names.bound, *bound(body)}
+    if context.names.stars:  # they bring what is bound nowhere
+        known.update(node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name))
+    known -= gone
     found: list[ast.stmt] = []
     for statement in body:
         found += _stub(statement, context, place, known)

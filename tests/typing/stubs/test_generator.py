@@ -507,6 +507,18 @@ def test_classes_keep_what_checkers_know_of_them() -> None:
             """,
             ["x: Final = 3", 'y: "TypeAlias" = List[str]', "def f(self, k: str) -> str: ..."],
         ),
+        (  # what is bound nowhere comes from a star
+            """
+            from typing import *
+            from other import *
+            x = Optional["A"]
+            y = make(3)
+            z = 3
+            del z
+            w = z
+            """,
+            ['x = Optional["A"]', "y = make(3)", "w: Incomplete"],
+        ),
         ("x = (y := 3) + 1", ["x: Incomplete", "y: Incomplete"]),
         (
             """
