@@ -293,14 +293,14 @@ class Devices(Collection):
             self._batch_size, self._device = source._batch_size, source._device
         return self
 
-    def cpu(self, **options: Unpack[MoveOptions]) -> Self:
+    def cpu(self, **kwargs: Unpack[MoveOptions]) -> Self:
         """The values in main memory; see :meth:`to` for more arguments."""
-        return self.to("cpu", **options)
+        return self.to("cpu", **kwargs)
 
-    def cuda(self, device: DeviceLike | None = None, **options: Unpack[MoveOptions]) -> Self:
+    def cuda(self, device: DeviceLike | None = None, **kwargs: Unpack[MoveOptions]) -> Self:
         """The values on a CUDA device, the current one by default; see :meth:`to` for more arguments."""
         target = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
-        return self.to(target, **options)
+        return self.to(target, **kwargs)
 
     def pin_memory(self, num_threads: int | None = None, inplace: builtins.bool = False) -> Self:
         """The values in page-locked memory, from which transfers to an accelerator can run by themselves."""

@@ -248,6 +248,8 @@ def written_names(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, pee
 
 
 def ellipses(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    if name == "refine_names":
+        return arguments.args.count(...) > 1 and is_a(ours.result, RuntimeError)
     index = arguments.args[1] if name in ("update_at_", "copy_at_") and len(arguments.args) > 1 else None
     return isinstance(index, tuple) and any(item is ... for item in index)
 

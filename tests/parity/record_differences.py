@@ -172,6 +172,7 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
         (lambda m: row_of_one(outer(m, ())).a, torch.tensor(1.0), error(AttributeError)),
         (lambda m: outer(m, ()).update_at_(outer(m, (1,)), None).a, torch.tensor(0.0), torch.zeros(1)),
         (lambda m: outer(m).update_at_(outer(m, (2, 1)), ()).a, error(RuntimeError), torch.zeros(2, 1)),
+        (lambda m: outer(m, (1,)).update_at_(outer(m, (1, 2)), slice(None)).a, error(RuntimeError), torch.zeros(1, 2)),
         (lambda m: outer(m, ()).update_at_(outer(m, (1, 2)), None).a, error(RuntimeError), torch.zeros(1, 2)),
     ],
     "A record of a collection is one of its own.": [
@@ -203,6 +204,10 @@ def _is_key(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, tuple) and all(isinstance(part, str) for part in value))
 
 
+def is_tree(value: Any) -> bool:
+    return isinstance(value, Made) and isinstance(value.entry, draw.Tree)
+
+
 def keys_written(name: str, arguments: Arguments) -> dict[Path, Any]:
     """The keys that a call writes, with what it writes there as far as that was drawn."""
     args = arguments.args
@@ -210,7 +215,11 @@ def keys_written(name: str, arguments: Arguments) -> dict[Path, Any]:
         return {_path(args[0]): draw.Text(args[1]) if name == "set_non_tensor" else args[1]}
     if name in ("update", "replace", "merge_tensordicts"):
         values = args[0].entry.entries if isinstance(args[0], Made) else args[0]
-        return {_path(key): value for key, value in values.items()}
+        written = {_path(key): value for key, value in values.items()}
+        parts = [
+            (path, value.entry.entries) for path, value in written.items() if path == ("inner",) and is_tree(value)
+        ]
+        return {**written, **{(*path, key): entry for path, entries in parts for key, entry in entries.items()}}
     if name in ("separates", "split_keys"):
         keys = args if name == "separates" else args[0]
         return {_path(key): draw.Tree() for key in keys}
@@ -351,7 +360,7 @@ def refused(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Se
         return not is_error(here) and is_a(there, RuntimeError)
     if name == "set":  # in place, under a tuple
         return isinstance(arguments.args[0], tuple) and arguments.kwargs.get("inplace", True) and not is_error(there)
-    if name == "update_at_" and arguments.args[1] == ():
+    if name == "update_at_" and (arguments.args[1] == () or len(arguments.args[0].size) > drawn.ndim):
         return is_a(here, RuntimeError) and not is_error(there)
     if name in ("__setitem__", "update_at_"):
         return not drawn.ndim

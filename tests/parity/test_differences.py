@@ -715,6 +715,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         ),
     ],
     "An ellipsis stands for dimensions of the batch.": [
+        (lambda m: collection(m, {}, [2, 3]).refine_names(..., ...).names, error(RuntimeError), [None, None]),
         (
             lambda m: collection(m, {"n": collection(m, {"a": torch.zeros(2, 1)}, [2, 1])}, [2]).update_at_(
                 collection(m, {"n": collection(m, {"a": torch.ones(1)}, [1])}), (..., 1)

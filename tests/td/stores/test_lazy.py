@@ -308,6 +308,16 @@ def test_in_place_operations_reach_nested_stacks() -> None:
     assert outer["x"][0]["a"].sum() == 0
 
 
+@pytest.mark.parametrize("index", [(0, True), (True, 1), ([1, 1],)])
+def test_rows_are_written_to_parts_without_dimensions(index: Any) -> None:
+    parts = [TensorDict({"a": torch.tensor(float(i))}) for i in range(2)]
+    lazy, dense = lazy_stack(parts), torch.stack(parts)
+    rows = torch.stack([TensorDict({"a": torch.tensor(5.0 + i)}) for i in range(dense[index].batch_size[0])])
+    lazy[index] = rows
+    dense[index] = rows
+    assert lazy["a"].tolist() == dense["a"].tolist()
+
+
 def test_rows_reach_a_nested_stack_of_more_dimensions() -> None:
     outer = TensorDict({"x": even(), "y": torch.ones(2)}, [2])
     outer[0] = {"x": {"a": torch.full((3, 2), 7.0)}}

@@ -92,7 +92,9 @@ class LazyRows(LazyParts):
         for which in there:
             here = coordinates[dim] == which
             inner = tuple([coordinate[here] for axis, coordinate in enumerate(coordinates) if axis != dim])
-            found.append((items[which], inner, here))
+            # a part without dimensions is one row: the last that is written there stays
+            taken: Any = here if inner else tuple(listed(here.nonzero()[-1]))
+            found.append((items[which], inner, taken))
         return found
 
     def _write(self, index: tuple[Any, ...], rows: Any) -> Any:
