@@ -320,6 +320,8 @@ def _declared(function: Any, name: str, scope: Mapping[str, Any]) -> _Types | No
     if _is_stage(function) and not _overrides(function):
         types_of_stage: _Types = function._types
         return types_of_stage
+    if inspect.isclass(function) and issubclass(function, nn.Module):
+        raise TypeError(f"{name}: expected a module, got the class; make an object of it, {name}(...)")
     if isinstance(function, nn.Module):
         function = function.forward
     elif not (inspect.isroutine(function) or issubclass(type(function), (type, functools.partial))):

@@ -59,7 +59,7 @@ def assert_same(result: Any, expected: Any, values: bool) -> None:
 
 
 #: values that nobody can foresee
-RANDOM = {"torch.empty_like", "new_empty"}
+RANDOM = {"torch.empty_like", "new_empty", "random"}
 
 #: what dynamo does not trace on a tensor either, and converters that call other libraries
 UNTRACED = {

@@ -147,6 +147,12 @@ def test_what_does_not_take_one_record_is_refused(function: Any, message: str) -
         Stage(function)
 
 
+def test_a_class_of_modules_is_no_stage() -> None:
+    for combine in (lambda: Stage(Score), lambda: Stage(tokenize) >> Score):
+        with pytest.raises(TypeError, match=r"Score: expected a module, got the class; make an object of it, Score\("):
+            combine()
+
+
 def test_annotations_that_name_no_records_are_refused() -> None:
     def length(text: Text) -> int:
         return 3
