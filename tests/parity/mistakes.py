@@ -14,6 +14,7 @@ from tests.parity.sides import OURS, PEER, Raised, Seen, described, outcome
 #: take keys one by one, collections in a list, or values of a source, any of which can be left out without a mistake
 KEYS = ("stack_tensors", "cat_tensors", "select", "exclude", "separates")
 LISTS = ("stack", "cat", "lazy_stack", "maybe_dense_stack", "extend")
+ROWS = ("__setitem__", "update_at_")
 SOURCES = ("update", "update_", "update_at_", "replace", "merge_tensordicts", "rename_keys")
 
 
@@ -31,6 +32,8 @@ def with_fewer_keys(entries: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
 
 def smaller(name: str, args: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
     """The arguments of a call without one of its parts."""
+    if name in ROWS and args and isinstance(args[0], Made) and args[0].size:
+        yield replace(args[0], size=()), *args[1:]  # rows that fit any index
     if name in KEYS:
         yield from without_one(args)
     elif name in LISTS and args and isinstance(args[0], list):

@@ -360,10 +360,10 @@ def refused(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Se
         return not is_error(here) and is_a(there, RuntimeError)
     if name == "set":  # in place, under a tuple
         return isinstance(arguments.args[0], tuple) and arguments.kwargs.get("inplace", True) and not is_error(there)
+    if name in ("__setitem__", "update_at_") and not drawn.ndim:
+        return True
     if name == "update_at_" and (arguments.args[1] == () or len(arguments.args[0].size) > drawn.ndim):
         return is_a(here, RuntimeError) and not is_error(there)
-    if name in ("__setitem__", "update_at_"):
-        return not drawn.ndim
     return False
 
 
