@@ -28,7 +28,7 @@ from .td.tensordict import TensorDict
 from .td.values import BatchMismatch
 
 if TYPE_CHECKING:
-    from .record import TensorClass
+    from .contracts.contracted import Contracted
     from .td.collection import Value
 
 _UNIONS = (typing.Union, types.UnionType)
@@ -176,7 +176,7 @@ class FieldSpec:
         """The only objects that the field takes, if there are such."""
         return self._literals
 
-    def _known_kind(self, cls: type[TensorClass], value: object = None) -> Kind | None:
+    def _known_kind(self, cls: type[Contracted], value: object = None) -> Kind | None:
         """The kind, looked for again where it is not known; ``None`` where it still is not, and no value tells it."""
         if self._kind is None:
             # a class that is local to a function, or imported for type checkers only, is found by its instances
@@ -192,16 +192,16 @@ class FieldSpec:
                     ) from None
         return self._kind
 
-    def allows_none(self, record: TensorClass) -> bool:
+    def allows_none(self, record: Contracted) -> bool:
         """Whether the field can be ``None``, which is then not stored."""
         return self.allows_none_in(type(record))
 
-    def allows_none_in(self, cls: type[TensorClass]) -> bool:
+    def allows_none_in(self, cls: type[Contracted]) -> bool:
         """:meth:`allows_none` for the records of a class."""
         self._known_kind(cls)
         return self.optional or self._kind is None
 
-    def target(self, cls: type[TensorClass]) -> type[TensorCollection] | type[Tensor] | None:
+    def target(self, cls: type[Contracted]) -> type[TensorCollection] | type[Tensor] | None:
         """What a converter makes of an object for this field of ``cls``: a collection of a class.
 
         ``Tensor`` where the field holds one, ``None`` where it takes the object as it is.
@@ -216,7 +216,7 @@ class FieldSpec:
 
     # -- entering -----------------------------------------------------------------------------------------------------
 
-    def fit(self, record: TensorClass, value: Any, non_blocking: bool = False) -> Value:
+    def fit(self, record: Contracted, value: Any, non_blocking: bool = False) -> Value:
         """What the record stores for a value that is not ``None``.
 
         Raises:
@@ -239,7 +239,7 @@ class FieldSpec:
             return self._fit_any(record, value, non_blocking)
         return self._fit_object(record, value)
 
-    def check(self, record: TensorClass, rows: Value, is_new: bool = False) -> None:
+    def check(self, record: Contracted, rows: Value, is_new: bool = False) -> None:
         """Raises an error where rows of a value cannot be rows of this field."""
         kind = self._kind or self._known_kind(type(record), rows)
         if isinstance(rows, NonTensorDataBase):
@@ -257,7 +257,7 @@ class FieldSpec:
                 if not self._is_item(one):
                     raise self.mismatch(one)
 
-    def _fit_tensor(self, record: TensorClass, value: Any, non_blocking: bool) -> Value:
+    def _fit_tensor(self, record: Contracted, value: Any, non_blocking: bool) -> Value:
         if not isinstance(value, Tensor):
             tensor = None if self._options["nocast"] else values.as_tensor(value, record._device)
             if tensor is None:
@@ -265,7 +265,7 @@ class FieldSpec:
             value = tensor
         return values.fit(record, self.name, value, non_blocking)
 
-    def _as_collection(self, record: TensorClass, value: Any) -> TensorCollection:
+    def _as_collection(self, record: Contracted, value: Any) -> TensorCollection:
         """A mapping or a TensorDict as what the field holds; another record only where the class casts."""
         targets = [target for target in self.types if issubclass(target, TensorCollection)]
         entries, size, device, names = value, record._batch_size, record._device, None
@@ -288,7 +288,7 @@ class FieldSpec:
                     raise ValueError(f"{self.owner}.{self.name}: {error}") from None
         raise self.mismatch(value)
 
-    def _fit_any(self, record: TensorClass, value: Any, non_blocking: bool) -> Value:
+    def _fit_any(self, record: Contracted, value: Any, non_blocking: bool) -> Value:
         given: object = value
         if not self.types:
             is_array = not self._options["nocast"] and isinstance(value, (np.ndarray, np.generic))
@@ -307,7 +307,7 @@ class FieldSpec:
             return self._fit_tensor(record, value, non_blocking)
         raise self.mismatch(value)
 
-    def _fit_object(self, record: TensorClass, value: Any) -> Value:
+    def _fit_object(self, record: Contracted, value: Any) -> Value:
         if not self._is_object(value):
             if self._is_column(record, value):
                 return self._stored_column(record, value)
@@ -321,16 +321,16 @@ class FieldSpec:
                 raise self.mismatch(value)
         return self._stored(record, value)
 
-    def _stored(self, record: TensorClass, value: Any) -> Value:
+    def _stored(self, record: Contracted, value: Any) -> Value:
         shapes.check_size(record._batch_size)
         result = NonTensorData(value, batch_size=record._batch_size, device=record._device)
         result._names = record._names
         return result
 
-    def _stored_column(self, record: TensorClass, value: list[Any]) -> Value:
+    def _stored_column(self, record: Contracted, value: list[Any]) -> Value:
         return self.fit(record, NonTensorStack.from_list(value))
 
-    def _is_column(self, record: TensorClass, value: Any) -> bool:
+    def _is_column(self, record: Contracted, value: Any) -> bool:
         """Whether a value is a list with an object for each row."""
         column, size, mode = value, record._batch_size, LIST_TO_STACK.current()
         if not isinstance(value, list) or mode is False:

@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Size
 from typing_extensions import Self, dataclass_transform
-from tensorclass.contracts.making import Empty, SizeLike
-from tensorclass.td.base import TensorCollection
+from tensorclass.contracts.contracted import Contracted
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.keys import NestedKey
@@ -35,7 +34,7 @@ class _Names:
     def __get__(self, record: object, owner: object) -> list[str | None]: ...
     def __set__(self, record: object, value: Sequence[str | None] | None) -> None: ...
 
-class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
+class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
     __slots__ = ()
     _: dataclasses.KW_ONLY
     batch_size: _BatchSize = ...  # type: ignore[assignment, override]
@@ -47,47 +46,6 @@ class TensorClass(TensorCollection, metaclass=RecordMeta, is_base=True):
     def __class_getitem__(cls, item: Any) -> Any: ...
     @classmethod
     def fields(cls) -> tuple[dataclasses.Field[Any], ...]: ...
-    @classmethod
-    def unchecked(cls, *args: Any, **kwargs: Any) -> Self: ...
-    def validate(self) -> Self: ...
-    @classmethod
-    def zeros(
-        cls,
-        batch_size: Sequence[int] | int = (),
-        *,
-        device: DeviceLike | None = None,
-        names: Sequence[str | None] | None = None,
-        sizes: Mapping[str, SizeLike] | None = None,
-        **named: SizeLike,
-    ) -> Self: ...
-    @classmethod
-    def ones(
-        cls,
-        batch_size: Sequence[int] | int = (),
-        *,
-        device: DeviceLike | None = None,
-        names: Sequence[str | None] | None = None,
-        sizes: Mapping[str, SizeLike] | None = None,
-        **named: SizeLike,
-    ) -> Self: ...
-    @classmethod
-    def random(
-        cls,
-        batch_size: Sequence[int] | int = (),
-        *,
-        device: DeviceLike | None = None,
-        names: Sequence[str | None] | None = None,
-        generator: torch.Generator | None = None,
-        seed: int | None = None,
-        sizes: Mapping[str, SizeLike] | None = None,
-        **named: SizeLike,
-    ) -> Self: ...
-    empty: ClassVar[Empty]  # pyright: ignore[reportIncompatibleMethodOverride]
-
-    @classmethod
-    def schema(cls) -> dict[str, Any]: ...
-    @classmethod
-    def json_schema(cls, batch_dims: int = 0) -> dict[str, Any]: ...
     def set(  # type: ignore[override]
         self, key: NestedKey, value: Any, inplace: bool = False, non_blocking: bool = False, *, validate: bool = True
     ) -> Self: ...

@@ -31,7 +31,8 @@ from .switch import VALIDATION
 
 if TYPE_CHECKING:
     from tensorclass.fields import FieldSpec
-    from tensorclass.record import TensorClass
+
+    from .contracted import Contracted
 
 # torch has no types for these
 _broadcast: Callable[..., Size] = torch.broadcast_shapes  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -43,7 +44,7 @@ Sizes = dict[str, tuple[Any, str]]
 class Checks:
     """The contracts of a class of records."""
 
-    __slots__ = ("_fits", "_name", "bounded", "late", "specs", "telling")
+    __slots__ = ("_fits", "_name", "bounded", "late", "specs")
 
     def __init__(self, name: str, specs: Mapping[str, FieldSpec]) -> None:
         self.specs: Mapping[str, FieldSpec] = specs
@@ -56,8 +57,6 @@ class Checks:
         ]
         #: the fields of which it is not known yet whether they have a contract
         self.late: list[str] = [key for key, spec in specs.items() if spec.kind is None]
-        #: the fields that tell the batch size, with the dimensions that an item of theirs has
-        self.telling: dict[str, int] = telling(specs)
 
     @property
     def fits(self) -> Callable[[Callable[[str], Any], Size], bool]:
@@ -66,7 +65,7 @@ class Checks:
             self._fits = writer_of(self.specs).function(self._name)
         return self._fits
 
-    def entering(self, record: TensorClass, entries: Mapping[str, Any], size: Size | None = None) -> None:
+    def entering(self, record: Contracted, entries: Mapping[str, Any], size: Size | None = None) -> None:
         """Raises an error where entries would break contracts of a record that they are written to.
 
         Args:
@@ -86,7 +85,7 @@ class Checks:
         if found:
             raise ContractError(type(record).__name__, found)
 
-    def made(self, record: TensorClass, inferred: bool, nested: Sequence[ContractError] = ()) -> None:
+    def made(self, record: Contracted, inferred: bool, nested: Sequence[ContractError] = ()) -> None:
         """Raises an error where a new record, in which something did not fit at first sight, breaks contracts.
 
         Args:
@@ -101,12 +100,12 @@ class Checks:
         if unfit:
             raise batch_mismatch(unfit[0], size, values[unfit[0]].shape)
 
-    def ranges(self, record: TensorClass, inferred: bool) -> None:
+    def ranges(self, record: Contracted, inferred: bool) -> None:
         """:meth:`made` where all but the elements fits."""
         if VALIDATION.current() is not False:
             self._require(record, inferred)
 
-    def _require(self, record: TensorClass, inferred: bool, nested: Sequence[ContractError] = ()) -> None:
+    def _require(self, record: Contracted, inferred: bool, nested: Sequence[ContractError] = ()) -> None:
         """Raises an error where a new record breaks contracts; it lists all of them.
 
         Where the batch size was found out, the field that told it may be the one that is wrong: the error speaks of the
@@ -114,7 +113,7 @@ class Checks:
         """
         found, hint = self._wrong(record, record._batch_size), ""
         if inferred and found:
-            told = implied(self.telling, record._store)
+            told = implied(record._telling, record._store)
             sizes = dict.fromkeys(told.values())
             others = [self._wrong(record, size) for size in sizes]
             found = min([found, *[other for other in others if other]], key=len)
@@ -128,7 +127,7 @@ class Checks:
             found.sort(key=lambda problem: [*self.specs].index(problem.path[0]))
             raise ContractError(type(record).__name__, found, hint)
 
-    def _wrong(self, record: TensorClass, size: Size) -> list[Broken]:
+    def _wrong(self, record: Contracted, size: Size) -> list[Broken]:
         """The fields of a new record that break contracts behind a batch size; then also those that just lack it."""
         values = record._store
         found = broken(self.specs, values, size, values)
@@ -140,7 +139,7 @@ class Checks:
         ]
 
 
-def entered(spec: FieldSpec, record: TensorClass, value: Any, errors: list[ContractError]) -> Any:
+def entered(spec: FieldSpec, record: Contracted, value: Any, errors: list[ContractError]) -> Any:
     """What a new record stores for a nested one; ``None`` where that breaks contracts, of which an error is noted."""
     try:
         return spec.fit(record, value)

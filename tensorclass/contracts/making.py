@@ -23,10 +23,10 @@ from .ranges import finite, whole
 from .switch import validation
 
 if TYPE_CHECKING:
-    from tensorclass.record import TensorClass
+    from .contracted import Contracted
 
-R = TypeVar("R", bound="TensorClass")
-R_co = TypeVar("R_co", bound="TensorClass", covariant=True)
+R = TypeVar("R", bound="Contracted")
+R_co = TypeVar("R_co", bound="Contracted", covariant=True)
 
 #: the size of a dimension; the sizes of a variadic one; for a field that is a record, the sizes that it has of its own
 SizeLike = int | Sequence[int] | Mapping[str, Any]
@@ -121,7 +121,7 @@ class _Scope:
 class _Planner:
     """Plans a record, and the records in it; collects what is missing."""
 
-    def __init__(self, cls: type[TensorClass], what: str) -> None:
+    def __init__(self, cls: type[Contracted], what: str) -> None:
         self.cls, self.what = cls, what
         self.scopes: list[_Scope] = []
         self.missing: dict[str, None] = {}
@@ -200,7 +200,7 @@ class _Planner:
         return size
 
 
-def tensor_or_collection(spec: FieldSpec, cls: type[TensorClass]) -> type[Any] | None:
+def tensor_or_collection(spec: FieldSpec, cls: type[Contracted]) -> type[Any] | None:
     """What can be made for a field of ``cls``: ``Tensor``, a record class, ``TensorDict``; ``None``: nothing."""
     target = spec.target(cls)
     if target is None:

@@ -15,7 +15,7 @@ from .dims import Dim
 from .dtypes import CATEGORIES, spelled, usual
 
 if TYPE_CHECKING:
-    from tensorclass.record import TensorClass
+    from .contracted import Contracted
 
 #: of the plain schema; a larger number where its form changes
 VERSION = 1
@@ -31,15 +31,15 @@ class Records:
         describe: makes the description of one of them.
     """
 
-    def __init__(self, cls: type[TensorClass], describe: Callable[[type[TensorClass], Records], Json]) -> None:
-        self.names: dict[type[TensorClass], str] = {}
+    def __init__(self, cls: type[Contracted], describe: Callable[[type[Contracted], Records], Json]) -> None:
+        self.names: dict[type[Contracted], str] = {}
         self.described: dict[str, Json] = {}
         #: those that were asked for when they were known already
         self.again: set[str] = set()
         self._describe = describe
         self.name(cls)
 
-    def name(self, cls: type[TensorClass]) -> str:
+    def name(self, cls: type[Contracted]) -> str:
         """The name of a class; two of the same name are told apart by their modules."""
         if cls not in self.names:
             name = cls.__qualname__
@@ -59,7 +59,7 @@ class Records:
 # the plain schema
 
 
-def schema(cls: type[TensorClass]) -> Json:
+def schema(cls: type[Contracted]) -> Json:
     """See :meth:`TensorClass.schema`."""
     records = Records(cls, _plain)
     first, *others = records.described
@@ -67,12 +67,12 @@ def schema(cls: type[TensorClass]) -> Json:
     return {"version": VERSION, **records.described[first], **({"records": nested} if nested else {})}
 
 
-def _plain(cls: type[TensorClass], records: Records) -> Json:
+def _plain(cls: type[Contracted], records: Records) -> Json:
     fields = {name: _plain_field(spec, cls, records) for name, spec in cls._specs.items()}
     return {"name": cls.__qualname__, "module": cls.__module__, "fields": fields}
 
 
-def _plain_field(spec: FieldSpec, cls: type[TensorClass], records: Records) -> Json:
+def _plain_field(spec: FieldSpec, cls: type[Contracted], records: Records) -> Json:
     record = _record(spec, cls)
     kind = spec.kind
     result: Json = {"kind": "any" if kind is None else kind.name.lower(), "optional": spec.optional}
@@ -156,7 +156,7 @@ def _type_name(one: Any) -> str:
     return name if module == "builtins" else f"{module}.{name}"
 
 
-def _record(spec: FieldSpec, cls: type[TensorClass]) -> type[TensorClass] | None:
+def _record(spec: FieldSpec, cls: type[Contracted]) -> type[Contracted] | None:
     """The record class that a field of ``cls`` holds, if it holds one."""
     target: Any = spec.target(cls)  # (which looks at the annotation again, if need be)
     return target if getattr(target, "_specs", None) else None
@@ -166,13 +166,13 @@ def _record(spec: FieldSpec, cls: type[TensorClass]) -> type[TensorClass] | None
 # JSON Schema
 
 
-def json_schema(cls: type[TensorClass], batch_dims: int = 0) -> Json:
+def json_schema(cls: type[Contracted], batch_dims: int = 0) -> Json:
     """See :meth:`TensorClass.json_schema`."""
     if isinstance(batch_dims, bool) or not isinstance(batch_dims, int) or batch_dims < 0:
         raise ValueError(f"json_schema: batch_dims is how many dimensions the batch has, 0 or more, got {batch_dims!r}")
     shapes: dict[str, Json] = {}
 
-    def described(one: type[TensorClass], records: Records) -> Json:
+    def described(one: type[Contracted], records: Records) -> Json:
         properties = {
             name: _json_field(f"{one.__qualname__}.{name}", spec, one, records, batch_dims, shapes)
             for name, spec in one._specs.items()
@@ -203,7 +203,7 @@ def _reference(name: str) -> str:
 
 
 def _json_field(
-    path: str, spec: FieldSpec, cls: type[TensorClass], records: Records, batch_dims: int, shapes: dict[str, Json]
+    path: str, spec: FieldSpec, cls: type[Contracted], records: Records, batch_dims: int, shapes: dict[str, Json]
 ) -> Json:
     record = _record(spec, cls)
     kinds: list[Json] = []

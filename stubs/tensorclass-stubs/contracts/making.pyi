@@ -6,10 +6,10 @@ from torch import Size, Tensor
 from tensorclass.fields import FieldSpec
 from tensorclass.td.collection import DeviceLike
 from tensorclass.contracts.contract import Contract
-from tensorclass.record import TensorClass
+from tensorclass.contracts.contracted import Contracted
 
-R = TypeVar("R", bound="TensorClass")
-R_co = TypeVar("R_co", bound="TensorClass", covariant=True)
+R = TypeVar("R", bound="Contracted")
+R_co = TypeVar("R_co", bound="Contracted", covariant=True)
 SizeLike = int | Sequence[int] | Mapping[str, Any]
 Fill = Callable[[tuple[int, ...], torch.dtype, "torch.device | None", Contract], Tensor]
 
@@ -32,7 +32,7 @@ def make(
     sizes: Mapping[str, SizeLike] | None,
     named: Mapping[str, SizeLike],
 ) -> R: ...
-def tensor_or_collection(spec: FieldSpec, cls: type[TensorClass]) -> type[Any] | None: ...
+def tensor_or_collection(spec: FieldSpec, cls: type[Contracted]) -> type[Any] | None: ...
 def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | None, contract: Contract) -> Tensor: ...
 def ones(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | None, contract: Contract) -> Tensor: ...
 def uninitialised(

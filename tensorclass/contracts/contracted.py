@@ -1,0 +1,248 @@
+"""What records have of their contracts: the places where the engine asks them, and what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Size
+from typing_extensions import Self
+
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import DeviceLike
+
+from .checking import Checks, inferred_size, problems_below
+from .errors import ContractError
+from .making import Drawn, Empty, SizeLike, make, ones, zeros
+from .schema import json_schema, schema
+from .switch import validation
+
+if TYPE_CHECKING:
+    from tensorclass.fields import FieldSpec
+    from tensorclass.td.collection import Value
+
+
+class Contracted(TensorCollection):
+    """A collection whose keys are fields that can have contracts: the part of a record that speaks of these."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # annotations that typing.get_type_hints shall not find
+        _specs: ClassVar[dict[str, FieldSpec]]
+        _telling: ClassVar[dict[str, int]]
+        _checks: ClassVar[Checks | None]
+    else:
+        _specs = {}
+        _telling = {}  # the fields that tell the batch size
+        _checks = None  # what looks at the contracts
+
+    # -- what engine and users ask of them ----------------------------------------------------------------------------
+
+    def _check_entering(self, entries: Mapping[str, Value]) -> None:
+        if self._checks is not None:
+            self._checks.entering(self, entries)
+
+    def _check_changed(self, before: Mapping[str, Value]) -> None:
+        if self._checks is not None:
+            changed = {key: value for key, value in self._store.items() if before.get(key) is not value}
+            if changed:
+                self._checks.entering(self, changed)
+
+    def _check_behind(self, size: Size) -> None:
+        super()._check_behind(size)
+        if self._checks is not None:
+            self._checks.entering(self, self._store, size)
+
+    def _find_batch_size(self, batch_dims: int | None, keep_compliant_size: bool) -> None:
+        size = inferred_size(self._telling, self._store) if self._telling else None
+        if size is None:
+            super()._find_batch_size(batch_dims, keep_compliant_size)
+        else:
+            self._set_batch_size(size[:batch_dims])
+
+    @classmethod
+    def unchecked(cls, *args: Any, **kwargs: Any) -> Self:
+        """A record whose values may break the contracts of their fields: the constructor, without looking at those.
+
+        >>> import torch
+        >>> from typing import Annotated
+        >>> from tensorclass import Shape, TensorClass
+        >>> class Image(TensorClass):
+        ...     pixels: Annotated[torch.Tensor, Shape("3 h w")]
+        >>> Image.unchecked(torch.zeros(4, 1, 8, 8), batch_size=[4]).pixels.shape
+        torch.Size([4, 1, 8, 8])
+        """
+        dense: type[Self] = getattr(cls, "_dense", cls)
+        with validation(False):
+            return dense(*args, **kwargs)
+
+    def validate(self) -> Self:
+        """Looks at the contracts of all fields, also in nested records, and also where they are switched off.
+
+        Returns:
+            the record.
+
+        Raises:
+            ContractError: values do not keep the contracts of their fields; all of them are listed.
+        """
+        found = problems_below(self)
+        if found:
+            raise ContractError(type(self).__name__, found)
+        return self
+
+    # -- made of contracts --------------------------------------------------------------------------------------------
+
+    @classmethod
+    def zeros(
+        cls,
+        batch_size: Sequence[int] | int = (),
+        *,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+        sizes: Mapping[str, SizeLike] | None = None,
+        **named: SizeLike,
+    ) -> Self:
+        """A record of zeros: each tensor in the shape and dtype that the contract of its field says.
+
+        A dtype is torch's default dtype where the contract allows it, otherwise ``int64``, ``bool``, a complex one,
+        and so on. An item of a field without a shape is one number. Fields with a default have it, and those that can
+        be ``None`` are it. A dimension that can have any size has size one, and ``...`` stands for none.
+
+        >>> import torch
+        >>> from typing import Annotated
+        >>> from tensorclass import DType, Shape, TensorClass
+        >>> class Image(TensorClass):
+        ...     pixels: Annotated[torch.Tensor, Shape("3 h w")]
+        ...     label: Annotated[torch.Tensor, Shape(""), DType("int")]
+        >>> image = Image.zeros([8], h=32, w=16)
+        >>> image.pixels.shape, image.label.dtype
+        (torch.Size([8, 3, 32, 16]), torch.int64)
+
+        Args:
+            batch_size: of the record.
+            device: of the record and all of its tensors; by default each is where its contract, or torch, says.
+            names: a name or ``None`` for each batch dimension.
+            sizes: the sizes of the dimensions that contracts name, where they cannot be keywords.
+            named: the same by keyword: a number, or several for a ``*name``. They hold for nested records too; those of
+                one of these alone stand under its field: ``Pair.zeros(8, h=32, left={"h": 16})``.
+
+        Raises:
+            TypeError: sizes are not given, or are given for what is no dimension of a field that is made; nothing says
+                what to put into a field.
+            ContractError: zeros are not in the range of a field.
+        """
+        return make(cls, "zeros", zeros, batch_size, device, names, sizes, named)
+
+    @classmethod
+    def ones(
+        cls,
+        batch_size: Sequence[int] | int = (),
+        *,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+        sizes: Mapping[str, SizeLike] | None = None,
+        **named: SizeLike,
+    ) -> Self:
+        """A record of ones; see :meth:`zeros`."""
+        return make(cls, "ones", ones, batch_size, device, names, sizes, named)
+
+    @classmethod
+    def random(
+        cls,
+        batch_size: Sequence[int] | int = (),
+        *,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+        generator: torch.Generator | None = None,
+        seed: int | None = None,
+        sizes: Mapping[str, SizeLike] | None = None,
+        **named: SizeLike,
+    ) -> Self:
+        """A record of random values that keep the contracts; see :meth:`zeros` for what is made.
+
+        Floating numbers are uniform between the bounds of their range; with one bound, they are away from it by the
+        absolute value of a normal number; without any, they are normal, as complex ones are. Whole numbers are uniform
+        between their bounds, or among the hundred next to the one that there is; from 0 to 99 without any.
+
+        >>> import torch
+        >>> from typing import Annotated
+        >>> from tensorclass import Range, Shape, TensorClass
+        >>> class Image(TensorClass):
+        ...     pixels: Annotated[torch.Tensor, Shape("3 h w"), Range(0, 1)]
+        >>> Image.random(2, h=4, w=4, seed=0).pixels.amax() <= 1
+        tensor(True)
+
+        Args:
+            batch_size: of the record.
+            device: as for :meth:`zeros`.
+            names: a name or ``None`` for each batch dimension.
+            generator: draws the values, on their device; torch's own by default.
+            seed: of a new generator, instead of one that is given.
+            sizes: as for :meth:`zeros`.
+            named: as for :meth:`zeros`.
+
+        Raises:
+            TypeError: as for :meth:`zeros`.
+            ValueError: the dtype of a field has no value in its range.
+        """
+        return make(cls, "random", Drawn(generator, seed), batch_size, device, names, sizes, named)
+
+    if TYPE_CHECKING:
+        empty: ClassVar[Empty]  # pyright: ignore[reportIncompatibleMethodOverride]
+    else:
+        empty = Empty()  # Sample.empty(batch_size) makes a record, record.empty() is one without its values
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        """What the class declares, as plain data that JSON can hold, the same each time.
+
+        >>> import torch
+        >>> from typing import Annotated
+        >>> from tensorclass import DType, Shape, TensorClass
+        >>> class Image(TensorClass):
+        ...     pixels: Annotated[torch.Tensor, Shape("3 h w"), DType("float")]
+        ...     source: str = ""
+        >>> schema = Image.schema()
+        >>> schema["version"], schema["name"], [*schema["fields"]]
+        (1, 'Image', ['pixels', 'source'])
+        >>> schema["fields"]["pixels"]
+        {'kind': 'tensor', 'optional': False, 'contract': {'shape': '3 h w', 'dtype': ['float']}}
+        >>> schema["fields"]["source"]
+        {'kind': 'object', 'optional': False, 'types': ['str'], 'default': ''}
+
+        Returns:
+            ``version`` (of this form), ``name`` and ``module`` of the class, ``fields`` in their order, and, where
+            there are any, ``records``: ``name``, ``module`` and ``fields`` of the classes of nested records, by the
+            names that ``record`` of a field gives them.
+
+            A field has its ``kind`` (``"tensor"``, ``"record"``, ``"collection"``, ``"object"``, ``"any"``), whether it
+            is ``optional`` (can be ``None``), and, where it has them: ``record``; ``types`` and ``values``, the classes
+            or the only objects that it takes; ``contract``; ``default``, or ``default_repr`` of one that JSON cannot
+            hold, or the name of its ``default_factory``; ``init`` and ``kw_only`` where they are not as usual.
+
+            A contract has the arguments of the markers that make it: ``shape``, ``dtype`` (a list), ``low`` and
+            ``high``, ``device``, and, for a union, ``or``: a list of other contracts.
+        """
+        return schema(cls)
+
+    @classmethod
+    def json_schema(cls, batch_dims: int = 0) -> dict[str, Any]:
+        """A JSON Schema (draft 2020-12) of records as ``to_dict(convert_tensors=True)`` gives them, in nested lists.
+
+        Each of the rows that ``tolist(convert_tensors=True)`` gives is a record without batch dimensions. That two
+        dimensions of one name have one size cannot be said there; complex numbers, which JSON has none of, and objects
+        of other classes than its own are anything, and a tensor of any dtype is one of numbers or booleans.
+
+        >>> import torch
+        >>> from typing import Annotated
+        >>> from tensorclass import DType, Range, Shape, TensorClass
+        >>> class Point(TensorClass):
+        ...     place: Annotated[torch.Tensor, Shape("3"), DType("float"), Range(low=0)]
+        >>> Point.json_schema()["properties"]["place"]
+        {'type': 'array', 'items': {'type': 'number', 'minimum': 0}, 'minItems': 3, 'maxItems': 3}
+
+        Args:
+            batch_dims: how many dimensions the batch has: the lists around those of an item.
+        """
+        return json_schema(cls, batch_dims)
