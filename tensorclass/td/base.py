@@ -27,6 +27,7 @@ from .reductions import Reductions
 from .shapes import Names
 from .shaping import Shaping
 from .state import State
+from .tables import Tables
 from .torch_functions import HANDLERS, unsupported
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class TensorCollection(
     Combining,
     Creation,
     Converting,
+    Tables,
     Devices,
     Applying,
     Attributes,

@@ -1,4 +1,4 @@
-"""In and out: collections from other formats, and other formats from collections.
+"""In and out: collections from Python objects and arrays, and back. ``tables.py`` has those of tables.
 
 The converters themselves are :mod:`tensorclass.convert`, a file a format. They know records, which the engine does not;
 so they are imported when they are called, and these methods only name them.
@@ -13,7 +13,6 @@ import torch
 from typing_extensions import Self
 
 from .collection import Collection, DeviceLike
-from .keys import NestedKey
 from .linked import LinkedList
 from .objects import listed
 
@@ -25,7 +24,7 @@ BatchSize: TypeAlias = Sequence[int] | int | None
 
 
 class Converting(Collection):
-    """``from_x`` and ``to_x`` of all formats in memory."""
+    """``from_x`` and ``to_x`` of Python objects and arrays."""
 
     __slots__ = ()
 
@@ -310,7 +309,7 @@ class Converting(Collection):
             _target(cls), pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, batch_dims=batch_dims
         )
 
-    # -- arrays and tables --------------------------------------------------------------------------------------------
+    # -- arrays -------------------------------------------------------------------------------------------------------
 
     @classmethod
     def from_struct_array(
@@ -349,76 +348,6 @@ class Converting(Collection):
             _target(cls), struct_array, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
             batch_size=batch_size,
         )  # fmt: skip
-
-    @classmethod
-    def from_pandas(
-        cls,
-        dataframe: Any,
-        *,
-        auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-        device: DeviceLike | None = None,
-        batch_size: BatchSize = None,
-        separator: str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> Self:
-        """A collection from a ``pandas.DataFrame``: a value for each column, with the number of rows as batch size.
-
-        Numbers and booleans become tensors, times nanoseconds since 1970 (``int64``); text, categories and other
-        objects non-tensor data, ``None`` where they are missing. Missing numbers make a column of doubles with nan. The
-        index is left out; ``dataframe.reset_index()`` makes columns of it.
-
-        Args:
-            dataframe: the table.
-            auto_batch_size: find the batch size out instead.
-            batch_dims: how many dimensions it has at most, when it is found out.
-            device: where the values go.
-            batch_size: another batch size.
-            separator: splits the names of columns into nested keys.
-            dtype: of all tensors; by default that of the column.
-
-        Raises:
-            ImportError: pandas is not installed.
-        """
-        from tensorclass.convert import from_pandas
-
-        return from_pandas(  # type: ignore[no-any-return]
-            _target(cls), dataframe, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-            batch_size=batch_size, separator=separator, dtype=dtype,
-        )  # fmt: skip
-
-    @classmethod
-    def from_arrow(
-        cls,
-        table: Any,
-        *,
-        copy: bool | None = None,
-        nulls: Literal["raise", "fill", "mask"] = "raise",
-        mask_key: NestedKey | None = None,
-        device: DeviceLike | None = None,
-    ) -> Self:
-        """A collection from a table (or record batch) of Arrow: a value for each column, the rows as batch size.
-
-        Columns of numbers share memory with the table where they are one chunk without nulls; Arrow takes its memory
-        for unchanging, so copy before writing. Structs become nested collections, lists of numbers of one length
-        further dimensions, other lists of numbers jagged tensors; text, times and the rest non-tensor data.
-
-        Args:
-            table: a ``pyarrow.Table``, or another object with Arrow columns.
-            copy: ``True`` always copies, ``False`` never: a column of numbers that needs it is an error. By default
-                those are copied that need it.
-            nulls: ``"raise"`` an error; ``"fill"`` them with 0, ``False``, nan, an empty list or ``None``; ``"mask"``
-                does that, and adds a collection with ``True`` where a value was given, for the columns that have nulls.
-            mask_key: the key of that collection; ``"_mask"`` by default.
-            device: where the values go.
-
-        Raises:
-            ImportError: pyarrow is not installed.
-            ValueError: there are nulls, or a column cannot be read without a copy.
-        """
-        from tensorclass.convert import from_arrow
-
-        return from_arrow(_target(cls), table, copy=copy, nulls=nulls, mask_key=mask_key, device=device)  # type: ignore[no-any-return]
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
@@ -469,33 +398,6 @@ class Converting(Collection):
         from tensorclass.convert import to_struct_array
 
         return to_struct_array(self, dtype)  # type: ignore[arg-type, no-any-return]
-
-    def to_pandas(self, *, separator: str | None = None) -> Any:
-        """A ``pandas.DataFrame`` with a row for each item of the batch, which has one dimension.
-
-        Args:
-            separator: joins nested keys to the names of columns; needed where there are some.
-
-        Raises:
-            ImportError: pandas is not installed.
-            ValueError: there is not one batch dimension, or a value has more.
-        """
-        from tensorclass.convert import to_pandas
-
-        return to_pandas(self, separator=separator)  # type: ignore[arg-type]
-
-    def to_arrow(self) -> Any:
-        """A ``pyarrow.Table`` with a row for each item of the batch, which has one dimension.
-
-        Further dimensions become columns of tensors of a fixed shape, nested collections structs, jagged tensors lists.
-        Memory is shared where Arrow can.
-
-        Raises:
-            ImportError: pyarrow is not installed.
-        """
-        from tensorclass.convert import to_arrow
-
-        return to_arrow(self)  # type: ignore[arg-type]
 
     # -- plain dicts and lists ----------------------------------------------------------------------------------------
 

@@ -19,9 +19,10 @@ from tensorclass.td.printing import Printing
 from tensorclass.td.reductions import Reductions
 from tensorclass.td.shaping import Shaping
 from tensorclass.td.state import State
+from tensorclass.td.tables import Tables
 from tensorclass.td.tensordict import TensorDict
 
-class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Devices, Applying, Attributes, Locking, State, Printing):
+class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Tables, Devices, Applying, Attributes, Locking, State, Printing):
     __slots__ = ()
 
     @classmethod
