@@ -10,9 +10,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tensorclass.atomic import whole_file
 from tensorclass.scores import compare, read_runs
 from tensorclass.scores.document import ComparedRuns, ScoredRun
-from tensorclass.scores.files import whole_file
 from tensorclass.scores.plot import plot
 from tensorclass.scores.table import tables
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, cast
 
+from tensorclass.atomic import whole_folder
 from tensorclass.scores.comparison import compare
 from tensorclass.scores.document import ComparedRuns, ScoredRun, document, to_json
 from tensorclass.scores.errors import MissingExtraError, ScoreFileError, require
-from tensorclass.scores.files import save_scores, whole_folder
+from tensorclass.scores.files import save_scores
 from tensorclass.scores.reading import Progress, Run, read_runs
 from tensorclass.scores.reading.lines import OnProgress
 from tensorclass.scores.table import tables

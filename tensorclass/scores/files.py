@@ -1,97 +1,24 @@
-"""Writing results so that nothing half-written is ever found under its name, and score records to files and back."""
+"""Score records to files and back."""
 
 from __future__ import annotations
 
 import dataclasses
-import errno
-import os
-import shutil
-import tempfile
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
+from tensorclass.atomic import whole_file
 from tensorclass.scores import families
 from tensorclass.scores.align import align
 from tensorclass.scores.ifeval import IFEvalScoreData
 from tensorclass.scores.record import ScoreData
 
-__all__ = ["load_scores", "save_scores", "whole_file", "whole_folder"]
+__all__ = ["load_scores", "save_scores"]
 
 _FORMAT = "tensorclass.scores.record/1"
-
-
-@contextmanager
-def whole_file(path: str | Path) -> Generator[IO[bytes], None, None]:
-    """A file to write to that takes its name only when all is written and on disk.
-
-    It is written beside its place under another name. Where the block raises, that is removed, and what stood at
-    ``path`` stays.
-
-    Example:
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with whole_file(f"{folder}/result.json") as file:
-        ...         _ = file.write(b"{}")
-        ...     os.listdir(folder)
-        ['result.json']
-    """
-    path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "expected a file to write to, found a folder", str(path))
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.absolute().parent)
-    except OSError as error:
-        raise _of(path, error) from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())  # mkstemp keeps others out
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def whole_folder(path: str | Path) -> Generator[Path, None, None]:
-    """A folder to write to that takes its place only when all is written.
-
-    It is filled beside its place under another name and then renamed. Where ``path`` is a folder already, the files
-    written replace those of the same name, each as a whole, and others stay. Missing parent folders are made.
-
-    Example:
-        >>> with tempfile.TemporaryDirectory() as parent:
-        ...     with whole_folder(f"{parent}/results") as folder:
-        ...         _ = (folder / "scores.json").write_text("{}")
-        ...     os.listdir(parent), os.listdir(f"{parent}/results")
-        (['results'], ['scores.json'])
-    """
-    path = Path(path).absolute()
-    if path.exists() and not path.is_dir():
-        raise NotADirectoryError(f"{path}: expected a folder to write to, found a file")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        draft = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
-    except OSError as error:
-        raise _of(path, error) from None
-    try:
-        yield draft
-        os.chmod(draft, 0o777 & ~_umask())
-        try:
-            os.rename(draft, path)  # also over an empty folder
-        except OSError:
-            if not path.is_dir():
-                raise
-            for file in sorted(draft.iterdir()):
-                os.replace(file, path / file.name)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def save_scores(scores: ScoreData, path: str | Path) -> None:
@@ -101,6 +28,7 @@ def save_scores(scores: ScoreData, path: str | Path) -> None:
     numbers, or tuples or lists of them.
 
     Example:
+        >>> import tempfile
         >>> from tensorclass.scores import ExactMatchScoreData
         >>> scores = ExactMatchScoreData(torch.tensor([1.0, 0.0]), batch_size=[2])
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -168,15 +96,3 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, (tuple, list)):
         return all(map(_is_plain, cast("Iterable[object]", value)))
     return value is None or isinstance(value, (str, int, float))
-
-
-def _of(path: Path, error: OSError) -> OSError:
-    """The error as one of the file that was asked for, not of the draft beside it."""
-    return OSError(error.errno, f"can't be written: {error.strerror}", str(path))
-
-
-def _umask() -> int:
-    """The bits that the user keeps from new files; it can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from tensorclass.scores.files import whole_file
+from tensorclass.atomic import whole_file
 
 from .module import HEADER, Neighbourhood, Syntax, decorated, stub
 from .modules import SUFFIX, Module, NotFound, found_at, named, search_path
