@@ -1,0 +1,116 @@
+"""What the fields of a record say about the columns of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from tensorclass.fields import FieldSpec, Kind
+from tensorclass.record import TensorClass
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.tensordict import TensorDict
+from tensorclass.td.values import as_tensor
+
+from .tree import below, target_class
+
+#: stands for a default where there is none
+NOTHING: Any = object()
+
+
+class Declared(NamedTuple):
+    """What is known of a value before it is read; nothing below a :class:`TensorDict`."""
+
+    spec: FieldSpec | None = None
+    #: what it becomes: a tensor, objects row by row, a collection; ``"any"`` of them, as the values are
+    kind: Literal["any", "tensor", "object", "collection"] = "any"
+    #: the class of the collection
+    target: type[TensorCollection] = TensorDict
+
+    @classmethod
+    def of(cls, owner: type[TensorCollection], path: Sequence[str]) -> Declared | None:
+        """What a class says of the value under a (nested) key. ``None`` where it has no such field.
+
+        >>> class Sample(TensorClass):
+        ...     x: Tensor
+        ...     name: str = "none"
+        >>> [Declared.of(Sample, (key,)).kind for key in ("x", "name")], Declared.of(Sample, ("y",))
+        (['tensor', 'object'], None)
+        """
+        found = cls(target=owner)
+        for name in path:
+            if found.kind not in ("any", "collection"):
+                return cls()  # an object or a tensor cannot have it: an error later
+            holder = target_class(found.target)
+            if not issubclass(holder, TensorClass):
+                return cls()
+            spec = holder._specs.get(name)
+            if spec is None:
+                return None
+            inner: Any = below(holder, name)
+            if inner is Tensor:
+                found = cls(spec, "tensor")
+            elif inner is not None:
+                found = cls(spec, "collection", inner)
+            elif spec.kind is Kind.OBJECT or not _takes_tensors(spec):
+                found = cls(spec, "object")
+            else:
+                found = cls(spec)
+        return found
+
+    @property
+    def optional(self) -> bool:
+        """Whether the value can be ``None``."""
+        return self.spec is None or self.spec.optional
+
+    def default(self) -> Any:
+        """The default of the field, ``NOTHING`` where it has none; made anew by each call where a factory makes it."""
+        if self.spec is None or self.spec.default is None:
+            return NOTHING
+        return self.spec.default()
+
+    @property
+    def shown(self) -> str:
+        """The annotation, for messages."""
+        return "a value" if self.spec is None else self.spec.shown
+
+
+def filled(values: Tensor, given: Tensor, default: Any) -> Tensor | None:
+    """Rows of a tensor, and a default where they were not given. ``None`` where the default cannot stand there.
+
+    Args:
+        values: the rows, with anything where none was given.
+        given: ``True`` for each row that was given.
+        default: a number, an array or a tensor; it is broadcast to the shape of a row.
+
+    A default that is a whole number makes doubles whole again that are so only because values are missing, as pandas
+    has them.
+
+    >>> filled(torch.tensor([1.0, float("nan")], dtype=torch.float64), torch.tensor([True, False]), 7)
+    tensor([1, 7])
+    """
+    fill = default.detach() if isinstance(default, Tensor) else as_tensor(default)
+    if fill is None:
+        return None
+    try:
+        fill = fill.to(values.device).expand(values.shape[1:])
+    except RuntimeError:  # of another shape
+        return None
+    whole, dtype = _is_whole(fill), values.dtype
+    if whole and dtype == torch.float64 and bool((values[given] % 1 == 0).all()):
+        dtype = torch.int64 if fill.dtype == torch.bool else fill.dtype
+    elif not whole and _is_whole(values):
+        dtype = torch.promote_types(fill.dtype, torch.float64)
+    shape = (-1, *(1,) * (values.ndim - 1))
+    values = torch.where(given.reshape(shape), values, 0).to(dtype)  # nan is no whole number
+    return torch.where(given.reshape(shape), values, fill.to(dtype))
+
+
+def _is_whole(values: Tensor) -> bool:
+    return not (values.is_floating_point() or values.is_complex())
+
+
+def _takes_tensors(spec: FieldSpec) -> bool:
+    return not spec.types or any(issubclass(one, Tensor) for one in spec.types)
