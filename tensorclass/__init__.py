@@ -13,18 +13,10 @@ from dataclasses import field
 
 from .attributes import TensorAttrs
 from .contracts import ContractError, Device, DType, Range, Shape, validation
+from .convert import functions as _functions
 from .convert import record_class as from_dataclass
-from .convert import to_arrow
-from .convert.functions import (
-    from_any,
-    from_arrow,
-    from_dict,
-    from_namedtuple,
-    from_pandas,
-    from_pytree,
-    from_struct_array,
-    from_tuple,
-)
+from .convert.functions import *  # noqa: F403
+from .convert.problems import ConversionError
 from .decorator import tensorclass
 from .record import TensorClass
 from .stage import Pipeline, Stage
@@ -83,7 +75,8 @@ from .td import (
 from .td.values import BatchMismatch
 from .typed import TypedTensorDict
 
-BatchMismatch.__module__ = ContractError.__module__ = __name__  # how a traceback names them
+for _error in (BatchMismatch, ContractError, ConversionError):
+    _error.__module__ = __name__  # how a traceback names them
 
 #: the name of the base of all collections in other libraries
 TensorDictBase = TensorCollection
@@ -94,6 +87,7 @@ __all__ = [
     "KEY_SEPARATOR",
     "BatchMismatch",
     "ContractError",
+    "ConversionError",
     "DType",
     "Device",
     "LazyStackedTensorDict",
@@ -124,15 +118,7 @@ __all__ = [
     "default_is_leaf",
     "dense_stack_tds",
     "field",
-    "from_any",
-    "from_arrow",
     "from_dataclass",
-    "from_dict",
-    "from_namedtuple",
-    "from_pandas",
-    "from_pytree",
-    "from_struct_array",
-    "from_tuple",
     "fromkeys",
     "get_defaults_to_none",
     "get_printoptions",
@@ -161,7 +147,6 @@ __all__ = [
     "set_printoptions",
     "stack",
     "tensorclass",
-    "to_arrow",
     "unpad_sequence",
     "unravel_key",
     "unravel_key_list",
@@ -169,6 +154,7 @@ __all__ = [
     "validation",
     "where",
 ]
+__all__ += _functions.__all__
 
 
 def is_tensor_collection(datatype: object) -> bool:

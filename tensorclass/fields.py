@@ -359,12 +359,16 @@ class FieldSpec:
 
     def mismatch(self, value: Any, why: str = "") -> TypeError:
         """The error for a value that is not what the annotation says."""
-        shown = repr(value)
-        got = f"{type(value).__name__} {shown}" if len(shown) < 40 else type(value).__name__
         return TypeError(
-            f"{self.owner}.{self.name}: expected {self.shown}, got {got}{why}; give it that type, or change the "
-            "annotation of the field"
+            f"{self.owner}.{self.name}: expected {self.shown}, got {shown_value(value)}{why}; give it that type, or "
+            "change the annotation of the field"
         )
+
+
+def shown_value(value: Any) -> str:
+    """A value in a message: its class, and itself where that is short."""
+    shown = repr(value)
+    return f"{type(value).__name__} {shown}" if len(shown) < 40 else type(value).__name__
 
 
 def _shown(annotation: Any) -> str:

@@ -425,11 +425,13 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         batch_dims: int | None = None,
         device: DeviceLike | None = None,
         batch_size: Sequence[int] | int | None = None,
+        strict: bool = True,
     ) -> Self:
         """A record of any object that has entries for its fields; see :meth:`TensorDict.from_any`."""
         record: Self = super().from_any(
-            obj, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device, batch_size=batch_size
-        )
+            obj, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device, batch_size=batch_size,
+            strict=strict,
+        )  # fmt: skip
         return record
 
     @classmethod
@@ -440,10 +442,11 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         batch_size: Sequence[int] | int | None = None,
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
+        strict: bool = True,
     ) -> Self:
         """A record of a mapping or a named tuple that holds trees; see :meth:`TensorDict.from_pytree`."""
         record: Self = super().from_pytree(
-            pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, batch_dims=batch_dims
+            pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, batch_dims=batch_dims, strict=strict
         )
         return record
 

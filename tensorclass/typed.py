@@ -211,13 +211,14 @@ class TypedTensorDict(  # pyright: ignore[reportIncompatibleVariableOverride]  #
         batch_dims: int | None = None,
         names: Sequence[str | None] | None = None,
         check: bool = True,
+        strict: bool = True,
     ) -> Self:
         """:meth:`TensorDict.from_dict`, where the required keys must be given, unless ``check`` is ``False``."""
         if check:
             cls._check_required(input_dict._store if isinstance(input_dict, Collection) else input_dict)
         made = super().from_dict(
             input_dict, auto_batch_size=auto_batch_size, batch_size=batch_size, device=device, batch_dims=batch_dims,
-            names=names,
+            names=names, strict=strict,
         )  # fmt: skip
         return made.lock_() if "frozen" in cls._typed_options else made
 

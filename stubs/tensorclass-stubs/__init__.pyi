@@ -9,17 +9,9 @@ from tensorclass.contracts import (
     Shape as Shape,
     validation as validation,
 )
-from tensorclass.convert import record_class as from_dataclass, to_arrow as to_arrow
-from tensorclass.convert.functions import (
-    from_any as from_any,
-    from_arrow as from_arrow,
-    from_dict as from_dict,
-    from_namedtuple as from_namedtuple,
-    from_pandas as from_pandas,
-    from_pytree as from_pytree,
-    from_struct_array as from_struct_array,
-    from_tuple as from_tuple,
-)
+from tensorclass.convert import functions as _functions, record_class as from_dataclass
+from tensorclass.convert.functions import *
+from tensorclass.convert.problems import ConversionError as ConversionError
 from tensorclass.decorator import tensorclass as tensorclass
 from tensorclass.record import TensorClass as TensorClass
 from tensorclass.stage import Pipeline as Pipeline, Stage as Stage
@@ -84,6 +76,7 @@ __all__ = [
     "KEY_SEPARATOR",
     "BatchMismatch",
     "ContractError",
+    "ConversionError",
     "DType",
     "Device",
     "LazyStackedTensorDict",
@@ -114,15 +107,7 @@ __all__ = [
     "default_is_leaf",
     "dense_stack_tds",
     "field",
-    "from_any",
-    "from_arrow",
     "from_dataclass",
-    "from_dict",
-    "from_namedtuple",
-    "from_pandas",
-    "from_pytree",
-    "from_struct_array",
-    "from_tuple",
     "fromkeys",
     "get_defaults_to_none",
     "get_printoptions",
@@ -151,7 +136,6 @@ __all__ = [
     "set_printoptions",
     "stack",
     "tensorclass",
-    "to_arrow",
     "unpad_sequence",
     "unravel_key",
     "unravel_key_list",
@@ -159,6 +143,7 @@ __all__ = [
     "validation",
     "where",
 ]
+__all__ += _functions.__all__
 
 def is_tensor_collection(datatype: object) -> bool: ...
 def is_tensorclass(obj: object) -> bool: ...

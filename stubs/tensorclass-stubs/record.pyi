@@ -66,6 +66,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         batch_dims: int | None = None,
         device: DeviceLike | None = None,
         batch_size: Sequence[int] | int | None = None,
+        strict: bool = True,
     ) -> Self: ...
     @classmethod
     def from_pytree(
@@ -75,6 +76,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         batch_size: Sequence[int] | int | None = None,
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
+        strict: bool = True,
     ) -> Self: ...
     @classmethod
     def from_tensordict(

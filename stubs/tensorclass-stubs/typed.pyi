@@ -49,4 +49,5 @@ class TypedTensorDict(TensorDict, _Declared, metaclass=TypedMeta):  # pyright: i
         batch_dims: int | None = None,
         names: Sequence[str | None] | None = None,
         check: bool = True,
+        strict: bool = True,
     ) -> Self: ...

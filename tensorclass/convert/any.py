@@ -10,9 +10,8 @@ from tensorclass.td.collection import DeviceLike
 from tensorclass.td.values import as_tensor
 
 from .list import from_list
-from .pandas import from_pandas
-from .struct_array import from_struct_array
-from .tree import BatchSize, C, column, entries, from_entries, is_dataframe, is_struct_array, plan, settled
+from .readers import reader_of
+from .tree import BatchSize, C, build, column, entries, from_entries, like, plan, settled
 
 
 def from_any(
@@ -23,23 +22,27 @@ def from_any(
     batch_dims: int | None = None,
     device: DeviceLike | None = None,
     batch_size: BatchSize = None,
+    strict: bool = True,
 ) -> Any:
     """See :meth:`TensorDict.from_any`."""
-    asked = plan("from_any", auto_batch_size, batch_dims, batch_size, device)
+    asked = plan(f"{cls.__name__}.from_any", auto_batch_size, batch_dims, batch_size, device, strict=strict)
     options: Any = {
         "auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "device": device, "batch_size": batch_size,
+        "strict": strict,
     }  # fmt: skip
     is_record = issubclass(cls, TensorClass)
     if isinstance(obj, TensorCollection):
-        same = obj if isinstance(obj, cls) or not is_record else cls.from_tensordict(obj)  # type: ignore[attr-defined]
+        if is_record and not isinstance(obj, cls):
+            names = None if asked.auto or batch_size is not None else obj._names
+            return build(cls, dict(obj._store), like(obj, asked)._replace(names=names))
         is_plain = not asked.auto and batch_size is None and device is None
-        return same if is_plain else settled(same._shallow(), asked)
+        return obj if is_plain else settled(obj._shallow(), asked)
     if entries(obj) is not None:
         return from_entries(cls, obj, asked)
-    if is_struct_array(obj):
-        return from_struct_array(cls, obj, **options)
-    if is_dataframe(obj):
-        return from_pandas(cls, obj, **options)
+    reader = reader_of(obj)
+    if reader is not None:
+        made = getattr(cls, reader.method)(obj, device=asked.device, strict=strict)
+        return made if not asked.auto and batch_size is None else settled(made, asked)
     given: Any = obj  # whatever a checker learns of it below
     rows = cast("list[object]", obj) if isinstance(obj, list) else None
     if is_record and rows is not None:

@@ -38,6 +38,7 @@ def from_arrow(
     nulls: Literal["raise", "fill", "mask"] = "raise",
     mask_key: NestedKey | None = None,
     device: DeviceLike | None = None,
+    strict: bool = True,
 ) -> C:
     """See :meth:`TensorDict.from_arrow`."""
     pa = require("pyarrow", _EXTRA, "from_arrow")
@@ -60,7 +61,7 @@ def from_arrow(
         for name in reversed(path[1:]):
             masks = {name: masks}
         values[path[0]] = masks
-    asked = plan("from_arrow", None, None, (given.num_rows,), device)
+    asked = plan(f"{cls.__name__}.from_arrow", None, None, (given.num_rows,), device, strict=strict)
     return build(cls, converted_entries(values, cls, asked), asked)  # type: ignore[no-any-return]
 
 

@@ -36,6 +36,7 @@ def from_dataclass(
     as_tensorclass: bool = False,
     device: DeviceLike | None = None,
     batch_size: BatchSize = None,
+    strict: bool = True,
 ) -> Any:
     """See :meth:`TensorDict.from_dataclass`."""
     if as_tensorclass:
@@ -43,14 +44,14 @@ def from_dataclass(
             dest_cls = cls
         return record_class(
             dataclass, dest_cls=dest_cls, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-            batch_size=batch_size,
+            batch_size=batch_size, strict=strict,
         )  # fmt: skip
     if dest_cls is not None:
         raise ValueError(
             f"from_dataclass: dest_cls says what a record is made of, and needs as_tensorclass=True; or call "
             f"{dest_cls.__name__}.from_dataclass"
         )
-    asked = plan("from_dataclass", auto_batch_size, batch_dims, batch_size, device)
+    asked = plan(f"{cls.__name__}.from_dataclass", auto_batch_size, batch_dims, batch_size, device, strict=strict)
     if not is_dataclass_instance(dataclass):
         raise TypeError(_expected(dataclass, "an instance of a dataclass", "; as_tensorclass=True takes a class"))
     return from_entries(cls, dataclass, asked)
@@ -102,6 +103,7 @@ def record_class(
     shadow: bool = False,
     tensor_only: bool = False,
     device: DeviceLike | None = None,
+    strict: bool = True,
 ) -> Any:
     """A record class of a dataclass, or a record of an instance of one.
 
@@ -123,6 +125,7 @@ def record_class(
         shadow: allow fields with the name of a method of records.
         tensor_only: every field holds a tensor.
         device: for an instance: the device of the record.
+        strict: for an instance, with ``dest_cls``: ``False`` leaves fields out that the record has not.
 
     Raises:
         TypeError: ``obj`` is no dataclass, nor an instance of one.
@@ -142,7 +145,7 @@ def record_class(
     >>> type(point) is from_dataclass(Point)
     True
     """
-    asked = plan("from_dataclass", auto_batch_size, batch_dims, batch_size, device)
+    asked = plan("from_dataclass", auto_batch_size, batch_dims, batch_size, device, strict=strict)
     if inplace:
         raise TypeError("from_dataclass: inplace=True is not supported: write @tensorclass over the class instead")
     options = {

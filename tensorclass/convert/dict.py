@@ -8,7 +8,7 @@ from typing import Any
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike
 
-from .tree import BatchSize, C, Plan, build, converted_entries, plan, settled
+from .tree import BatchSize, C, Plan, build, converted_entries, like, plan, settled
 
 
 def from_dict(
@@ -20,9 +20,12 @@ def from_dict(
     device: DeviceLike | None = None,
     batch_dims: int | None = None,
     names: Sequence[str | None] | None = None,
+    strict: bool = True,
 ) -> C:
     """See :meth:`TensorDict.from_dict`."""
-    asked = plan("from_dict", auto_batch_size, batch_dims, batch_size, device, names, conflict=ValueError)
+    asked = plan(
+        f"{cls.__name__}.from_dict", auto_batch_size, batch_dims, batch_size, device, names, ValueError, strict
+    )
     return _read(cls, input_dict, asked)  # type: ignore[no-any-return]
 
 
@@ -35,9 +38,13 @@ def from_dict_instance(
     device: DeviceLike | None = None,
     batch_dims: int | None = None,
     names: Sequence[str | None] | None = None,
+    strict: bool = True,
 ) -> Any:
     """See :meth:`TensorDict.from_dict_instance`."""
-    asked = plan("from_dict_instance", auto_batch_size, batch_dims, batch_size, device, names, conflict=ValueError)
+    asked = plan(
+        f"{type(like).__name__}.from_dict_instance", auto_batch_size, batch_dims, batch_size, device, names,
+        ValueError, strict,
+    )  # fmt: skip
     return _read(like, input_dict, asked)
 
 
@@ -45,7 +52,7 @@ def _read(target: type[TensorCollection] | TensorCollection, source: Any, asked:
     if isinstance(source, Collection):
         cls = target if isinstance(target, type) else type(target)
         if not isinstance(source, cls):
-            return build(target, dict(source._store), asked._replace(batch_size=asked.batch_size or source.batch_size))
+            return build(target, dict(source._store), like(source, asked))
         return settled(source._shallow(), asked)
     if not isinstance(source, Mapping):
         try:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tensorclass.fields import shown_value
 from tensorclass.td import shapes
+from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.combining import stack
 from tensorclass.td.stores.lazy import lazy_stack, maybe_dense_stack
 
-from .tree import BatchSize, C, Plan, entries, from_entries, plan, settled
+from .tree import FAILED, BatchSize, C, Plan, converted_entries, entries, finish, like, part, plan, settled
 
 
 def from_list(
@@ -23,9 +25,10 @@ def from_list(
     batch_dims: int | None = None,
     names: Sequence[str | None] | None = None,
     lazy: bool | None = None,
+    strict: bool = True,
 ) -> C:
     """See :meth:`TensorDict.from_list`."""
-    asked = plan("from_list", auto_batch_size, batch_dims, batch_size, device, names)
+    asked = plan(f"{cls.__name__}.from_list", auto_batch_size, batch_dims, batch_size, device, names, strict=strict)
     if not isinstance(input, (list, tuple)):
         raise TypeError(f"from_list: expected a list with an item for each row, got a {type(input).__name__}")
     if not input:
@@ -42,25 +45,30 @@ def from_list(
         batch_dims=None if asked.batch_dims is None else asked.batch_dims - 1,
         batch_size=None if asked.batch_size is None else asked.batch_size[1:],
     )
-    rows = [_row(cls, item, below, position) for position, item in enumerate(input)]
+    rows = [_row(cls, item, below, (f"[{position}]",)) for position, item in enumerate(input)]
+    finish(asked)
     result: C = _stacked(rows, lazy)
     if names is not None:
         result._set_names(shapes.as_names(names, result.ndim))
     return result
 
 
-def _row(cls: type[C], item: Any, asked: Plan, position: int) -> C:
+def from_rows(cls: type[TensorCollection], rows: list[Any], asked: Plan, path: tuple[str, ...]) -> Any:
+    """Rows below a key of what is made; ``FAILED`` where they cannot be, the problems are noted then."""
+    made = [_row(cls, item, asked, (*path, f"[{position}]")) for position, item in enumerate(rows)]
+    return FAILED if any(row is FAILED for row in made) else _stacked(made, None)
+
+
+def _row(cls: type[TensorCollection], item: Any, asked: Plan, path: tuple[str, ...]) -> Any:
     if isinstance(item, Collection):
-        same: Any = (
-            item if isinstance(item, cls) else cls._from_mapping(item._store, item.batch_size, item.device, None)
-        )
-        return settled(same._shallow(), asked)  # type: ignore[no-any-return]
-    if entries(item) is None:
-        raise TypeError(
-            f"from_list: expected rows that are mappings, dataclasses, (named) tuples or collections; row {position} "
-            f"is a {type(item).__name__}"
-        )
-    return from_entries(cls, item, asked)
+        if isinstance(item, cls):
+            return settled(item._shallow(), asked)
+        return part(cls, dict(item._store), like(item, asked), path)
+    found = entries(item)
+    if found is None:
+        asked.problems.add(path, "a mapping, a dataclass, a (named) tuple or a collection", shown_value(item))
+        return FAILED
+    return part(cls, converted_entries(found, cls, asked, path), asked, path)
 
 
 def _stacked(rows: list[Any], lazy: bool | None) -> Any:

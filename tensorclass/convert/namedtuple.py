@@ -22,9 +22,10 @@ def from_namedtuple(
     batch_dims: int | None = None,
     device: DeviceLike | None = None,
     batch_size: BatchSize = None,
+    strict: bool = True,
 ) -> C:
     """See :meth:`TensorDict.from_namedtuple`."""
-    asked = plan("from_namedtuple", auto_batch_size, batch_dims, batch_size, device)
+    asked = plan(f"{cls.__name__}.from_namedtuple", auto_batch_size, batch_dims, batch_size, device, strict=strict)
     if not is_namedtuple(named_tuple):
         raise TypeError(
             f"from_namedtuple: expected a named tuple, got a {type(named_tuple).__name__}; from_any takes other objects"

@@ -13,7 +13,8 @@ from tensorclass.td.collection import DeviceLike
 from tensorclass.td.values import as_tensor
 
 from .extras import require
-from .tree import BatchSize, C, build, converted_entries, is_dataframe, objects, plan
+from .readers import is_dataframe
+from .tree import BatchSize, C, build, converted_entries, objects, plan
 
 _EXTRA = "pandas"
 _EXACT = 2**53  # up to here a double is every whole number
@@ -29,9 +30,10 @@ def from_pandas(
     batch_size: BatchSize = None,
     separator: str | None = None,
     dtype: torch.dtype | None = None,
+    strict: bool = True,
 ) -> C:
     """See :meth:`TensorDict.from_pandas`."""
-    asked = plan("from_pandas", auto_batch_size, batch_dims, batch_size, device)
+    asked = plan(f"{cls.__name__}.from_pandas", auto_batch_size, batch_dims, batch_size, device, strict=strict)
     require("pandas", _EXTRA, "from_pandas")
     if not is_dataframe(dataframe):
         raise TypeError(f"from_pandas: expected a pandas.DataFrame, got a {type(dataframe).__name__}")

@@ -41,9 +41,10 @@ def from_pytree(
     batch_size: BatchSize = None,
     auto_batch_size: bool = False,
     batch_dims: int | None = None,
+    strict: bool = True,
 ) -> Any:
     """See :meth:`TensorDict.from_pytree`."""
-    asked = plan("from_pytree", auto_batch_size, batch_dims, batch_size, None)
+    asked = plan(f"{cls.__name__}.from_pytree", auto_batch_size, batch_dims, batch_size, None, strict=strict)
     if issubclass(cls, TensorClass):
         names = list(cls._specs)
         if isinstance(pytree, cls):

@@ -8,14 +8,15 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
-from tensorclass.record import TensorClass
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.nontensor import NonTensorDataBase
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import as_tensor
 
-from .tree import BatchSize, C, is_struct_array, objects, plan, settled
+from .problems import Problems
+from .readers import is_struct_array
+from .tree import BatchSize, C, build, objects, plan, settled
 
 #: what stands where an array has no items, so that a field declared as text stays one
 _EMPTY: dict[str, Any] = {"U": "", "S": b""}
@@ -29,16 +30,19 @@ def from_struct_array(
     batch_dims: int | None = None,
     device: DeviceLike | None = None,
     batch_size: BatchSize = None,
+    strict: bool = True,
 ) -> C:
     """See :meth:`TensorDict.from_struct_array`."""
-    asked = plan("from_struct_array", auto_batch_size, batch_dims, batch_size, device)
+    asked = plan(f"{cls.__name__}.from_struct_array", auto_batch_size, batch_dims, batch_size, device, strict=strict)
     if not is_struct_array(struct_array):
         given: Any = struct_array
         kind = f"an array of dtype {given.dtype}" if isinstance(struct_array, np.ndarray) else repr(given)
         raise TypeError(
             f"from_struct_array: expected a numpy array of a structured dtype, such as [('a', 'i4')]; got {kind}"
         )
-    data: C = _read(cls, np.asarray(struct_array), ())
+    array: Any = np.asarray(struct_array)
+    values = _read(array, (), asked.problems)
+    data: C = build(cls, values, asked._replace(auto=False, batch_size=Size(array.shape), device=None))
     return settled(data, asked)
 
 
@@ -54,31 +58,23 @@ def to_struct_array(data: TensorCollection, dtype: Any = None) -> Any:
 # -- in ---------------------------------------------------------------------------------------------------------------
 
 
-def _read(cls: Any, array: Any, path: tuple[str, ...]) -> Any:
+def _read(array: Any, path: tuple[str, ...], problems: Problems) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name in array.dtype.names:
         part = array[name]
-        if part.dtype.names is not None:
-            values[name] = _read(_class_below(cls, name), part, (*path, name))
+        if part.dtype.names is not None:  # with a batch size of its own: a sub-array has more dimensions
+            values[name] = TensorDict(_read(part, (*path, name), problems), part.shape)
         elif part.dtype.kind in "biufc":
             tensor = as_tensor(part)
             if tensor is None:
-                raise TypeError(
-                    f"from_struct_array: {'.'.join((*path, name))} has the dtype {part.dtype}, which torch does not "
-                    "have; convert it first, with .astype"
-                )
-            values[name] = tensor
+                problems.add((*path, name), "a dtype that torch has", str(part.dtype), "convert it first, with .astype")
+            else:
+                values[name] = tensor
         else:
             kind = part.dtype.kind
             items = list(part.ravel()) if kind in "mM" else part.ravel().tolist()
             values[name] = objects(items, Size(part.shape), _EMPTY.get(kind))
-    return cls._from_mapping(values, Size(array.shape), None, None)
-
-
-def _class_below(cls: Any, name: str) -> Any:
-    spec = cls._specs.get(name) if issubclass(cls, TensorClass) else None
-    target = None if spec is None else spec.target(cls)
-    return target if isinstance(target, type) and issubclass(target, TensorCollection) else TensorDict
+    return values
 
 
 # -- out --------------------------------------------------------------------------------------------------------------

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
-import numpy as np
 import torch
 from torch import Size, Tensor
 
 from tensorclass.contracts.checking import inferred_size
+from tensorclass.contracts.errors import ContractError
 from tensorclass.record import TensorClass
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection, has_shape
@@ -21,7 +20,10 @@ from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase, stack_of
 from tensorclass.td.objects import row_by_row
 from tensorclass.td.stores.classes import dense_class
 from tensorclass.td.tensordict import TensorDict
-from tensorclass.td.values import BatchMismatch, as_tensor
+from tensorclass.td.values import Misfit, as_tensor
+
+from .problems import ConversionError, Problems
+from .readers import parts_of, reader_of
 
 C = TypeVar("C", bound=TensorCollection)
 
@@ -29,6 +31,9 @@ C = TypeVar("C", bound=TensorCollection)
 #: fields of records that hold a tensor or an object: what is given for them stays whole.
 Target: TypeAlias = "type[TensorCollection] | TensorCollection | type[Tensor] | None"
 BatchSize: TypeAlias = Sequence[int] | int | None
+
+#: stands for what could not be made; what is wrong is noted in the plan
+FAILED: Any = object()
 
 
 class Plan(NamedTuple):
@@ -39,7 +44,13 @@ class Plan(NamedTuple):
     batch_dims: int | None
     batch_size: Size | None
     device: torch.device | None
-    names: Sequence[str | None] | None = None
+    names: Sequence[str | None] | None
+    strict: bool
+    problems: Problems
+
+    def inner(self) -> Plan:
+        """The plan for a part that has a batch size of its own."""
+        return Plan(self.what, False, None, None, None, None, self.strict, self.problems)
 
 
 def plan(
@@ -50,8 +61,19 @@ def plan(
     device: DeviceLike | None,
     names: Sequence[str | None] | None = None,
     conflict: type[Exception] = TypeError,
+    strict: bool = True,
 ) -> Plan:
     """The options of a converter together.
+
+    Args:
+        what: what was asked for, for messages: ``"Sample.from_dict"``.
+        auto_batch_size: whether the batch size is found out.
+        batch_dims: how many dimensions it has at most then.
+        batch_size: the batch size.
+        device: where the values go.
+        names: of the batch dimensions.
+        conflict: the class of the error for a batch size that is given and shall be found out too.
+        strict: whether keys that are no fields of a record are an error; otherwise they are left out, with a warning.
 
     Raises:
         TypeError: a batch size is given and shall be found out too (or the class ``conflict``).
@@ -67,7 +89,7 @@ def plan(
         raise ValueError(f"{what}: expected batch_dims of at least 0, got {batch_dims}")
     auto = batch_dims is not None if auto_batch_size is None else auto_batch_size or batch_dims is not None
     size = None if batch_size is None else shapes.as_size(batch_size)
-    return Plan(what, auto, batch_dims, size, as_device(device), names)
+    return Plan(what, auto, batch_dims, size, as_device(device), names, strict, Problems(what))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -76,6 +98,8 @@ def plan(
 
 def entries(obj: Any) -> dict[Any, Any] | None:
     """What an object consists of, by key: a mapping, a (named) tuple, a dataclass. ``None`` for other objects.
+
+    So do models of attrs and of pydantic.
 
     >>> entries((1, "a"))
     {'0': 1, '1': 'a'}
@@ -89,7 +113,7 @@ def entries(obj: Any) -> dict[Any, Any] | None:
         return dict(zip(names, items, strict=True))
     if is_dataclass_instance(obj):
         return {f.name: getattr(obj, f.name) for f in dataclasses.fields(obj)}
-    return None
+    return parts_of(obj)
 
 
 def is_dataclass_instance(obj: object) -> bool:
@@ -116,30 +140,32 @@ def below(target: type[TensorCollection] | TensorCollection, key: str) -> Target
 
 
 def converted(value: Any, target: Target, plan: Plan, path: tuple[str, ...] = ()) -> Any:
-    """A value as a collection takes it: what has entries of its own taken apart, as far as the target says."""
+    """A value as a collection takes it: what has entries of its own taken apart, as far as the target says.
+
+    ``FAILED`` where that cannot be; the problems are noted then.
+    """
     if target is None or isinstance(value, (Tensor, Collection)) or _is(target, Tensor):
         return value
-    part: Any = target
+    inner: Any = target
     found = entries(value)
     if found is not None:
-        values = converted_entries(found, part, plan, path)
-        if isinstance(part, TensorClass):  # what is around it may not know its class
-            return build(part, values, plan._replace(device=None, names=None), path)
+        values = converted_entries(found, inner, plan, path)
+        if isinstance(inner, TensorClass):  # what is around it may not know its class
+            return part(inner, values, plan._replace(device=None, names=None), path)
         return values
-    if is_struct_array(value):
-        from .struct_array import from_struct_array
-
-        return from_struct_array(target_class(part), value)
-    if is_dataframe(value):
-        from .pandas import from_pandas
-
-        return from_pandas(target_class(part), value)
+    reader = reader_of(value)
+    if reader is not None:
+        try:
+            return getattr(target_class(inner), reader.method)(value, strict=plan.strict)
+        except ConversionError as error:
+            plan.problems.below(error, path)
+            return FAILED
     if isinstance(value, list):
         rows = cast("list[object]", value)
-        if issubclass(target_class(part), TensorClass) and rows and all(_has_entries(row) for row in rows):
-            from .list import from_list
+        if issubclass(target_class(inner), TensorClass) and rows and all(_has_entries(row) for row in rows):
+            from .list import from_rows
 
-            return from_list(target_class(part), rows)
+            return from_rows(target_class(inner), rows, plan.inner(), path)
         tensor = as_tensor(rows, plan.device)
         if tensor is not None:
             return tensor
@@ -157,22 +183,16 @@ def converted_entries(
 ) -> dict[str, Any]:
     """The entries of an object under string keys, converted."""
     values = _keyed(found, plan.what, path)
+    failed: list[str] = []
     for key, value in values.items():
         if type(value) is not Tensor:
-            part = TensorDict if target is TensorDict else below(target, key)
-            values[key] = converted(value, part, plan, (*path, key))
+            inner = TensorDict if target is TensorDict else below(target, key)
+            made = values[key] = converted(value, inner, plan, (*path, key))
+            if made is FAILED:
+                failed.append(key)
+    for key in failed:
+        del values[key]
     return values
-
-
-def is_struct_array(value: object) -> bool:
-    """Whether a value is a numpy array (or a single item) of a structured dtype."""
-    return isinstance(value, (np.ndarray, np.void)) and value.dtype.names is not None  # pyright: ignore[reportUnknownMemberType]
-
-
-def is_dataframe(value: object) -> bool:
-    """Whether a value is a table of pandas, which is not imported for this question."""
-    pandas: Any = sys.modules.get("pandas")
-    return pandas is not None and isinstance(value, pandas.DataFrame)
 
 
 def column(rows: list[Any]) -> NonTensorDataBase:
@@ -201,7 +221,7 @@ def _is(target: Target, cls: type) -> bool:
 
 
 def _has_entries(row: object) -> bool:
-    return isinstance(row, (Mapping, tuple, TensorCollection)) or is_dataclass_instance(row)
+    return isinstance(row, TensorCollection) or entries(row) is not None
 
 
 def _keyed(source: Mapping[Any, Any], what: str, path: tuple[str, ...]) -> dict[str, Any]:
@@ -243,21 +263,69 @@ def build(
     target: type[TensorCollection] | TensorCollection,
     values: Mapping[str, Any],
     plan: Plan,
+) -> Any:
+    """A collection of converted values, with the batch size that was asked for.
+
+    Raises:
+        ConversionError: problems were noted before, or there are some here: fields without default are missing, keys
+            are no fields, values are not what their fields take or lack the batch size. It lists all of them.
+        ContractError: values break contracts, and nothing else is wrong.
+    """
+    result = part(target, values, plan)
+    finish(plan)
+    return result
+
+
+def finish(plan: Plan) -> None:
+    """Ends a conversion: raises the one error for all that is wrong, or warns of what was left out."""
+    plan.problems.check()
+    plan.problems.warn()
+
+
+def part(
+    target: type[TensorCollection] | TensorCollection,
+    values: Mapping[str, Any],
+    plan: Plan,
     path: tuple[str, ...] = (),
 ) -> Any:
-    """A collection of converted values, with the batch size that was asked for."""
+    """:func:`build` for a part of what is made: what is wrong is noted in the plan, and the result ``FAILED`` then."""
+    cls, problems = target_class(target), plan.problems
+    if not plan.strict:
+        from .diagnosis import without_undeclared
+
+        values = without_undeclared(target, values, problems, path)
     size = plan.batch_size
     if plan.auto:  # a record takes a list for a column of objects only where the rows are known
         size = Size((_common_size(values, target) or ())[: plan.batch_dims])
+    known = len(problems)
+    if known:  # it will not be made: what else is wrong?
+        from .diagnosis import diagnose
+
+        diagnose(target, values, size, problems, path)
+        return FAILED
     try:
-        result = target_class(target)._from_mapping(values, size, plan.device, None)
-    except BatchMismatch as error:
-        raise error.below(*path) if path else error from None
+        result = cls._from_mapping(values, size, plan.device, None)
+    except ContractError as error:
+        problems.contracts.append(error.below(*path))
+        return FAILED
+    except (TypeError, ValueError, RuntimeError, AttributeError) as error:
+        from .diagnosis import diagnose
+
+        diagnose(target, values, size, problems, path)
+        if len(problems) == known:  # it is about something else, such as what __post_init__ checks
+            raise error.below(*path) if isinstance(error, Misfit) else error from None
+        return FAILED
     if plan.auto:
         result.auto_batch_size_(plan.batch_dims)
     if plan.names is not None:
         result._set_names(shapes.as_names(plan.names, result.ndim))
     return result
+
+
+def like(data: Collection, plan: Plan) -> Plan:
+    """The plan with the metadata that a collection has, where it says nothing else."""
+    size = plan.batch_size if plan.auto or plan.batch_size is not None else data.batch_size
+    return plan._replace(batch_size=size, device=plan.device or data.device)
 
 
 def from_entries(cls: type[C], source: Any, plan: Plan) -> C:

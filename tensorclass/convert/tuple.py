@@ -19,9 +19,10 @@ def from_tuple(
     batch_dims: int | None = None,
     device: DeviceLike | None = None,
     batch_size: BatchSize = None,
+    strict: bool = True,
 ) -> C:
     """See :meth:`TensorDict.from_tuple`."""
-    asked = plan("from_tuple", auto_batch_size, batch_dims, batch_size, device)
+    asked = plan(f"{cls.__name__}.from_tuple", auto_batch_size, batch_dims, batch_size, device, strict=strict)
     if not isinstance(obj, (tuple, list)):
         raise TypeError(f"from_tuple: expected a tuple, got a {type(obj).__name__}; from_any takes other objects")
     keys = [str(position) for position in range(len(obj))]

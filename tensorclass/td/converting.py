@@ -39,6 +39,7 @@ class Converting(Collection):
         batch_dims: int | None = None,
         device: DeviceLike | None = None,
         batch_size: BatchSize = None,
+        strict: bool = True,
     ) -> Any:
         """A collection of any object that has parts: mappings, dataclasses, (named) tuples, structured arrays, tables.
 
@@ -61,7 +62,7 @@ class Converting(Collection):
 
         return from_any(
             _target(cls), obj, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-            batch_size=batch_size,
+            batch_size=batch_size, strict=strict,
         )  # fmt: skip
 
     @classmethod
@@ -74,6 +75,7 @@ class Converting(Collection):
         device: DeviceLike | None = None,
         batch_dims: int | None = None,
         names: Sequence[str | None] | None = None,
+        strict: bool = True,
     ) -> Self:
         """A collection from a (nested) mapping; see :meth:`from_any` for what becomes of its values.
 
@@ -97,7 +99,7 @@ class Converting(Collection):
 
         return from_dict(  # type: ignore[no-any-return]
             _target(cls), input_dict, auto_batch_size=auto_batch_size, batch_size=batch_size, device=device,
-            batch_dims=batch_dims, names=names,
+            batch_dims=batch_dims, names=names, strict=strict,
         )  # fmt: skip
 
     def from_dict_instance(
@@ -109,6 +111,7 @@ class Converting(Collection):
         device: DeviceLike | None = None,
         batch_dims: int | None = None,
         names: Sequence[str | None] | None = None,
+        strict: bool = True,
     ) -> Self:
         """:meth:`from_dict` for a collection like this one: where this one has a record, there will be such a record.
 
@@ -118,7 +121,7 @@ class Converting(Collection):
 
         return from_dict_instance(  # type: ignore[no-any-return]
             self, input_dict, auto_batch_size=auto_batch_size, batch_size=batch_size, device=device,  # type: ignore[arg-type]
-            batch_dims=batch_dims, names=names,
+            batch_dims=batch_dims, names=names, strict=strict,
         )  # fmt: skip
 
     @overload
@@ -133,6 +136,7 @@ class Converting(Collection):
         as_tensorclass: Literal[False] = ...,
         device: DeviceLike | None = ...,
         batch_size: BatchSize = ...,
+        strict: bool = ...,
     ) -> Self: ...
     @overload
     @classmethod
@@ -146,6 +150,7 @@ class Converting(Collection):
         as_tensorclass: Literal[True],
         device: DeviceLike | None = ...,
         batch_size: BatchSize = ...,
+        strict: bool = ...,
     ) -> D: ...
     @overload
     @classmethod
@@ -159,6 +164,7 @@ class Converting(Collection):
         as_tensorclass: bool,
         device: DeviceLike | None = ...,
         batch_size: BatchSize = ...,
+        strict: bool = ...,
     ) -> Any: ...
     @classmethod
     def from_dataclass(
@@ -171,6 +177,7 @@ class Converting(Collection):
         as_tensorclass: bool = False,
         device: DeviceLike | None = None,
         batch_size: BatchSize = None,
+        strict: bool = True,
     ) -> Any:
         """A collection from an instance of a dataclass, and of those in its fields.
 
@@ -190,7 +197,7 @@ class Converting(Collection):
 
         return from_dataclass(
             _target(cls), dataclass, dest_cls=dest_cls, auto_batch_size=auto_batch_size, batch_dims=batch_dims,
-            as_tensorclass=as_tensorclass, device=device, batch_size=batch_size,
+            as_tensorclass=as_tensorclass, device=device, batch_size=batch_size, strict=strict,
         )  # fmt: skip
 
     @classmethod
@@ -202,6 +209,7 @@ class Converting(Collection):
         batch_dims: int | None = None,
         device: DeviceLike | None = None,
         batch_size: BatchSize = None,
+        strict: bool = True,
     ) -> Self:
         """A collection from a named tuple, and from those in it; see :meth:`from_any` for the arguments.
 
@@ -217,7 +225,7 @@ class Converting(Collection):
 
         return from_namedtuple(  # type: ignore[no-any-return]
             _target(cls), named_tuple, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-            batch_size=batch_size,
+            batch_size=batch_size, strict=strict,
         )  # fmt: skip
 
     @classmethod
@@ -229,6 +237,7 @@ class Converting(Collection):
         batch_dims: int | None = None,
         device: DeviceLike | None = None,
         batch_size: BatchSize = None,
+        strict: bool = True,
     ) -> Self:
         """A collection with the items of a tuple under ``"0"``, ``"1"``, ...; a record takes them in order.
 
@@ -242,7 +251,7 @@ class Converting(Collection):
 
         return from_tuple(  # type: ignore[no-any-return]
             _target(cls), obj, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-            batch_size=batch_size,
+            batch_size=batch_size, strict=strict,
         )  # fmt: skip
 
     @classmethod
@@ -256,6 +265,7 @@ class Converting(Collection):
         batch_dims: int | None = None,
         names: Sequence[str | None] | None = None,
         lazy: bool | None = None,
+        strict: bool = True,
     ) -> Self:
         """A collection from a list with a mapping (dataclass, tuple, collection) for each row.
 
@@ -276,7 +286,7 @@ class Converting(Collection):
 
         return from_list(  # type: ignore[no-any-return]
             _target(cls), input, auto_batch_size=auto_batch_size, batch_size=batch_size, device=device,
-            batch_dims=batch_dims, names=names, lazy=lazy,
+            batch_dims=batch_dims, names=names, lazy=lazy, strict=strict,
         )  # fmt: skip
 
     @classmethod
@@ -287,6 +297,7 @@ class Converting(Collection):
         batch_size: BatchSize = None,
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
+        strict: bool = True,
     ) -> Any:
         """A collection that keeps the structure of a tree of lists, tuples, dicts: :meth:`to_pytree` gives it back.
 
@@ -306,8 +317,9 @@ class Converting(Collection):
         from tensorclass.convert import from_pytree
 
         return from_pytree(
-            _target(cls), pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, batch_dims=batch_dims
-        )
+            _target(cls), pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, batch_dims=batch_dims,
+            strict=strict,
+        )  # fmt: skip
 
     # -- arrays -------------------------------------------------------------------------------------------------------
 
@@ -320,6 +332,7 @@ class Converting(Collection):
         batch_dims: int | None = None,
         device: DeviceLike | None = None,
         batch_size: BatchSize = None,
+        strict: bool = True,
     ) -> Self:
         """A collection from a numpy array of a structured dtype; the shape of the array is the batch size.
 
@@ -346,7 +359,7 @@ class Converting(Collection):
 
         return from_struct_array(  # type: ignore[no-any-return]
             _target(cls), struct_array, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-            batch_size=batch_size,
+            batch_size=batch_size, strict=strict,
         )  # fmt: skip
 
     # -- out ----------------------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ class Tables(Collection):
         batch_size: BatchSize = None,
         separator: str | None = None,
         dtype: torch.dtype | None = None,
+        strict: bool = True,
     ) -> Self:
         """A collection from a ``pandas.DataFrame``: a value for each column, with the number of rows as batch size.
 
@@ -59,7 +60,7 @@ class Tables(Collection):
 
         return from_pandas(  # type: ignore[no-any-return]
             _target(cls), dataframe, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-            batch_size=batch_size, separator=separator, dtype=dtype,
+            batch_size=batch_size, separator=separator, dtype=dtype, strict=strict,
         )  # fmt: skip
 
     @classmethod
@@ -71,6 +72,7 @@ class Tables(Collection):
         nulls: Literal["raise", "fill", "mask"] = "raise",
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
+        strict: bool = True,
     ) -> Self:
         """A collection from a table (or record batch) of Arrow: a value for each column, the rows as batch size.
 
@@ -93,7 +95,9 @@ class Tables(Collection):
         """
         from tensorclass.convert import from_arrow
 
-        return from_arrow(_target(cls), table, copy=copy, nulls=nulls, mask_key=mask_key, device=device)  # type: ignore[no-any-return]
+        return from_arrow(  # type: ignore[no-any-return]
+            _target(cls), table, copy=copy, nulls=nulls, mask_key=mask_key, device=device, strict=strict
+        )
 
     # -- out ----------------------------------------------------------------------------------------------------------
 

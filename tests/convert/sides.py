@@ -16,8 +16,11 @@ def both(call: Callable[[Any], Any]) -> tuple[Any, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the peer warns of changes to come
             result = outcome(lambda library=library: call(library))
-        results.append(_class(result) if isinstance(result, Exception) else described(result))
-    return results[0], results[1]
+        results.append(result if isinstance(result, Exception) else described(result))
+    ours, peers = results
+    if isinstance(ours, Exception) and isinstance(peers, Exception) and isinstance(ours, _class(peers)):
+        return _class(peers), _class(peers)  # ours may be of more classes than one
+    return tuple([_class(one) if isinstance(one, Exception) else one for one in results])  # type: ignore[return-value]
 
 
 def _class(error: Exception) -> type:

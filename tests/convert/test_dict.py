@@ -167,9 +167,9 @@ def test_a_collection_gives_a_new_collection() -> None:
 def test_a_record_is_checked_against_its_fields() -> None:
     record = Sample.from_dict({"x": values(2, 3), "inner": {"x": values(2)}, "pair": (1, 2)}, batch_size=[2])
     assert (type(record.inner), record.batch_size, record.pair) == (Inner, (2,), (1, 2))
-    with pytest.raises(ValueError, match=r"missing: \['x'\] unexpected: \['y', 'z'\]"):
+    with pytest.raises(ValueError, match=r"(?s)x: expected Tensor, got nothing.*y: expected one.*z: expected one"):
         Sample.from_dict({"y": 1, "z": 2})
-    with pytest.raises(TypeError, match=r"Sample\.label: expected str, got int 3"):
+    with pytest.raises(TypeError, match=r"Sample\.from_dict: label: expected str, got int 3"):
         Sample.from_dict({"x": 1, "label": 3})
 
 

@@ -144,7 +144,7 @@ def test_other_objects_are_refused(bad: Any) -> None:
 
 def test_a_dtype_that_torch_does_not_have_is_an_error_that_names_the_field() -> None:
     array = np.zeros(2, dtype=[("a", [("wide", np.longdouble)])])
-    with pytest.raises(TypeError, match=r"a\.wide has the dtype float128, which torch does not have"):
+    with pytest.raises(TypeError, match=r"a\.wide: expected a dtype that torch has, got float128"):
         TensorDict.from_struct_array(array)
 
 
@@ -183,7 +183,7 @@ def test_a_record_is_checked_against_its_fields() -> None:
     assert (type(record), record[1].name, record.age.dtype) == (Pet, "Fido", torch.int32)
     assert (record.to_struct_array(PETS) == pets()).all()
     assert Pet.from_struct_array(pets()[:0]).name == ""
-    with pytest.raises(ValueError, match=r"missing: \['weight'\]"):
+    with pytest.raises(ValueError, match=r"weight: expected Tensor, got nothing"):
         Pet.from_struct_array(pets()[["name", "age"]])
 
     class Nested(TensorClass):

@@ -46,6 +46,8 @@ MORE = "takes what the peer takes, and more"
 NAMED = "the arguments stand in the signature, where the peer has *args, **kwargs"
 KEYWORD = "its last argument is by keyword, as in all other operations of two operands"
 
+METHOD = "it is the method of all collections: its first argument is called self"
+
 ONE = "one method for all collections, with the arguments that it has for a TensorDict"
 
 #: names whose arguments differ on purpose, of all owners or of one, with the reason
@@ -82,6 +84,7 @@ DIFFERENT: dict[str, str] = {
     "tensorclass.from_dict": "its argument is called as in TensorDict.from_dict",
     "tensorclass.lazy_stack": NAMED,
     "tensorclass.maybe_dense_stack": NAMED,
+    "tensorclass.to_arrow": METHOD,
     "tensorclass.tensorclass": "the options are those of the class, one list for both ways to declare one",
 }
 
@@ -92,6 +95,9 @@ ABSENT = {
     "tensorclass.utils.implement_for": "the peer has marked it deprecated",
     "tensorclass.utils.print_directory_tree": "it prints files on disk, which come with a later subject",
 }
+
+#: what every converter takes here beside the arguments of the peer
+STRICT = ("strict", "True")
 
 #: what stands in the list for a default that is no value
 SENTINEL = re.compile(r"<.*>")
@@ -150,7 +156,12 @@ def _here(function: Callable[..., Any]) -> list[Parameter]:
         starred = starred or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
         default = None if parameter.default is parameter.empty else str(parameter.default).replace("'", "")
         found.append((stars + parameter.name, default))
-    return [parameter for parameter in found if parameter[0] not in ("self", "cls")]
+    is_converter = function.__name__.startswith("from_") or function is tensorclass.from_dataclass
+    return [
+        parameter
+        for parameter in found
+        if parameter[0] not in ("self", "cls") and not (is_converter and parameter == STRICT)
+    ]
 
 
 def _sections(parameters: list[Parameter]) -> tuple[list[Parameter], list[Parameter]]:

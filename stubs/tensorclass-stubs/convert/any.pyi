@@ -11,4 +11,5 @@ def from_any(
     batch_dims: int | None = None,
     device: DeviceLike | None = None,
     batch_size: BatchSize = None,
+    strict: bool = True,
 ) -> Any: ...

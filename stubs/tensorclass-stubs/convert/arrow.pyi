@@ -13,5 +13,6 @@ def from_arrow(
     nulls: Literal["raise", "fill", "mask"] = "raise",
     mask_key: NestedKey | None = None,
     device: DeviceLike | None = None,
+    strict: bool = True,
 ) -> C: ...
 def to_arrow(td: TensorCollection) -> Any: ...

@@ -16,6 +16,7 @@ def from_dataclass(
     as_tensorclass: bool = False,
     device: DeviceLike | None = None,
     batch_size: BatchSize = None,
+    strict: bool = True,
 ) -> Any: ...
 def to_dataclass(data: TensorCollection, dest_cls: type[D]) -> D: ...
 def record_class(
@@ -32,4 +33,5 @@ def record_class(
     shadow: bool = False,
     tensor_only: bool = False,
     device: DeviceLike | None = None,
+    strict: bool = True,
 ) -> Any: ...

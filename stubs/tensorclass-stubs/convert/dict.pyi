@@ -14,6 +14,7 @@ def from_dict(
     device: DeviceLike | None = None,
     batch_dims: int | None = None,
     names: Sequence[str | None] | None = None,
+    strict: bool = True,
 ) -> C: ...
 def from_dict_instance(
     like: TensorCollection,
@@ -24,4 +25,5 @@ def from_dict_instance(
     device: DeviceLike | None = None,
     batch_dims: int | None = None,
     names: Sequence[str | None] | None = None,
+    strict: bool = True,
 ) -> Any: ...

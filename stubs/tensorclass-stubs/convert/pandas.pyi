@@ -15,5 +15,6 @@ def from_pandas(
     batch_size: BatchSize = None,
     separator: str | None = None,
     dtype: torch.dtype | None = None,
+    strict: bool = True,
 ) -> C: ...
 def to_pandas(data: TensorCollection, *, separator: str | None = None) -> Any: ...

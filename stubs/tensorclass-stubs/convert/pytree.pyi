@@ -15,5 +15,6 @@ def from_pytree(
     batch_size: BatchSize = None,
     auto_batch_size: bool = False,
     batch_dims: int | None = None,
+    strict: bool = True,
 ) -> Any: ...
 def to_pytree(data: TensorCollection) -> Any: ...

@@ -4,12 +4,14 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import torch
 from torch import Size, Tensor
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import DeviceLike
+from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.nontensor import NonTensorDataBase
+from tensorclass.convert.problems import Problems
 
 C = TypeVar("C", bound=TensorCollection)
 Target: TypeAlias = "type[TensorCollection] | TensorCollection | type[Tensor] | None"
 BatchSize: TypeAlias = Sequence[int] | int | None
+FAILED: Any
 
 class Plan(NamedTuple):
     what: str
@@ -17,7 +19,11 @@ class Plan(NamedTuple):
     batch_dims: int | None
     batch_size: Size | None
     device: torch.device | None
-    names: Sequence[str | None] | None = None
+    names: Sequence[str | None] | None
+    strict: bool
+    problems: Problems
+
+    def inner(self) -> Plan: ...
 
 def plan(
     what: str,
@@ -27,6 +33,7 @@ def plan(
     device: DeviceLike | None,
     names: Sequence[str | None] | None = None,
     conflict: type[Exception] = ...,
+    strict: bool = True,
 ) -> Plan: ...
 def entries(obj: Any) -> dict[Any, Any] | None: ...
 def is_dataclass_instance(obj: object) -> bool: ...
@@ -36,12 +43,13 @@ def converted(value: Any, target: Target, plan: Plan, path: tuple[str, ...] = ()
 def converted_entries(
     found: Mapping[Any, Any], target: type[TensorCollection] | TensorCollection, plan: Plan, path: tuple[str, ...] = ()
 ) -> dict[str, Any]: ...
-def is_struct_array(value: object) -> bool: ...
-def is_dataframe(value: object) -> bool: ...
 def column(rows: list[Any]) -> NonTensorDataBase: ...
 def objects(flat: list[Any], shape: Size, empty: Any = None) -> NonTensorDataBase: ...
-def build(
+def build(target: type[TensorCollection] | TensorCollection, values: Mapping[str, Any], plan: Plan) -> Any: ...
+def finish(plan: Plan) -> None: ...
+def part(
     target: type[TensorCollection] | TensorCollection, values: Mapping[str, Any], plan: Plan, path: tuple[str, ...] = ()
 ) -> Any: ...
+def like(data: Collection, plan: Plan) -> Plan: ...
 def from_entries(cls: type[C], source: Any, plan: Plan) -> C: ...
 def settled(data: C, plan: Plan) -> C: ...

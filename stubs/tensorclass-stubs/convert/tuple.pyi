@@ -12,4 +12,5 @@ def from_tuple(
     batch_dims: int | None = None,
     device: DeviceLike | None = None,
     batch_size: BatchSize = None,
+    strict: bool = True,
 ) -> C: ...

@@ -20,6 +20,7 @@ class Converting(Collection):
         batch_dims: int | None = None,
         device: DeviceLike | None = None,
         batch_size: BatchSize = None,
+        strict: bool = True,
     ) -> Any: ...
     @classmethod
     def from_dict(
@@ -31,6 +32,7 @@ class Converting(Collection):
         device: DeviceLike | None = None,
         batch_dims: int | None = None,
         names: Sequence[str | None] | None = None,
+        strict: bool = True,
     ) -> Self: ...
     def from_dict_instance(
         self,
@@ -41,6 +43,7 @@ class Converting(Collection):
         device: DeviceLike | None = None,
         batch_dims: int | None = None,
         names: Sequence[str | None] | None = None,
+        strict: bool = True,
     ) -> Self: ...
     @overload
     @classmethod
@@ -54,6 +57,7 @@ class Converting(Collection):
         as_tensorclass: Literal[False] = ...,
         device: DeviceLike | None = ...,
         batch_size: BatchSize = ...,
+        strict: bool = ...,
     ) -> Self: ...
     @overload
     @classmethod
@@ -67,6 +71,7 @@ class Converting(Collection):
         as_tensorclass: Literal[True],
         device: DeviceLike | None = ...,
         batch_size: BatchSize = ...,
+        strict: bool = ...,
     ) -> D: ...
     @overload
     @classmethod
@@ -80,6 +85,7 @@ class Converting(Collection):
         as_tensorclass: bool,
         device: DeviceLike | None = ...,
         batch_size: BatchSize = ...,
+        strict: bool = ...,
     ) -> Any: ...
     @classmethod
     def from_namedtuple(
@@ -90,6 +96,7 @@ class Converting(Collection):
         batch_dims: int | None = None,
         device: DeviceLike | None = None,
         batch_size: BatchSize = None,
+        strict: bool = True,
     ) -> Self: ...
     @classmethod
     def from_tuple(
@@ -100,6 +107,7 @@ class Converting(Collection):
         batch_dims: int | None = None,
         device: DeviceLike | None = None,
         batch_size: BatchSize = None,
+        strict: bool = True,
     ) -> Self: ...
     @classmethod
     def from_list(
@@ -112,10 +120,17 @@ class Converting(Collection):
         batch_dims: int | None = None,
         names: Sequence[str | None] | None = None,
         lazy: bool | None = None,
+        strict: bool = True,
     ) -> Self: ...
     @classmethod
     def from_pytree(
-        cls, pytree: Any, *, batch_size: BatchSize = None, auto_batch_size: bool = False, batch_dims: int | None = None
+        cls,
+        pytree: Any,
+        *,
+        batch_size: BatchSize = None,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        strict: bool = True,
     ) -> Any: ...
     @classmethod
     def from_struct_array(
@@ -126,6 +141,7 @@ class Converting(Collection):
         batch_dims: int | None = None,
         device: DeviceLike | None = None,
         batch_size: BatchSize = None,
+        strict: bool = True,
     ) -> Self: ...
     @overload
     def to_namedtuple(self, dest_cls: None = None) -> Any: ...

@@ -22,6 +22,7 @@ class Tables(Collection):
         batch_size: BatchSize = None,
         separator: str | None = None,
         dtype: torch.dtype | None = None,
+        strict: bool = True,
     ) -> Self: ...
     @classmethod
     def from_arrow(
@@ -32,6 +33,7 @@ class Tables(Collection):
         nulls: Literal["raise", "fill", "mask"] = "raise",
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
+        strict: bool = True,
     ) -> Self: ...
     def to_pandas(self, *, separator: str | None = None) -> Any: ...
     def to_arrow(self) -> Any: ...

@@ -525,6 +525,7 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
         batch_dims: int | None = None,
         names: Any = None,
         lazy: bool | None = None,
+        strict: bool = True,
     ) -> Any:
         """A lazy stack of one TensorDict a mapping; the arguments are those of :meth:`TensorDict.from_dict`.
 
@@ -533,7 +534,12 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
         """
         if lazy is False:
             raise ValueError("LazyStackedTensorDict.from_list: lazy=False is what TensorDict.from_list is for")
-        options: Any = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "device": device}
+        options: Any = {
+            "auto_batch_size": auto_batch_size,
+            "batch_dims": batch_dims,
+            "device": device,
+            "strict": strict,
+        }
         below = None if batch_size is None else shapes.as_size(batch_size)[1:]
         items = [
             entry if isinstance(entry, TensorCollection) else TensorDict.from_dict(entry, batch_size=below, **options)
@@ -556,12 +562,18 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
         stack_dim_name: str | None = None,
         stack_dim: int = 0,
         names: Any = None,
+        strict: bool = True,
     ) -> Any:
         """A lazy stack from mappings: a list of them, a mapping of them (as ``to_dict`` of old gave), or several."""
         first: Any = input_dict
         entries: list[Any]
         entries = [first, *other] if other else [*(first.values() if isinstance(input_dict, Mapping) else first)]
-        options: Any = {"auto_batch_size": auto_batch_size, "batch_dims": batch_dims, "device": device}
+        options: Any = {
+            "auto_batch_size": auto_batch_size,
+            "batch_dims": batch_dims,
+            "device": device,
+            "strict": strict,
+        }
         below = None if batch_size is None else shapes.without(shapes.as_size(batch_size), (stack_dim,))
         items = [
             entry if isinstance(entry, TensorCollection) else TensorDict.from_dict(entry, batch_size=below, **options)

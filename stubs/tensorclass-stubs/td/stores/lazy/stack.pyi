@@ -95,6 +95,7 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
         batch_dims: int | None = None,
         names: Any = None,
         lazy: bool | None = None,
+        strict: bool = True,
     ) -> Any: ...
     @classmethod
     def from_dict(  # type: ignore[override]
@@ -108,4 +109,5 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
         stack_dim_name: str | None = None,
         stack_dim: int = 0,
         names: Any = None,
+        strict: bool = True,
     ) -> Any: ...

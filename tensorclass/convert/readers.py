@@ -1,0 +1,106 @@
+"""Which converter reads an object: tables that :func:`from_any` and nested values are looked up in.
+
+Nothing is imported for the question: an object of a package can only be there where the package has been imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+
+def _is_anything(_: Any) -> bool:
+    return True
+
+
+class Reader(NamedTuple):
+    """Objects that have a converter of their own: those of classes of a package."""
+
+    package: str
+    classes: tuple[str, ...]
+    #: the method of collections that reads them; takes ``device`` and ``strict``
+    method: str
+    #: which of them
+    takes: Callable[[Any], bool] = _is_anything
+
+
+class Parts(NamedTuple):
+    """Objects that have a value for each field, as dataclasses do."""
+
+    package: str
+    #: the values by the name of the field; ``None`` for another object
+    parts: Callable[[Any], dict[str, Any] | None]
+
+
+def _is_structured(array: Any) -> bool:
+    return array.dtype.names is not None
+
+
+def _attrs(obj: Any) -> dict[str, Any] | None:
+    fields: Any = getattr(obj.__class__, "__attrs_attrs__", None)
+    return None if fields is None else {field.name: getattr(obj, field.name) for field in fields}
+
+
+def _pydantic(obj: Any) -> dict[str, Any] | None:
+    pydantic: Any = sys.modules["pydantic"]
+    return dict(obj) if isinstance(obj, pydantic.BaseModel) else None
+
+
+#: one line for each kind of object that is read whole
+READERS: tuple[Reader, ...] = (
+    Reader("numpy", ("ndarray", "void"), "from_struct_array", _is_structured),
+    Reader("pandas", ("DataFrame",), "from_pandas"),
+    Reader("pyarrow", ("Table", "RecordBatch"), "from_arrow"),
+)
+
+#: one line for each kind of object that is taken apart
+PARTS: tuple[Parts, ...] = (
+    Parts("attr", _attrs),
+    Parts("pydantic", _pydantic),
+)
+
+#: objects that nobody needs to look up
+_PLAIN = frozenset({int, float, bool, complex, str, bytes, list, type(None)})
+
+
+def reader_of(obj: object) -> Reader | None:
+    """The line for an object that has a converter of its own; ``None`` for others.
+
+    >>> import numpy
+    >>> reader_of(numpy.zeros(2, [("a", "i4")])).method
+    'from_struct_array'
+    """
+    if type(obj) in _PLAIN:
+        return None
+    for reader in READERS:
+        package: Any = sys.modules.get(reader.package)
+        if package is not None:
+            classes = tuple([getattr(package, name) for name in reader.classes])
+            if isinstance(obj, classes) and reader.takes(obj):
+                return reader
+    return None
+
+
+def parts_of(obj: object) -> dict[str, Any] | None:
+    """The values of an object that has some by the name of the field; ``None`` for others."""
+    if type(obj) in _PLAIN or isinstance(obj, (Mapping, type)):
+        return None
+    for kind in PARTS:
+        if kind.package in sys.modules:
+            found = kind.parts(obj)
+            if found is not None:
+                return found
+    return None
+
+
+def is_struct_array(obj: object) -> bool:
+    """Whether an object is a numpy array (or a single item) of a structured dtype."""
+    reader = reader_of(obj)
+    return reader is not None and reader.package == "numpy"
+
+
+def is_dataframe(obj: object) -> bool:
+    """Whether an object is a table of pandas."""
+    reader = reader_of(obj)
+    return reader is not None and reader.package == "pandas"
