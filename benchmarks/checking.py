@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensordict
 import torch
 from torch import Tensor
@@ -32,6 +33,10 @@ def normal(result: Any) -> Any:
         return result
     if isinstance(result, NON_TENSOR):
         return normal(result.tolist())
+    if isinstance(result, np.ndarray):
+        if result.dtype.names is None:
+            return torch.from_numpy(result)
+        return Tree(result.shape, {name: normal(np.ascontiguousarray(result[name])) for name in result.dtype.names})
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], dict):  # a hand-written collection
         values, size = result
         return Tree(tuple(size), {key: normal(value) for key, value in values.items()})

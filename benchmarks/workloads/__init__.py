@@ -5,6 +5,7 @@ from benchmarks.workloads import (
     combining,
     constructing,
     contexts,
+    converting,
     copying,
     dictionary,
     functional,
@@ -33,6 +34,7 @@ FAMILIES = (
     lazy,
     names,
     functional,
+    converting,
 )
 
 WORKLOADS: tuple[Workload, ...] = tuple(workload for family in FAMILIES for workload in family.WORKLOADS)

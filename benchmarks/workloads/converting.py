@@ -1,0 +1,261 @@
+"""Collections from Python objects and arrays, and back."""
+
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.sides import SOURCES, Batch, Form, Hand, Side, by_hand, four, nested
+from benchmarks.timing import Call
+from benchmarks.workloads.table import ROWS, Operation, Workload, on_forms
+
+# -- dicts ------------------------------------------------------------------------------------------------------------
+
+
+def _of_dict(source: dict[str, Any], size: Batch) -> Hand:
+    """A copy of a (nested) dict, each tensor checked against the batch size."""
+    values: dict[str, Any] = {}
+    for key, value in source.items():
+        if isinstance(value, dict):
+            values[key] = _of_dict(value, size)[0]
+        else:
+            if value.shape[: len(size)] != size:
+                raise ValueError(f"{key}: expected batch size {size}, got shape {tuple(value.shape)}")
+            values[key] = value
+    return values, size
+
+
+def _common(source: dict[str, Any]) -> list[int]:
+    """The leading dimensions that all tensors share."""
+    found: list[int] | None = None
+    for value in source.values():
+        own = _common(value) if isinstance(value, dict) else list(value.shape)
+        if found is None:
+            found = own
+        else:
+            same = [a == b for a, b in zip(found, own, strict=False)]
+            found = found[: same.index(False) if False in same else len(same)]
+    return found or []
+
+
+def _three(batch: Batch) -> dict[str, Any]:
+    values = four(batch)
+    del values["value"]
+    return values
+
+
+def _from_dict(name: str, source: Callable[[Batch], dict[str, Any]], **options: Any) -> Workload:
+    def library(side: Side) -> Call:
+        given, method = source(ROWS), side.TensorDict.from_dict
+        return lambda: method(given, **options)
+
+    def hand() -> Call:
+        given = source(ROWS)
+        if options.get("auto_batch_size"):
+            return lambda: _of_dict(given, tuple(_common(given)))
+        return lambda: _of_dict(given, options.get("batch_size", ()))
+
+    return Workload(name, library, hand)
+
+
+def _record_from_dict(name: str, form: Form) -> Workload:
+    def library(side: Side) -> Call:
+        given = SOURCES[form](ROWS)
+        method = (side.Nested if form == "nested record" else side.Record).from_dict
+        return lambda: method(given, batch_size=ROWS)
+
+    def hand() -> Call:
+        given = SOURCES[form](ROWS)
+        return lambda: _of_dict(given, ROWS)
+
+    return Workload(name, library, hand)
+
+
+def _to_dict_by_hand(values: dict[str, Any], size: Batch) -> dict[str, Any]:
+    return {key: _to_dict_by_hand(one, size) if isinstance(one, dict) else one for key, one in values.items()}
+
+
+def _to_dict_of_three() -> Workload:
+    def library(side: Side) -> Call:
+        return side.TensorDict(_three(ROWS), ROWS).to_dict
+
+    def hand() -> Call:
+        source = _three(ROWS)
+        return lambda: dict(source)
+
+    return Workload("to_dict (3 keys)", library, hand)
+
+
+TO_DICT = Operation("to_dict", lambda x: x.to_dict(), _to_dict_by_hand)
+
+# -- named tuples, lists ----------------------------------------------------------------------------------------------
+
+Four = namedtuple("Four", ["observation", "action", "reward", "value"])
+Nested = namedtuple("Nested", ["before", "after", "reward", "value"])
+
+
+def _named(batch: Batch) -> Any:
+    source = nested(batch)
+    return Nested(Four(**source["before"]), Four(**source["after"]), source["reward"], source["value"])
+
+
+def _from_namedtuple() -> Workload:
+    def library(side: Side) -> Call:
+        given, method = _named(ROWS), side.TensorDict.from_namedtuple
+        return lambda: method(given, batch_size=ROWS)
+
+    def hand() -> Call:
+        given = _named(ROWS)
+
+        def convert() -> Hand:
+            source = given._asdict()
+            for key in ("before", "after"):
+                source[key] = source[key]._asdict()
+            return _of_dict(source, ROWS)
+
+        return convert
+
+    return Workload("from_namedtuple (nested)", library, hand)
+
+
+def _to_namedtuple() -> Workload:
+    def library(side: Side) -> Call:
+        return side.TensorDict(four(ROWS), ROWS).to_namedtuple
+
+    def hand() -> Call:
+        values, _ = by_hand("td", ROWS)
+        return lambda: Four(**values)
+
+    return Workload("to_namedtuple", library, hand)
+
+
+def _from_list() -> Workload:
+    def library(side: Side) -> Call:
+        rows, method = [four((), seed) for seed in range(32)], side.TensorDict.from_list
+        return lambda: method(rows)
+
+    def hand() -> Call:
+        rows = [four((), seed) for seed in range(32)]
+        return lambda: ({key: torch.stack([row[key] for row in rows]) for key in rows[0]}, (32,))
+
+    return Workload("from_list (32 rows)", library, hand)
+
+
+# -- trees ------------------------------------------------------------------------------------------------------------
+
+
+def _tree(batch: Batch) -> Any:
+    values = four(batch)
+    return [values["observation"], {"a": (values["action"], values["reward"]), "b": {"c": values["value"]}}]
+
+
+def _of_tree(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {**{key: _of_tree(value) for key, value in tree.items()}, "_pytree_type": type(tree)}
+    if isinstance(tree, (list, tuple)):
+        return {**{str(i): _of_tree(value) for i, value in enumerate(tree)}, "_pytree_type": type(tree)}
+    return tree
+
+
+def _to_tree(tree: Any) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    kind = tree["_pytree_type"]
+    if kind is dict:
+        return {key: _to_tree(value) for key, value in tree.items() if key != "_pytree_type"}
+    return kind([_to_tree(tree[str(i)]) for i in range(len(tree) - 1)])
+
+
+def _from_pytree() -> Workload:
+    def library(side: Side) -> Call:
+        given, method = _tree(ROWS), side.TensorDict.from_pytree
+        return lambda: method(given)
+
+    def hand() -> Call:
+        given = _tree(ROWS)
+        return lambda: (_of_tree(given), ())
+
+    return Workload("from_pytree", library, hand)
+
+
+def _to_pytree() -> Workload:
+    def library(side: Side) -> Call:
+        return side.TensorDict.from_pytree(_tree(ROWS)).to_pytree
+
+    def hand() -> Call:
+        given = _of_tree(_tree(ROWS))
+        return lambda: _to_tree(given)
+
+    return Workload("to_pytree", library, hand)
+
+
+# -- structured arrays ------------------------------------------------------------------------------------------------
+
+
+def _array(batch: Batch) -> Any:
+    values = four(batch)
+    array = np.empty(batch, [(key, "f4", value.shape[len(batch) :]) for key, value in values.items()])
+    for key, value in values.items():
+        array[key] = value.numpy()
+    return array
+
+
+def _of_array(array: Any) -> Hand:
+    return {name: torch.from_numpy(array[name]) for name in array.dtype.names}, array.shape
+
+
+def _to_array(values: dict[str, Any], size: Batch) -> Any:
+    dtype = [(key, value.numpy().dtype, value.shape[len(size) :]) for key, value in values.items()]
+    array = np.empty(size, dtype)
+    for key, value in values.items():
+        array[key] = value.numpy()
+    return array
+
+
+def _from_struct_array() -> Workload:
+    def library(side: Side) -> Call:
+        given, method = _array(ROWS), side.TensorDict.from_struct_array
+        return lambda: method(given)
+
+    def hand() -> Call:
+        given = _array(ROWS)
+        return lambda: _of_array(given)
+
+    return Workload("from_struct_array", library, hand)
+
+
+def _to_struct_array() -> Workload:
+    scalars = ("reward", "value")
+
+    def library(side: Side) -> Call:
+        return side.TensorDict({key: four(ROWS)[key] for key in scalars}, ROWS).to_struct_array
+
+    def hand() -> Call:
+        values = {key: four(ROWS)[key] for key in scalars}
+        return lambda: _to_array(values, ROWS)
+
+    return Workload("to_struct_array", library, hand)
+
+
+WORKLOADS = (
+    _from_dict("from_dict (3 keys)", _three, batch_size=ROWS),
+    _from_dict("from_dict (3 keys, no batch size)", _three),
+    _from_dict("from_dict (3 keys, auto_batch_size)", _three, auto_batch_size=True),
+    _from_dict("from_dict (td50)", SOURCES["td50"], batch_size=ROWS),
+    _from_dict("from_dict (td50, auto_batch_size)", SOURCES["td50"], auto_batch_size=True),
+    _from_dict("from_dict (nested td)", nested, batch_size=ROWS),
+    _from_dict("from_dict (nested td, auto_batch_size)", nested, auto_batch_size=True),
+    _record_from_dict("from_dict (record)", "record"),
+    _record_from_dict("from_dict (nested record)", "nested record"),
+    _to_dict_of_three(),
+    *on_forms([TO_DICT], ("record", "td", "td50", "nested record", "nested td")),
+    _from_namedtuple(),
+    _to_namedtuple(),
+    _from_list(),
+    _from_pytree(),
+    _to_pytree(),
+    _from_struct_array(),
+    _to_struct_array(),
+)
