@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -75,6 +75,30 @@ class Declared(NamedTuple):
     def shown(self) -> str:
         """The annotation, for messages."""
         return "a value" if self.spec is None else self.spec.shown
+
+
+def with_defaults(owner: type[TensorCollection], values: Mapping[str, Any], rows: int) -> dict[str, Any]:
+    """The values of a table, and defaults for columns of numbers that it does not have: one for each row.
+
+    >>> class Sample(TensorClass):
+    ...     x: Tensor
+    ...     weight: Tensor = torch.tensor(1.0)
+    >>> with_defaults(Sample, {"x": torch.zeros(2)}, 2)["weight"]
+    tensor([1., 1.])
+    """
+    made = dict(values)
+    holder = target_class(owner)
+    for name, spec in holder._specs.items() if issubclass(holder, TensorClass) else ():
+        inner = below(holder, name)
+        target: Any = inner  # tells pyright that the rest is collections
+        if inner is Tensor and name not in made and spec.default is not None:
+            default = spec.default()
+            tensor = default if isinstance(default, Tensor) else as_tensor(default)
+            if tensor is not None:
+                made[name] = tensor.expand(rows, *tensor.shape).clone()
+        elif inner is not Tensor and inner is not None and isinstance(made.get(name), dict):
+            made[name] = with_defaults(target, made[name], rows)
+    return made
 
 
 def filled(values: Tensor, given: Tensor, default: Any) -> Tensor | None:

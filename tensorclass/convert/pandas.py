@@ -1,8 +1,13 @@
-"""Tables of pandas: a column is a value, a row an item of the batch."""
+"""Tables of pandas: a column is a value, a row an item of the batch.
+
+Numbers become tensors; rows that are lists or arrays, further dimensions where they are of one shape and jagged tensors
+where they are not; rows that are dicts, nested collections; text and the rest, objects.
+"""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -10,14 +15,24 @@ from torch import Size, Tensor
 
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
+from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.values import as_tensor
 
+from .declared import NOTHING, Declared, filled, with_defaults
 from .extras import require
 from .readers import is_dataframe
-from .tree import BatchSize, C, build, converted_entries, objects, plan
+from .tree import BatchSize, C, Plan, build, converted_entries, entries, objects, plan
+
+Path: TypeAlias = tuple[str, ...]
+Nulls: TypeAlias = Literal["default", "raise", "fill", "mask"]
 
 _EXTRA = "pandas"
-_EXACT = 2**53  # up to here a double is every whole number
+_NULLS = ("default", "raise", "fill", "mask")
+_MASK = "_mask"  #: where the masks are written by default
+_EXACT = 2**53  #: up to here a double is every whole number
+
+# torch has a part of its type only
+_from_numpy: Callable[[Any], Tensor] = torch.from_numpy  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def from_pandas(
@@ -30,93 +45,364 @@ def from_pandas(
     batch_size: BatchSize = None,
     separator: str | None = None,
     dtype: torch.dtype | None = None,
+    copy: bool | None = True,
+    nulls: Nulls = "default",
+    mask_key: NestedKey | None = None,
     strict: bool = True,
 ) -> C:
     """See :meth:`TensorDict.from_pandas`."""
     asked = plan(f"{cls.__name__}.from_pandas", auto_batch_size, batch_dims, batch_size, device, strict=strict)
     require("pandas", _EXTRA, "from_pandas")
+    if nulls not in _NULLS:
+        raise ValueError(f"from_pandas: expected nulls to be one of {_NULLS}, got {nulls!r}")
+    if mask_key is not None and nulls != "mask":
+        raise ValueError(f"from_pandas: mask_key={mask_key!r} needs nulls='mask', got nulls={nulls!r}")
     if not is_dataframe(dataframe):
-        raise TypeError(f"from_pandas: expected a pandas.DataFrame, got a {type(dataframe).__name__}")
+        hint = "; .to_frame() makes a table of it" if hasattr(dataframe, "to_frame") else ""
+        raise TypeError(f"from_pandas: expected a pandas.DataFrame, got a {type(dataframe).__name__}{hint}")
+    reader = _Reader(asked, dtype, copy, nulls, len(dataframe))
     values: dict[Any, Any] = {}
-    for position, label in enumerate(dataframe.columns):
-        key = _key(label, separator)
-        if key in values:
-            raise ValueError(f"from_pandas: several columns have the label {label!r}; give each one its own")
-        values[key] = _column(label, dataframe.iloc[:, position], dtype)
+    for position, path in enumerate(_paths(dataframe.columns, separator, asked)):
+        if path is not None:
+            column = reader.column(dataframe.iloc[:, position], path, Declared.of(cls, path))
+            if column is not _FAILED:
+                values[path] = column
+    if reader.masks:
+        where = unravel_key_to_tuple(mask_key or _MASK)
+        if where in values or where[:1] in values:
+            asked.problems.add(where, "no column where the masks are written", "one", "give mask_key=")
+        else:
+            values |= {(*where, *path): mask for path, mask in reader.masks.items()}
     if not asked.auto and asked.batch_size is None:
         asked = asked._replace(batch_size=Size((len(dataframe),)))
-    return build(cls, converted_entries(values, cls, asked), asked)  # type: ignore[no-any-return]
+    entered = with_defaults(cls, converted_entries(values, cls, asked), len(dataframe))
+    return build(cls, entered, asked)  # type: ignore[no-any-return]
 
 
-def to_pandas(data: TensorCollection, *, separator: str | None = None) -> Any:
+def to_pandas(data: TensorCollection, *, separator: str | None = None, copy: bool = True) -> Any:
     """See :meth:`TensorDict.to_pandas`."""
     pandas = require("pandas", _EXTRA, "to_pandas")
     if data.batch_dims != 1:
         raise ValueError(
             f"to_pandas: expected one batch dimension, the rows; got the batch size {list(data.batch_size)}. "
-            "reshape(-1) makes one of several"
+            "reshape(-1) makes one of several, unsqueeze(0) one of none"
         )
     columns: dict[str, Any] = {}
-    _collect(data, separator, (), columns)
-    return pandas.DataFrame(columns, index=pandas.RangeIndex(len(data)))
+    _collect(pandas, data, separator, (), columns)
+    return pandas.DataFrame(columns, index=pandas.RangeIndex(len(data)), copy=copy)
+
+
+# -- labels -----------------------------------------------------------------------------------------------------------
+
+
+def _paths(labels: Any, separator: str | None, asked: Plan) -> list[Path | None]:
+    """The keys of columns by their labels; ``None`` for those that have none of their own, which is noted."""
+    seen: dict[Path, bool] = {}  # whether it stands for a column, or for what is above some
+    result: list[Path | None] = []
+    for label in labels:
+        path = _path(label, separator)
+        parents = [path[:depth] for depth in range(1, len(path))]
+        taken = path in seen or any(seen.get(parent) for parent in parents)
+        if taken:
+            got = "several" if seen.get(path) else "columns both at this key and below it"
+            asked.problems.add(path, "one column", got, f"give the column {label!r} a name of its own")
+        else:
+            seen |= dict.fromkeys(parents, False)
+            seen[path] = True
+        result.append(None if taken else path)
+    return result
+
+
+def _path(label: Any, separator: str | None) -> Path:
+    parts: list[str]
+    if isinstance(label, tuple):  # of columns on several levels; pandas writes "" where one has fewer
+        levels = cast("tuple[object, ...]", label)
+        parts = [str(level) for level in levels if level != ""] or [""]
+    else:
+        parts = [str(label)]
+    if separator is not None:
+        parts = [name for part in parts for name in part.split(separator)]
+    return tuple(parts)
 
 
 # -- in ---------------------------------------------------------------------------------------------------------------
 
-
-def _key(label: Any, separator: str | None) -> Any:
-    name = str(label)
-    if isinstance(label, tuple):
-        parts = cast("tuple[object, ...]", label)
-        if parts and all(isinstance(part, str) for part in parts):
-            return parts  # of columns on several levels
-    if separator is None or separator not in name:
-        return name
-    return tuple(name.split(separator))
+_FAILED: Any = object()  #: stands for a column that cannot be read; what is wrong is noted
 
 
-def _column(label: Any, column: Any, dtype: torch.dtype | None) -> Any:
-    own: Any = column.dtype
-    kind: str = own.kind
-    plain: object = own
-    if isinstance(plain, np.dtype) and kind in "biufc":
-        return _tensor(label, column.to_numpy(), dtype)
-    missing = column.isna().to_numpy()
-    if kind == "M":
+class _Numbers(NamedTuple):
+    """A column of numbers as an array."""
+
+    array: Any
+    #: ``True`` for each row without a number, where the array has anything; ``None`` where all have one
+    missing: Any = None
+    #: whether the array is the memory of the table
+    shared: bool = False
+    #: whether they are times, in nanoseconds
+    times: bool = False
+
+
+class _Reader:
+    """Reads columns the way that was asked for."""
+
+    def __init__(self, asked: Plan, dtype: torch.dtype | None, copy: bool | None, nulls: Nulls, rows: int) -> None:
+        self.asked, self.dtype, self.copy, self.rows = asked, dtype, copy, rows
+        self.nulls: Nulls = nulls
+        self.masks: dict[Path, Tensor] = {}
+
+    def column(self, column: Any, path: Path, declared: Declared | None) -> Any:
+        """A column as the value under a key. ``_FAILED`` where it cannot be; what is wrong is noted."""
+        if declared is None:  # no field: an error, or left out; so nothing else is wrong with it
+            return None
+        if declared.kind == "object":
+            return self._objects(_objects_of(column, declared), column.isna().to_numpy(), path, declared)
+        try:
+            numbers = None if declared.kind == "collection" else _numbers(column, declared, self.nulls)
+        except (ValueError, OverflowError) as error:  # times that are too far away
+            return self._fail(path, declared, f"a column of dtype {column.dtype}", str(error))
+        if numbers is not None:
+            return self._of_numbers(numbers, path, declared)
+        return self._of_objects(column, path, declared)
+
+    def _fail(self, path: Path, declared: Declared, got: str, hint: str) -> Any:
+        self.asked.problems.add(path, declared.shown, got, hint)
+        return _FAILED
+
+    def _of_numbers(self, numbers: _Numbers, path: Path, declared: Declared) -> Any:
+        array, missing = numbers.array, numbers.missing
+        if missing is not None and not missing.any():
+            missing = None
+        tensor = self._tensor(array, numbers.shared and missing is None, path, declared)
+        if tensor is _FAILED or missing is None:
+            return tensor
+        if self.nulls == "default" and declared.kind == "any" and declared.default() in (NOTHING, None):
+            return self._as_the_peer(numbers, tensor, path, declared)
+        return self._settled(tensor, missing, path, declared)
+
+    def _tensor(self, array: Any, shared: bool, path: Path, declared: Declared) -> Any:
+        if shared and (self.copy or array.dtype.kind == "V"):
+            array = array.copy()
+        elif self.copy is False and self.rows and not (shared and _is_shareable(array)):
+            why = "its numbers do not stand in memory as torch needs them"
+            return self._fail(path, declared, f"a column that cannot be read without a copy: {why}", "leave copy=False")
+        elif shared and _is_shareable(array):
+            array = np.asarray(_Memory(array))
+        tensor = as_tensor(array)
+        if tensor is None:
+            return self._fail(path, declared, f"a column of dtype {array.dtype}", "torch does not have it: convert it")
+        return tensor if self.dtype is None else tensor.to(self.dtype)
+
+    def _as_the_peer(self, numbers: _Numbers, tensor: Tensor, path: Path, declared: Declared) -> Any:
+        """Missing numbers where nothing says what stands for them: nan, and ``None`` among booleans."""
+        missing = numbers.missing
+        if numbers.times:
+            return self._fail(path, declared, *_gaps(missing, "times"))
+        if tensor.is_floating_point() or tensor.is_complex():
+            return tensor  # which has nan there
+        if numbers.array.dtype == bool:
+            return objects([None if gone else bool(item) for item, gone in zip(numbers.array, missing, strict=True)],
+                           Size((self.rows,)))  # fmt: skip
+        if (np.abs(numbers.array[~missing].astype(object)) > _EXACT).any():
+            got = "missing values beside numbers that a float with nan for them cannot hold"
+            return self._fail(path, declared, got, "fill them, with .fillna or nulls='fill'")
+        return torch.where(_from_numpy(missing), torch.nan, tensor.double())
+
+    def _settled(self, values: Tensor, missing: Any, path: Path, declared: Declared) -> Any:
+        """A tensor with what stands for the rows that are missing."""
+        given = _from_numpy(~missing)
+        if self.nulls == "mask":
+            self.masks[path] = given
+        if self.nulls in ("fill", "mask"):
+            return values
+        default = NOTHING if self.nulls == "raise" else declared.default()
+        if default is None and missing.all():
+            return None
+        made = None if default is NOTHING or default is None else filled(values, given, default)
+        if made is None:
+            return self._fail(path, declared, *_gaps(missing, "values"))
+        return made if self.dtype is None else made.to(self.dtype)
+
+    def _objects(self, items: list[Any], missing: Any, path: Path, declared: Declared) -> Any:
+        """Objects row by row."""
         if missing.any():
-            raise ValueError(
-                f"from_pandas: the column {label!r} has {int(missing.sum())} missing times; drop or fill them"
-            )
-        return _tensor(label, column.to_numpy(dtype="datetime64[ns]").astype(np.int64), dtype)
-    if kind in "iuf" and own.name != "category":  # of the types that can miss values
+            if self.nulls == "raise":
+                return self._fail(path, declared, *_gaps(missing, "values"))
+            if self.nulls == "mask":
+                self.masks[path] = _from_numpy(~missing)
+            default = declared.default() if self.nulls == "default" else None
+            if default in (NOTHING, None) and self.nulls == "default" and not declared.optional:
+                return self._fail(path, declared, *_gaps(missing, "values"))
+            plain = default in (NOTHING, None)
+            items = [
+                (None if plain else declared.default()) if gone else item
+                for item, gone in zip(items, missing, strict=True)
+            ]
+        return objects(items, Size((self.rows,)), "")
+
+    def _of_objects(self, column: Any, path: Path, declared: Declared) -> Any:
+        """A column of objects that may be lists, arrays, dicts, numbers."""
+        items, missing = column.tolist(), column.isna().to_numpy()
+        present = [item for item, gone in zip(items, missing, strict=True) if not gone]
+        if declared.kind == "any":
+            if present and len(present) == len(items):
+                if all(isinstance(item, dict) for item in present) and len({tuple(item) for item in present}) == 1:
+                    return self._of_dicts(items, path, declared)
+                if all(isinstance(item, (list, np.ndarray, Tensor)) for item in present):
+                    tensor = _stacked(present)
+                    if tensor is not None:
+                        return tensor if self.dtype is None else tensor.to(self.dtype)
+            return self._objects(items, missing, path, declared)
+        if not present and items:
+            return self._settled(torch.zeros(self.rows), missing, path, declared)
+        if declared.kind == "collection":
+            rows = [None if gone else entries(item) for item, gone in zip(items, missing, strict=True)]
+            if all(row is not None or gone for row, gone in zip(rows, missing, strict=True)):
+                return self._of_dicts(rows, path, declared)
+            odd = next(item for item in present if entries(item) is None)
+            return self._fail(path, declared, f"a column of {type(odd).__name__}", "its rows must be dicts")
+        return self._stack(items, missing, present, path, declared)
+
+    def _of_dicts(self, rows: list[Any], path: Path, declared: Declared) -> Any:
+        """Rows of dicts as a column for each key."""
+        series = require("pandas", _EXTRA, "from_pandas").Series
+        keys: dict[Any, None] = {key: None for row in rows if row is not None for key in row}
+        values: dict[Any, Any] = {}
+        for key in keys:
+            column = series([None if row is None else row.get(key) for row in rows])
+            inner = Declared.of(declared.target, (key,))
+            values[key] = self.column(column, (*path, key), inner)
+        return {key: value for key, value in values.items() if value is not _FAILED}
+
+    def _stack(self, items: list[Any], missing: Any, present: list[Any], path: Path, declared: Declared) -> Any:
+        """Rows of numbers, lists or arrays as the tensor that a field holds."""
+        tensor = _stacked(present)
+        if tensor is None:
+            kinds = sorted({type(item).__name__ for item in present})
+            got = f"a column with rows of {', '.join(kinds)} that are no numbers, or no arrays that fit each other"
+            return self._fail(path, declared, got, "convert them, or declare the field as objects")
         if not missing.any():
-            return _tensor(label, column.to_numpy(dtype=own.numpy_dtype), dtype)
-        if kind in "iu" and (column.dropna().abs() > _EXACT).any():
-            raise ValueError(
-                f"from_pandas: the column {label!r} misses values, and has numbers that a float with nan for them "
-                "cannot hold; fill them, with .fillna"
-            )
-        floating = own.numpy_dtype if kind == "f" else np.dtype("float64")
-        return _tensor(label, column.to_numpy(dtype=floating, na_value=np.nan), dtype)
-    if kind == "b" and not missing.any():
-        return _tensor(label, column.to_numpy(dtype=bool), dtype)
+            return tensor if self.dtype is None else tensor.to(self.dtype)
+        if not tensor.is_nested:
+            nothing = torch.nan if tensor.is_floating_point() else 0
+            rows = tensor.new_full((self.rows, *tensor.shape[1:]), nothing)
+            rows[_from_numpy(~missing)] = tensor
+            return self._settled(rows, missing, path, declared)
+        default: Any = declared.default() if self.nulls == "default" else []
+        if self.nulls == "raise" or default is NOTHING or default is None:
+            return self._fail(path, declared, *_gaps(missing, "values"))
+        if self.nulls == "mask":
+            self.masks[path] = _from_numpy(~missing)
+        whole = _stacked([default if gone else item for item, gone in zip(items, missing, strict=True)])
+        if whole is None:
+            return self._fail(path, declared, *_gaps(missing, "values"))
+        return whole if self.dtype is None else whole.to(self.dtype)
+
+
+def _numbers(column: Any, declared: Declared, nulls: Nulls) -> _Numbers | None:
+    """The numbers of a column, if it has such: those of numpy, nullable ones, those of Arrow, sparse ones, times."""
+    own: Any = column.dtype
+    kind, name = own.kind, str(own)
+    if name.startswith("Sparse"):
+        dense = _numbers(column.sparse.to_dense(), declared, nulls)
+        return None if dense is None else dense._replace(shared=False)
+    if name == "category":
+        if column.cat.categories.dtype.kind not in "biufcM":
+            return None
+        return _numbers(column.astype(object).infer_objects(), declared, nulls)  # categories are their values
+    if _is_plain(own) and kind in "biufc":
+        array = column.to_numpy()
+        needed = kind in "fc" and (nulls != "default" or declared.spec is not None)  # else nan is the number it is
+        return _Numbers(array, np.isnan(array) if needed else None, True)
+    if kind in "mM" and (declared.kind == "tensor" or (kind == "M" and not name.startswith("date32"))):
+        column = column.astype("datetime64[s]") if name.startswith("date32") else column
+        missing = column.isna().to_numpy()
+        times = column.dt.as_unit("ns").to_numpy(dtype=f"{kind}8[ns]").view(np.int64)
+        return _Numbers(np.where(missing, 0, times) if missing.any() else times, missing, name.endswith("[ns]"), True)
+    if kind not in "biuf":
+        return None
+    missing = column.isna().to_numpy()
+    if not missing.any():
+        return _Numbers(column.to_numpy(dtype=own.numpy_dtype), missing, kind != "b")
+    nothing = np.nan if kind == "f" else own.numpy_dtype.type(0)
+    return _Numbers(column.to_numpy(dtype=own.numpy_dtype, na_value=nothing), missing)
+
+
+def _is_plain(dtype: object) -> bool:
+    """Whether a dtype of pandas is one of numpy."""
+    return isinstance(dtype, np.dtype)
+
+
+def _objects_of(column: Any, declared: Declared) -> list[Any]:
+    """The rows of a column as Python's objects, of the classes that the field takes where pandas has others."""
     items: list[Any] = column.tolist()
-    if missing.any():
-        items = [None if gone else item for item, gone in zip(items, missing, strict=True)]
-    return objects(items, Size((len(items),)), "")
+    types = () if declared.spec is None else declared.spec.types
+    if column.dtype.kind == "f" and int in types and float not in types:  # floats because values are missing
+        return [int(item) if item == item and item is not None and item % 1 == 0 else item for item in items]
+    if column.dtype.kind != "O":
+        return items
+    lists = next((kind for kind in types if kind in (list, tuple)), None)
+    for position, item in enumerate(items):
+        if isinstance(item, np.generic) and not isinstance(item, types or np.generic):
+            items[position] = item.item()
+        elif isinstance(item, np.ndarray) and lists is not None and np.ndarray not in types:  # as Parquet has them
+            items[position] = lists(item.tolist())  # pyright: ignore[reportUnknownMemberType]
+    return items
 
 
-def _tensor(label: Any, array: Any, dtype: torch.dtype | None) -> Tensor:
-    tensor = as_tensor(array)
-    if tensor is None:
-        raise TypeError(f"from_pandas: the column {label!r} has the dtype {array.dtype}, which torch does not have")
-    return tensor if dtype is None else tensor.to(dtype)
+def _gaps(missing: Any, what: str) -> tuple[str, str]:
+    """What was given, and what to do, where values are missing."""
+    rows = np.flatnonzero(missing)
+    got = f"{len(rows)} missing {what}, the first in row {rows[0]}"
+    return got, "drop or fill them, give the field a default, or say nulls='fill' (with 0, False, nan, None) or 'mask'"
+
+
+def _stacked(rows: list[Any]) -> Tensor | None:
+    """Numbers, (nested) lists, arrays or tensors as one tensor, a jagged one where they differ in their length."""
+    if not rows:
+        return torch.zeros(0)  # a table of no rows does not say what they would be
+    if all(isinstance(row, Tensor) for row in rows):
+        parts = [row.detach() if not row.requires_grad else row for row in rows]
+        if len({part.shape for part in parts}) == 1:
+            return torch.stack(parts)
+    else:
+        try:
+            arrays = np.asarray(rows)
+        except ValueError:  # ragged
+            arrays = np.empty(0, dtype=object)
+        if arrays.dtype.kind in "biufc":
+            return as_tensor(arrays)
+        try:
+            parts = [torch.as_tensor(row if isinstance(row, Tensor) else np.asarray(row)) for row in rows]
+        except (TypeError, ValueError):
+            return None
+    filled_parts = [part for part in parts if part.numel()] or parts
+    if not all(part.ndim and part.shape[1:] == filled_parts[0].shape[1:] for part in filled_parts):
+        return None
+    if not all(part.ndim for part in parts):
+        return None
+    lengths = torch.tensor([len(part) for part in parts])
+    offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+    return torch.nested.nested_tensor_from_jagged(torch.cat(filled_parts), offsets)
+
+
+class _Memory:
+    """The memory of an array for writing, though the array is not: pandas gives its own only for reading."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array  # kept alive
+        place: int = array.__array_interface__["data"][0]
+        self.__array_interface__: Mapping[str, Any] = {**array.__array_interface__, "data": (place, False)}
+
+
+def _is_shareable(array: Any) -> bool:
+    native = array.dtype.isnative and array.dtype.kind in "biufc"
+    return bool(native and not any(stride < 0 or stride % array.itemsize for stride in array.strides))
 
 
 # -- out --------------------------------------------------------------------------------------------------------------
 
 
-def _collect(data: TensorCollection, separator: str | None, path: tuple[str, ...], columns: dict[str, Any]) -> None:
+def _collect(pandas: Any, data: TensorCollection, separator: str | None, path: Path, columns: dict[str, Any]) -> None:
     for key, value in data._items_for_export(False):
         where = (*path, key)
         name = (separator or ".").join(where)
@@ -125,23 +411,32 @@ def _collect(data: TensorCollection, separator: str | None, path: tuple[str, ...
                 raise ValueError(
                     f"to_pandas: {name!r} is nested; give a separator for its columns: to_pandas(separator='.')"
                 )
-            _collect(value, separator, where, columns)
+            _collect(pandas, value, separator, where, columns)
             continue
         if name in columns:
             raise ValueError(f"to_pandas: two values would become the column {name!r}; give another separator")
-        if value.ndim != 1:
-            raise ValueError(
-                f"to_pandas: {name!r} has the shape {list(value.shape)}; a column has one value a row: split it with "
-                "unbind, or use to_arrow, which has columns of tensors"
-            )
-        columns[name] = _array(name, value) if isinstance(value, Tensor) else value.tolist()
+        columns[name] = _array(pandas, name, value) if isinstance(value, Tensor) else _items(pandas, value.tolist())
 
 
-def _array(name: str, value: Tensor) -> Any:
+def _array(pandas: Any, name: str, value: Tensor) -> Any:
+    value = value.detach().cpu()
     try:
-        return value.detach().cpu().numpy()
+        if value.is_nested:
+            rows = [row.numpy() for row in value.unbind()]
+        elif value.ndim == 1:
+            return value.numpy()
+        else:
+            rows = list(value.numpy())
     except TypeError:
         raise TypeError(
             f"to_pandas: {name!r} has the dtype {value.dtype}, which numpy does not have; convert it first, for "
             f"instance with .to({torch.float32})"
         ) from None
+    return pandas.Series(rows, dtype=object)
+
+
+def _items(pandas: Any, items: list[Any]) -> Any:
+    """Objects as pandas takes them; beside ``None``, numbers stay what they are."""
+    if any(item is None for item in items) and any(isinstance(item, (bool, int, float)) for item in items):
+        return pandas.Series(items, dtype=object)
+    return items

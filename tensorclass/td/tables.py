@@ -36,31 +36,57 @@ class Tables(Collection):
         batch_size: BatchSize = None,
         separator: str | None = None,
         dtype: torch.dtype | None = None,
+        copy: bool | None = True,
+        nulls: Literal["default", "raise", "fill", "mask"] = "default",
+        mask_key: NestedKey | None = None,
         strict: bool = True,
     ) -> Self:
         """A collection from a ``pandas.DataFrame``: a value for each column, with the number of rows as batch size.
 
-        Numbers and booleans become tensors, times nanoseconds since 1970 (``int64``); text, categories and other
-        objects non-tensor data, ``None`` where they are missing. Missing numbers make a column of doubles with nan. The
-        index is left out; ``dataframe.reset_index()`` makes columns of it.
+        Numbers and booleans become tensors, also those of nullable, Arrow-backed, sparse and categorical columns; times
+        nanoseconds since 1970 (``int64``). Rows that are lists or arrays of numbers become further dimensions where
+        they are of one shape, and jagged tensors where they differ in length; rows that are dicts with the same keys
+        nested collections; text and the rest objects. A record has the last word: a field that holds objects gets the
+        rows as they are, one that holds a tensor gets numbers or is an error. The index is left out;
+        ``dataframe.reset_index()`` makes columns of it.
 
         Args:
-            dataframe: the table.
+            dataframe: the table. Columns on several levels are nested keys.
             auto_batch_size: find the batch size out instead.
             batch_dims: how many dimensions it has at most, when it is found out.
             device: where the values go.
             batch_size: another batch size.
             separator: splits the names of columns into nested keys.
             dtype: of all tensors; by default that of the column.
+            copy: ``None`` shares memory with the table where it has the numbers as torch needs them: writing to one
+                shows in the other, and in all tables that pandas made of it. ``False`` does that, too, and makes a
+                column that needs a copy an error.
+            nulls: what stands for missing values. ``"default"``: the default of the field, broadcast; ``None`` where
+                the field allows it and holds objects; else an error. Where no field is declared: nan in a column of
+                doubles, ``None`` among booleans and objects. ``"raise"``: an error, also for nan. ``"fill"``: 0,
+                ``False``, nan, ``None``. ``"mask"``: these, and a collection with ``True`` for each row with a value,
+                for the columns where values are missing.
+            mask_key: the key of that collection; ``"_mask"`` by default.
+            strict: whether columns that are no fields of a record are an error; else they are left out, with a warning.
 
         Raises:
             ImportError: pandas is not installed.
+            TypeError: ``dataframe`` is no table of pandas.
+            ConversionError: columns are not what the fields take; it lists all of them.
+
+        >>> import pandas
+        >>> from tensorclass import TensorDict
+        >>> table = pandas.DataFrame({"name": ["a", "b"], "point.x": [1.0, 2.0], "rgb": [[1, 2, 3], [4, 5, 6]]})
+        >>> data = TensorDict.from_pandas(table, separator=".")
+        >>> data[1].to_dict()
+        {'name': 'b', 'point': {'x': tensor(2., dtype=torch.float64)}, 'rgb': tensor([4, 5, 6])}
         """
         from tensorclass.convert import from_pandas
 
         return from_pandas(  # type: ignore[no-any-return]
             _target(cls), dataframe, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-            batch_size=batch_size, separator=separator, dtype=dtype, strict=strict,
+            batch_size=batch_size, separator=separator, dtype=dtype, copy=copy, nulls=nulls, mask_key=mask_key,
+            strict=strict,
         )  # fmt: skip
 
     @classmethod
@@ -101,19 +127,30 @@ class Tables(Collection):
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
-    def to_pandas(self, *, separator: str | None = None) -> Any:
+    def to_pandas(self, *, separator: str | None = None, copy: bool = True) -> Any:
         """A ``pandas.DataFrame`` with a row for each item of the batch, which has one dimension.
+
+        Tensors of one dimension keep their dtype; further dimensions and jagged tensors are columns with an array in
+        each row. Text and other objects are what pandas makes of them; numbers beside ``None`` stay objects.
 
         Args:
             separator: joins nested keys to the names of columns; needed where there are some.
+            copy: ``False`` shares memory with the table: writing to the tensors shows in it.
 
         Raises:
             ImportError: pandas is not installed.
-            ValueError: there is not one batch dimension, or a value has more.
+            ValueError: there is not one batch dimension, or nested keys lack a separator.
+            TypeError: a tensor has a dtype that numpy does not have.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": [1, 2], "n": {"b": [[3, 4], [5, 6]]}}, [2]).to_pandas(separator=".")
+           a     n.b
+        0  1  [3, 4]
+        1  2  [5, 6]
         """
         from tensorclass.convert import to_pandas
 
-        return to_pandas(self, separator=separator)  # type: ignore[arg-type]
+        return to_pandas(self, separator=separator, copy=copy)  # type: ignore[arg-type]
 
     def to_arrow(self) -> Any:
         """A ``pyarrow.Table`` with a row for each item of the batch, which has one dimension.

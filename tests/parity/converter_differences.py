@@ -38,6 +38,17 @@ class Pair(NamedTuple):
     y: Any
 
 
+NAT = torch.tensor(-(2**63))
+NAN = torch.tensor(float("nan"), dtype=torch.float64)
+
+
+def record(library: Any) -> Any:
+    class Weighed(library.TensorClass):  # type: ignore[misc]
+        x: torch.Tensor = torch.tensor(3.0)
+
+    return Weighed
+
+
 def error(cls: type[Exception]) -> Any:
     return described(cls())
 
@@ -100,6 +111,30 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
             ["u", "v"],
             torch.tensor([0, 1], dtype=torch.int8),
         ),
+    ],
+    "Rows of lists are tensors.": [
+        (
+            lambda m: m.from_pandas(pd.DataFrame({"c": [[1, 2], [3, 4]]}))["c"][0].tolist(),
+            [1, 2],
+            error(AttributeError),
+        ),
+        (
+            lambda m: m.TensorDict({"c": torch.zeros(1, 2)}, [1]).to_pandas()["c"][0].tolist(),
+            [0, 0],
+            error(ValueError),
+        ),
+        (lambda m: m.from_pandas(pd.DataFrame({"c": [{"a": 1}]}))["c"][0]["a"], torch.tensor(1), 1),
+    ],
+    "Missing times are an error.": [
+        (lambda m: m.from_pandas(pd.DataFrame({"c": pd.to_datetime([None])}))["c"][0], error(TypeError), NAT),
+        (
+            lambda m: m.from_pandas(pd.DataFrame({"c": pd.to_datetime(["1970-01-01"]).tz_localize("UTC")}))["c"][0],
+            torch.tensor(0),
+            pd.Timestamp(0, tz="UTC"),
+        ),
+    ],
+    "Missing values have a place.": [
+        (lambda m: record(m).from_pandas(pd.DataFrame({"x": [1.0, None]})).x[1], torch.tensor(3.0).double(), NAN),
     ],
     "Columns on several levels are nested keys.": [
         (lambda m: list(m.from_pandas(pd.DataFrame({("a", "b"): [1.0]})).keys()), ["a"], ["('a', 'b')"]),

@@ -58,6 +58,7 @@ DIFFERENT: dict[str, str] = {
     "clamp_min": KEYWORD,
     "empty": "names stay where the batch size does, as in the peer's TensorDict",
     "expand": NAMED,
+    "from_pandas": MORE,
     "flip": MORE,
     "get": NAMED,
     "get_at": NAMED,
@@ -85,6 +86,7 @@ DIFFERENT: dict[str, str] = {
     "tensorclass.lazy_stack": NAMED,
     "tensorclass.maybe_dense_stack": NAMED,
     "tensorclass.to_arrow": METHOD,
+    "to_pandas": MORE,
     "tensorclass.tensorclass": "the options are those of the class, one list for both ways to declare one",
 }
 

@@ -22,6 +22,9 @@ class Tables(Collection):
         batch_size: BatchSize = None,
         separator: str | None = None,
         dtype: torch.dtype | None = None,
+        copy: bool | None = True,
+        nulls: Literal["default", "raise", "fill", "mask"] = "default",
+        mask_key: NestedKey | None = None,
         strict: bool = True,
     ) -> Self: ...
     @classmethod
@@ -35,5 +38,5 @@ class Tables(Collection):
         device: DeviceLike | None = None,
         strict: bool = True,
     ) -> Self: ...
-    def to_pandas(self, *, separator: str | None = None) -> Any: ...
+    def to_pandas(self, *, separator: str | None = None, copy: bool = True) -> Any: ...
     def to_arrow(self) -> Any: ...
