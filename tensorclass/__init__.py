@@ -14,9 +14,11 @@ from dataclasses import field
 from .attributes import TensorAttrs
 from .contracts import ContractError, Device, DType, Range, Shape, validation
 from .convert import functions as _functions
-from .convert import record_class as from_dataclass
+from .convert.attrs import record_class as from_attrs
+from .convert.dataclass import record_class as from_dataclass
 from .convert.functions import *  # noqa: F403
 from .convert.problems import ConversionError
+from .convert.pydantic import record_class as from_pydantic
 from .decorator import tensorclass
 from .record import TensorClass
 from .stage import Pipeline, Stage
@@ -118,7 +120,9 @@ __all__ = [
     "default_is_leaf",
     "dense_stack_tds",
     "field",
+    "from_attrs",
     "from_dataclass",
+    "from_pydantic",
     "fromkeys",
     "get_defaults_to_none",
     "get_printoptions",

@@ -532,6 +532,14 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         return record
 
     @classmethod
+    def _from_finished(cls, source: Mapping[Any, Any], batch_size: Any, device: Any, names: Any) -> Self:
+        """:meth:`_from_mapping` for what was made by a constructor already: ours does not run."""
+        cls._check_keys(source)
+        record = object.__new__(cls)
+        record._set_up(source, batch_size, device, names)
+        return record
+
+    @classmethod
     def fromkeys(cls, keys: Any, value: Any = 0) -> Self:
         """A record without batch dimensions that has ``value`` in each of the fields named."""
         return cls._from_mapping(dict.fromkeys(keys, value), None, None, None)

@@ -9,9 +9,12 @@ from tensorclass.contracts import (
     Shape as Shape,
     validation as validation,
 )
-from tensorclass.convert import functions as _functions, record_class as from_dataclass
+from tensorclass.convert import functions as _functions
+from tensorclass.convert.attrs import record_class as from_attrs
+from tensorclass.convert.dataclass import record_class as from_dataclass
 from tensorclass.convert.functions import *
 from tensorclass.convert.problems import ConversionError as ConversionError
+from tensorclass.convert.pydantic import record_class as from_pydantic
 from tensorclass.decorator import tensorclass as tensorclass
 from tensorclass.record import TensorClass as TensorClass
 from tensorclass.stage import Pipeline as Pipeline, Stage as Stage
@@ -107,7 +110,9 @@ __all__ = [
     "default_is_leaf",
     "dense_stack_tds",
     "field",
+    "from_attrs",
     "from_dataclass",
+    "from_pydantic",
     "fromkeys",
     "get_defaults_to_none",
     "get_printoptions",

@@ -2,11 +2,13 @@
 
 from .any import from_any
 from .arrow import from_arrow, to_arrow
+from .attrs import from_attrs, to_attrs
 from .dataclass import from_dataclass, record_class, to_dataclass
 from .dict import from_dict, from_dict_instance
 from .list import from_list
 from .namedtuple import from_namedtuple, to_namedtuple
 from .pandas import from_pandas, to_pandas
+from .pydantic import from_pydantic, to_pydantic
 from .pytree import from_pytree, to_pytree
 from .struct_array import from_struct_array, to_struct_array
 from .tuple import from_tuple
@@ -14,20 +16,24 @@ from .tuple import from_tuple
 __all__ = [
     "from_any",
     "from_arrow",
+    "from_attrs",
     "from_dataclass",
     "from_dict",
     "from_dict_instance",
     "from_list",
     "from_namedtuple",
     "from_pandas",
+    "from_pydantic",
     "from_pytree",
     "from_struct_array",
     "from_tuple",
     "record_class",
     "to_arrow",
+    "to_attrs",
     "to_dataclass",
     "to_namedtuple",
     "to_pandas",
+    "to_pydantic",
     "to_pytree",
     "to_struct_array",
 ]

@@ -12,7 +12,7 @@ from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.combining import stack
 from tensorclass.td.stores.lazy import lazy_stack, maybe_dense_stack
 
-from .tree import FAILED, BatchSize, C, Plan, converted_entries, entries, finish, like, part, plan, settled
+from .tree import FAILED, BatchSize, C, Plan, entries, finish, like, part, part_of, plan, settled
 
 
 def from_list(
@@ -68,7 +68,7 @@ def _row(cls: type[TensorCollection], item: Any, asked: Plan, path: tuple[str, .
     if found is None:
         asked.problems.add(path, "a mapping, a dataclass, a (named) tuple or a collection", shown_value(item))
         return FAILED
-    return part(cls, converted_entries(found, cls, asked, path), asked, path)
+    return part_of(cls, item, found, asked, path)
 
 
 def _stacked(rows: list[Any], lazy: bool | None) -> Any:

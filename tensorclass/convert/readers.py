@@ -6,7 +6,7 @@ Nothing is imported for the question: an object of a package can only be there w
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
@@ -25,26 +25,8 @@ class Reader(NamedTuple):
     takes: Callable[[Any], bool] = _is_anything
 
 
-class Parts(NamedTuple):
-    """Objects that have a value for each field, as dataclasses do."""
-
-    package: str
-    #: the values by the name of the field; ``None`` for another object
-    parts: Callable[[Any], dict[str, Any] | None]
-
-
 def _is_structured(array: Any) -> bool:
     return array.dtype.names is not None
-
-
-def _attrs(obj: Any) -> dict[str, Any] | None:
-    fields: Any = getattr(obj.__class__, "__attrs_attrs__", None)
-    return None if fields is None else {field.name: getattr(obj, field.name) for field in fields}
-
-
-def _pydantic(obj: Any) -> dict[str, Any] | None:
-    pydantic: Any = sys.modules["pydantic"]
-    return dict(obj) if isinstance(obj, pydantic.BaseModel) else None
 
 
 #: one line for each kind of object that is read whole
@@ -52,12 +34,6 @@ READERS: tuple[Reader, ...] = (
     Reader("numpy", ("ndarray", "void"), "from_struct_array", _is_structured),
     Reader("pandas", ("DataFrame",), "from_pandas"),
     Reader("pyarrow", ("Table", "RecordBatch"), "from_arrow"),
-)
-
-#: one line for each kind of object that is taken apart
-PARTS: tuple[Parts, ...] = (
-    Parts("attr", _attrs),
-    Parts("pydantic", _pydantic),
 )
 
 #: objects that nobody needs to look up
@@ -79,18 +55,6 @@ def reader_of(obj: object) -> Reader | None:
             classes = tuple([getattr(package, name) for name in reader.classes])
             if isinstance(obj, classes) and reader.takes(obj):
                 return reader
-    return None
-
-
-def parts_of(obj: object) -> dict[str, Any] | None:
-    """The values of an object that has some by the name of the field; ``None`` for others."""
-    if type(obj) in _PLAIN or isinstance(obj, (Mapping, type)):
-        return None
-    for kind in PARTS:
-        if kind.package in sys.modules:
-            found = kind.parts(obj)
-            if found is not None:
-                return found
     return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -22,8 +21,10 @@ from tensorclass.td.stores.classes import dense_class
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import Misfit, as_tensor
 
+from .kinds import kind_of
 from .problems import ConversionError, Problems
-from .readers import parts_of, reader_of
+from .readers import reader_of
+from .record_class import record_class_for
 
 C = TypeVar("C", bound=TensorCollection)
 
@@ -97,9 +98,9 @@ def plan(
 
 
 def entries(obj: Any) -> dict[Any, Any] | None:
-    """What an object consists of, by key: a mapping, a (named) tuple, a dataclass. ``None`` for other objects.
+    """What an object consists of, by key: a mapping, a (named) tuple, an instance of a class of fields (``kinds.py``).
 
-    So do models of attrs and of pydantic.
+    ``None`` for other objects.
 
     >>> entries((1, "a"))
     {'0': 1, '1': 'a'}
@@ -111,14 +112,8 @@ def entries(obj: Any) -> dict[Any, Any] | None:
         fields: Sequence[str] | None = getattr(items, "_fields", None)
         names = map(str, range(len(items))) if fields is None else fields
         return dict(zip(names, items, strict=True))
-    if is_dataclass_instance(obj):
-        return {f.name: getattr(obj, f.name) for f in dataclasses.fields(obj)}
-    return parts_of(obj)
-
-
-def is_dataclass_instance(obj: object) -> bool:
-    """Whether an object is a dataclass, and neither a class nor a record."""
-    return dataclasses.is_dataclass(obj) and not isinstance(obj, (type, TensorCollection))
+    kind = kind_of(obj.__class__)
+    return None if kind is None else kind.values(obj)
 
 
 def target_class(target: type[TensorCollection] | TensorCollection) -> type[TensorCollection]:
@@ -149,10 +144,10 @@ def converted(value: Any, target: Target, plan: Plan, path: tuple[str, ...] = ()
     inner: Any = target
     found = entries(value)
     if found is not None:
-        values = converted_entries(found, inner, plan, path)
-        if isinstance(inner, TensorClass):  # what is around it may not know its class
-            return part(inner, values, plan._replace(device=None, names=None), path)
-        return values
+        # what is around it may not know its class
+        if isinstance(inner, TensorClass) or record_class_for(inner, value) is not None:
+            return part_of(inner, value, found, plan._replace(device=None, names=None), path)
+        return converted_entries(found, inner, plan, path)
     reader = reader_of(value)
     if reader is not None:
         try:
@@ -287,8 +282,12 @@ def part(
     values: Mapping[str, Any],
     plan: Plan,
     path: tuple[str, ...] = (),
+    is_finished: bool = False,
 ) -> Any:
-    """:func:`build` for a part of what is made: what is wrong is noted in the plan, and the result ``FAILED`` then."""
+    """:func:`build` for a part of what is made: what is wrong is noted in the plan, and the result ``FAILED`` then.
+
+    What ``is_finished`` has been through a constructor: that of a record does not run.
+    """
     cls, problems = target_class(target), plan.problems
     if not plan.strict:
         from .diagnosis import without_undeclared
@@ -304,7 +303,9 @@ def part(
         diagnose(target, values, size, problems, path)
         return FAILED
     try:
-        result = cls._from_mapping(values, size, plan.device, None)
+        owner: Any = cls
+        make: Any = owner._from_finished if is_finished else owner._from_mapping
+        result = make(values, size, plan.device, None)
     except ContractError as error:
         problems.contracts.append(error.below(*path))
         return FAILED
@@ -322,6 +323,19 @@ def part(
     return result
 
 
+def part_of(
+    target: type[TensorCollection] | TensorCollection,
+    obj: object,
+    found: Mapping[Any, Any],
+    plan: Plan,
+    path: tuple[str, ...] = (),
+) -> Any:
+    """:func:`part` of an object that consists of what was found."""
+    own = record_class_for(target, obj)
+    values = converted_entries(found, own or target, plan, path)
+    return part(own or target, values, plan, path, is_finished=own is not None)
+
+
 def like(data: Collection, plan: Plan) -> Plan:
     """The plan with the metadata that a collection has, where it says nothing else."""
     size = plan.batch_size if plan.auto or plan.batch_size is not None else data.batch_size
@@ -330,7 +344,8 @@ def like(data: Collection, plan: Plan) -> Plan:
 
 def from_entries(cls: type[C], source: Any, plan: Plan) -> C:
     """A collection of what an object consists of."""
-    result: C = build(cls, converted_entries(entries(source) or {}, cls, plan), plan)
+    result: C = part_of(cls, source, entries(source) or {}, plan)
+    finish(plan)
     return result
 
 

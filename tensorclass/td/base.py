@@ -17,6 +17,7 @@ from .converting import Converting
 from .creation import Creation
 from .devices import Devices
 from .indexing import Indexing
+from .instances import Instances
 from .locking import Locking
 from .mapping import Applying
 from .packing import Packing
@@ -46,6 +47,7 @@ class TensorCollection(
     Combining,
     Creation,
     Converting,
+    Instances,
     Tables,
     Devices,
     Applying,

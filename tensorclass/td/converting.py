@@ -124,82 +124,6 @@ class Converting(Collection):
             batch_dims=batch_dims, names=names, strict=strict,
         )  # fmt: skip
 
-    @overload
-    @classmethod
-    def from_dataclass(
-        cls,
-        dataclass: object,
-        *,
-        dest_cls: None = ...,
-        auto_batch_size: bool = ...,
-        batch_dims: int | None = ...,
-        as_tensorclass: Literal[False] = ...,
-        device: DeviceLike | None = ...,
-        batch_size: BatchSize = ...,
-        strict: bool = ...,
-    ) -> Self: ...
-    @overload
-    @classmethod
-    def from_dataclass(
-        cls,
-        dataclass: object,
-        *,
-        dest_cls: type[D],
-        auto_batch_size: bool = ...,
-        batch_dims: int | None = ...,
-        as_tensorclass: Literal[True],
-        device: DeviceLike | None = ...,
-        batch_size: BatchSize = ...,
-        strict: bool = ...,
-    ) -> D: ...
-    @overload
-    @classmethod
-    def from_dataclass(
-        cls,
-        dataclass: object,
-        *,
-        dest_cls: None = ...,
-        auto_batch_size: bool = ...,
-        batch_dims: int | None = ...,
-        as_tensorclass: bool,
-        device: DeviceLike | None = ...,
-        batch_size: BatchSize = ...,
-        strict: bool = ...,
-    ) -> Any: ...
-    @classmethod
-    def from_dataclass(
-        cls,
-        dataclass: Any,
-        *,
-        dest_cls: type[Any] | None = None,
-        auto_batch_size: bool = False,
-        batch_dims: int | None = None,
-        as_tensorclass: bool = False,
-        device: DeviceLike | None = None,
-        batch_size: BatchSize = None,
-        strict: bool = True,
-    ) -> Any:
-        """A collection from an instance of a dataclass, and of those in its fields.
-
-        Args:
-            dataclass: the instance.
-            dest_cls: with ``as_tensorclass``: the class of the record, instead of one made from the dataclass.
-            auto_batch_size: find the batch size out.
-            batch_dims: how many dimensions it has at most, when it is found out.
-            as_tensorclass: make a record of it, or a record class of a dataclass: :func:`tensorclass.from_dataclass`.
-            device: where the values go.
-            batch_size: the batch size; none by default.
-
-        Raises:
-            TypeError: ``dataclass`` is no instance of a dataclass.
-        """
-        from tensorclass.convert import from_dataclass
-
-        return from_dataclass(
-            _target(cls), dataclass, dest_cls=dest_cls, auto_batch_size=auto_batch_size, batch_dims=batch_dims,
-            as_tensorclass=as_tensorclass, device=device, batch_size=batch_size, strict=strict,
-        )  # fmt: skip
-
     @classmethod
     def from_namedtuple(
         cls,
@@ -381,16 +305,6 @@ class Converting(Collection):
         from tensorclass.convert import to_namedtuple
 
         return to_namedtuple(self, dest_cls)  # type: ignore[arg-type]
-
-    def to_dataclass(self, dest_cls: type[D]) -> D:
-        """An instance of a dataclass with the values in its fields, and of those that its annotations name.
-
-        Args:
-            dest_cls: the dataclass.
-        """
-        from tensorclass.convert import to_dataclass
-
-        return to_dataclass(self, dest_cls)  # type: ignore[arg-type]
 
     def to_pytree(self) -> Any:
         """The tree of which :meth:`from_pytree` made this; a collection that was not made so is a leaf, and stays."""

@@ -294,7 +294,7 @@ def test_records_of_a_dataclass_that_cannot_be_found_are_not_pickled() -> None:
         tc.from_dataclass(Local(values(2))),
         tc.from_dataclass(dataclasses.make_dataclass("Made", ["x"])(1)),
     ):
-        with pytest.raises(pickle.PicklingError, match=r"cannot pickle a \w+_tc: .* is not that dataclass; define"):
+        with pytest.raises(pickle.PicklingError, match=r"cannot pickle a \w+_tc: .* is not that class; define"):
             pickle.dumps(record)
 
 

@@ -3,6 +3,7 @@ from typing import Any, TypeVar
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 from tensorclass.convert.tree import BatchSize, C
+from tensorclass.convert.record_class import Recording
 
 D = TypeVar("D")
 
@@ -19,19 +20,4 @@ def from_dataclass(
     strict: bool = True,
 ) -> Any: ...
 def to_dataclass(data: TensorCollection, dest_cls: type[D]) -> D: ...
-def record_class(
-    obj: Any,
-    *,
-    dest_cls: type[Any] | None = None,
-    auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-    batch_size: BatchSize = None,
-    frozen: bool = False,
-    autocast: bool = False,
-    nocast: bool = False,
-    inplace: bool = False,
-    shadow: bool = False,
-    tensor_only: bool = False,
-    device: DeviceLike | None = None,
-    strict: bool = True,
-) -> Any: ...
+record_class: Recording

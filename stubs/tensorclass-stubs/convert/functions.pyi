@@ -13,10 +13,12 @@ __all__ = [
     "from_struct_array",
     "from_tuple",
     "to_arrow",
+    "to_attrs",
     "to_dataclass",
     "to_dict",
     "to_namedtuple",
     "to_pandas",
+    "to_pydantic",
     "to_pytree",
     "to_struct_array",
 ]
@@ -30,9 +32,11 @@ from_pytree = _Untyped.from_pytree
 from_struct_array = _Untyped.from_struct_array
 from_tuple = _Untyped.from_tuple
 to_arrow = _Collection.to_arrow
+to_attrs = _Collection.to_attrs
 to_dataclass = _Collection.to_dataclass
 to_dict = _Collection.to_dict
 to_namedtuple = _Collection.to_namedtuple
 to_pandas = _Collection.to_pandas
+to_pydantic = _Collection.to_pydantic
 to_pytree = _Collection.to_pytree
 to_struct_array = _Collection.to_struct_array

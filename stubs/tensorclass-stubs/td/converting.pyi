@@ -45,48 +45,6 @@ class Converting(Collection):
         names: Sequence[str | None] | None = None,
         strict: bool = True,
     ) -> Self: ...
-    @overload
-    @classmethod
-    def from_dataclass(
-        cls,
-        dataclass: object,
-        *,
-        dest_cls: None = ...,
-        auto_batch_size: bool = ...,
-        batch_dims: int | None = ...,
-        as_tensorclass: Literal[False] = ...,
-        device: DeviceLike | None = ...,
-        batch_size: BatchSize = ...,
-        strict: bool = ...,
-    ) -> Self: ...
-    @overload
-    @classmethod
-    def from_dataclass(
-        cls,
-        dataclass: object,
-        *,
-        dest_cls: type[D],
-        auto_batch_size: bool = ...,
-        batch_dims: int | None = ...,
-        as_tensorclass: Literal[True],
-        device: DeviceLike | None = ...,
-        batch_size: BatchSize = ...,
-        strict: bool = ...,
-    ) -> D: ...
-    @overload
-    @classmethod
-    def from_dataclass(
-        cls,
-        dataclass: object,
-        *,
-        dest_cls: None = ...,
-        auto_batch_size: bool = ...,
-        batch_dims: int | None = ...,
-        as_tensorclass: bool,
-        device: DeviceLike | None = ...,
-        batch_size: BatchSize = ...,
-        strict: bool = ...,
-    ) -> Any: ...
     @classmethod
     def from_namedtuple(
         cls,
@@ -147,7 +105,6 @@ class Converting(Collection):
     def to_namedtuple(self, dest_cls: None = None) -> Any: ...
     @overload
     def to_namedtuple(self, dest_cls: type[D]) -> D: ...
-    def to_dataclass(self, dest_cls: type[D]) -> D: ...
     def to_pytree(self) -> Any: ...
     def to_struct_array(self, dtype: DTypeLike | None = None) -> NDArray[Any]: ...
     def to_dict(

@@ -1,0 +1,363 @@
+"""Record classes of classes of fields: of dataclasses, attrs classes, models of pydantic.
+
+A record class declares the fields that ``kinds.py`` reads, and derives from the class itself, or from a copy of its
+methods where a record cannot derive from it; and from the record classes of its bases.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import dataclasses
+import functools
+import operator
+import pickle
+import sys
+import types
+import typing
+import weakref
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+
+from typing_extensions import Self
+
+from tensorclass.record import OPTIONS, RecordMeta, TensorClass
+
+from .kinds import Kind, Member, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tensorclass.td.collection import DeviceLike
+
+    R = TypeVar("R", bound=TensorClass)
+
+    class AnyRecord(TensorClass, Any):  # type: ignore[misc]
+        """What type checkers know of a record whose class is made while the program runs: operations, not fields."""
+
+        def __init__(
+            self,
+            *args: Any,
+            batch_size: Sequence[int] | int | None = ...,
+            device: DeviceLike | None = ...,
+            names: Sequence[str | None] | None = ...,
+            **kwargs: Any,
+        ) -> None: ...
+
+    class Recording(Protocol):
+        """A function that makes record classes of classes, and records of their instances."""
+
+        @overload
+        def __call__(self, obj: type[R]) -> type[R]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
+        @overload
+        def __call__(  # type: ignore[overload-overlap]
+            self,
+            obj: type[Any],
+            *,
+            frozen: bool = ...,
+            autocast: bool = ...,
+            nocast: bool = ...,
+            shadow: bool = ...,
+            tensor_only: bool = ...,
+        ) -> type[AnyRecord]: ...
+        @overload
+        def __call__(
+            self,
+            obj: object,
+            *,
+            dest_cls: type[R],
+            auto_batch_size: bool = ...,
+            batch_dims: int | None = ...,
+            batch_size: Sequence[int] | int | None = ...,
+            device: DeviceLike | None = ...,
+            strict: bool = ...,
+        ) -> R: ...
+        @overload
+        def __call__(
+            self,
+            obj: object,
+            *,
+            auto_batch_size: bool = ...,
+            batch_dims: int | None = ...,
+            batch_size: Sequence[int] | int | None = ...,
+            frozen: bool = ...,
+            autocast: bool = ...,
+            nocast: bool = ...,
+            shadow: bool = ...,
+            tensor_only: bool = ...,
+            device: DeviceLike | None = ...,
+            strict: bool = ...,
+        ) -> AnyRecord: ...
+
+
+#: a class of fields -> its record classes, by the names of their options
+_made: weakref.WeakKeyDictionary[type[Any], dict[tuple[str, ...], type[TensorClass]]] = weakref.WeakKeyDictionary()
+#: the other way: a record class -> what it was made of, and the names of its options
+_sources: weakref.WeakKeyDictionary[RecordMeta, tuple[type[Any], tuple[str, ...]]] = weakref.WeakKeyDictionary()
+#: copies of the methods of classes, from which a record cannot derive itself
+_copies: weakref.WeakKeyDictionary[type[Any], type[Any]] = weakref.WeakKeyDictionary()
+
+#: special methods that these packages write into a class, where a record has its own
+_GENERATED = (
+    "__init__", "__repr__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__setattr__",
+    "__delattr__", "__replace__", "__getstate__", "__setstate__",
+)  # fmt: skip
+#: what belongs to the class that is copied
+_OWN = frozenset({
+    "__dict__", "__weakref__", "__slots__", "__match_args__", "__annotations__", "__annotate__", "__annotate_func__",
+    "__annotations_cache__", "__abstractmethods__", "_is_protocol", "_is_runtime_protocol", "__protocol_attrs__",
+    "__non_callable_proto_members__", "_abc_impl",
+})  # fmt: skip
+#: what holds a function of a class
+_WRAPPERS: Any = (classmethod, staticmethod)
+
+
+def class_of(cls: type[Any], options: Mapping[str, bool]) -> type[TensorClass]:
+    """The record class of a class of fields: the same one each time, for one set of options."""
+    making = _Making(options)
+    made = making.of(cls)
+    making.finish()
+    return made
+
+
+def source_of(cls: type[Any]) -> type[Any] | None:
+    """What a record class was made of; ``None`` for others."""
+    dense: Any = getattr(cls, "_dense", cls)  # of one on another store
+    return _sources[dense][0] if isinstance(dense, RecordMeta) and dense in _sources else None
+
+
+def record_class_for(target: object, obj: object) -> type[TensorClass] | None:
+    """Where the target is the record class of the class of an object, or of a base: the one of the object.
+
+    Such a record is made of an instance as it stands: its ``__post_init__`` ran already. ``None`` for others.
+    """
+    if not isinstance(target, RecordMeta) or target not in _sources:
+        return None
+    source, wanted = _sources[target]
+    if type(obj) is source:
+        return target  # type: ignore[return-value]
+    if not isinstance(obj, source):
+        return None
+    own = class_of(type(obj), dict.fromkeys(wanted, True))
+    return own if issubclass(own, target) else None
+
+
+class _Making:
+    """Record classes that are made together, since the fields of one hold another."""
+
+    def __init__(self, options: Mapping[str, bool]) -> None:
+        self.options = options
+        self.wanted = tuple(name for name in OPTIONS if options.get(name))
+        #: those that are not made yet
+        self.around: list[type[Any]] = []
+        #: those that name one of them, which is looked at when all are made
+        self.naming: list[type[TensorClass]] = []
+        self.made: dict[str, type[TensorClass]] = {}
+
+    def of(self, cls: type[Any]) -> type[TensorClass]:
+        if issubclass(cls, TensorClass):
+            return cls
+        kind = _kind(cls)
+        wanted = tuple(name for name in OPTIONS if name in self.wanted or (name == "frozen" and kind.is_frozen(cls)))
+        known = _made.setdefault(cls, {})
+        if wanted not in known:
+            self.around.append(cls)
+            try:
+                made = self.make(cls, kind, wanted)
+            finally:
+                self.around.pop()
+            known[wanted] = self.made[made.__name__] = made
+            _sources[made] = cls, wanted
+        return known[wanted]
+
+    def make(self, cls: type[Any], kind: Kind, wanted: tuple[str, ...]) -> type[TensorClass]:
+        space: dict[str, Any] = {"__module__": cls.__module__, "__doc__": cls.__doc__, "__annotations__": {}}
+        for name in _GENERATED:  # in front of what the package has written
+            written = next((vars(owner)[name] for owner in cls.__mro__ if name in vars(owner)), None)
+            if name != "__init__" and _is_generated(kind, name, written) and hasattr(TensorClass, name):
+                space[name] = getattr(TensorClass, name)
+        names_one = False
+        for member in (*kind.fields(cls).values(), *kind.arguments(cls).values()):
+            hint, waits = self.hint(member.hint, cls)
+            names_one = names_one or waits
+            space["__annotations__"][member.name] = hint
+            space[member.name] = _again(member)
+        bases = (_as_base(cls), *self.bases(cls, kind, wanted))
+        given = dict.fromkeys(wanted, True)
+        made = types.new_class(f"{cls.__name__}_tc", bases, given, lambda namespace: namespace.update(space))
+        if names_one:
+            self.naming.append(made)
+        return made
+
+    def bases(self, cls: type[Any], kind: Kind, wanted: tuple[str, ...]) -> tuple[type[Any], ...]:
+        """The record classes of the bases; not of one that is frozen where this one is not."""
+        found: list[type[Any]] = []
+        for base in cls.__bases__:
+            own = kind_of(base)
+            if (
+                own is kind
+                and not _is_library(base)
+                and kind.fields(base)
+                and ("frozen" in wanted or not kind.is_frozen(base))
+            ):
+                found.append(self.of(base))
+        return tuple(found) or (TensorClass,)
+
+    def hint(self, hint: Any, cls: type[Any]) -> tuple[Any, bool]:
+        """An annotation with record classes for classes of fields, and whether it names one that is not made yet."""
+        origin: Any = typing.get_origin(hint)
+        parts: tuple[Any, ...] = typing.get_args(hint)
+        if origin in (typing.Union, types.UnionType):
+            changed = [self.hint(part, cls) for part in parts]
+            return typing.Union[tuple([part for part, _ in changed])], any(waits for _, waits in changed)  # noqa: UP007
+        if origin is typing.Annotated:
+            inner, waits = self.hint(parts[0], cls)
+            annotated: Any = typing.Annotated
+            parts = (inner, *parts[1:])
+            return annotated[parts], waits
+        one: Any = origin if isinstance(origin, type) else hint  # of Box[int]: Box
+        if not isinstance(one, type) or kind_of(one) is None:
+            return hint, False
+        if one is cls:
+            return Self, False  # pyright: ignore[reportUnknownVariableType]  # to be an annotation of the class
+        if one in self.around:
+            return typing.ForwardRef(f"{one.__name__}_tc"), True
+        return self.of(one), False
+
+    def finish(self) -> None:
+        """Lets classes that name each other see each other."""
+        for cls in self.naming:
+            for spec in cls._specs.values():
+                spec._resolve({**self.made, cls.__name__: cls})
+
+
+def _kind(cls: type[Any]) -> Kind:
+    kind = kind_of(cls)
+    if kind is None:
+        raise TypeError(f"expected a class of fields, got {cls!r}")
+    return kind
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# pickling
+
+
+def _class_of_pickled(cls: type[Any], wanted: tuple[str, ...]) -> type[Any]:
+    """What unpickling calls."""
+    return class_of(cls, dict.fromkeys(wanted, True))
+
+
+def _pickled(cls: RecordMeta) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:
+    """How a record class is pickled: by its name, as every class, or as that of a class that has a name."""
+    if cls not in _sources or _at_name(cls) is cls:
+        return cls.__qualname__
+    source, wanted = _sources[cls]
+    found = _at_name(source)
+    if found is cls:  # the record class took the place of the other
+        return source.__qualname__
+    if found is not source:
+        raise pickle.PicklingError(
+            f"cannot pickle a {cls.__name__}: it is pickled as the record class of {source.__qualname__}, and "
+            f"{source.__module__}.{source.__qualname__} is not that class; define it in a module, or pickle "
+            f"record.to_tensordict()"
+        )
+    return _class_of_pickled, (source, wanted)
+
+
+def _at_name(cls: type) -> Any:
+    """What stands where a class says that it is defined."""
+    try:
+        return operator.attrgetter(cls.__qualname__)(sys.modules[cls.__module__])
+    except (KeyError, AttributeError):
+        return None
+
+
+copyreg.pickle(RecordMeta, _pickled)
+
+# ---------------------------------------------------------------------------------------------------------------------
+# what a record class derives from
+
+
+def _as_base(cls: type[Any]) -> type[Any]:
+    """A class from which a record can derive: itself, or a copy of its methods."""
+    if all(_can_be_base(base) for base in cls.__mro__):
+        return cls
+    if cls not in _copies:
+        _copies[cls] = _copy(cls)
+    return _copies[cls]
+
+
+def _can_be_base(cls: type[Any]) -> bool:
+    kind = kind_of(cls)
+    if not issubclass(RecordMeta, type(cls)) or _is_library(cls):
+        return False
+    return kind.can_be_base(cls) if kind is not None else not vars(cls).get("__slots__")
+
+
+def _is_library(cls: type[Any]) -> bool:
+    """Whether a class is one of pydantic's, whose methods are about models."""
+    return cls.__module__.partition(".")[0] == "pydantic"
+
+
+def _copy(cls: type[Any]) -> type[Any]:
+    kind = kind_of(cls)
+    members = dict(vars(cls)) if kind is None else kind.members(cls)
+    fields = {} if kind is None else {**kind.fields(cls), **kind.arguments(cls)}
+    cell = types.CellType()
+    space = {
+        name: _in_cell(member, cell)
+        for name, member in members.items()
+        if name not in _OWN and name not in fields and not isinstance(member, types.MemberDescriptorType)
+        and not (kind is not None and name in _GENERATED and _is_generated(kind, name, member))
+    }  # fmt: skip
+    bases = tuple(_as_base(base) for base in cls.__bases__ if not _is_library(base) and base is not typing.Protocol)
+    copy = types.new_class(cls.__name__, bases, {}, lambda namespace: namespace.update(space))
+    cell.cell_contents = copy
+    return copy
+
+
+def _in_cell(member: Any, cell: types.CellType) -> Any:
+    """A member of a class for a copy of it: ``super()`` and ``__class__`` in it mean what the cell will hold."""
+    if isinstance(member, types.FunctionType):
+        if "__class__" not in member.__code__.co_freevars:
+            return member
+        cells = dict(zip(member.__code__.co_freevars, member.__closure__ or (), strict=True))
+        closure = tuple((cells | {"__class__": cell}).values())
+        new = types.FunctionType(member.__code__, member.__globals__, member.__name__, member.__defaults__, closure)
+        new.__kwdefaults__ = member.__kwdefaults__
+        return functools.update_wrapper(new, member, updated=("__dict__",))
+    if isinstance(member, _WRAPPERS):
+        return member.__class__(_in_cell(member.__func__, cell))
+    if isinstance(member, property):
+        parts = [_in_cell(part, cell) for part in (member.fget, member.fset, member.fdel)]
+        return property(parts[0], parts[1], parts[2], member.__doc__)
+    return member
+
+
+def _is_generated(kind: Kind, name: str, written: Any) -> bool:
+    """Whether a special method was made by the package, or is that of ``object``: no user wrote it."""
+    if written is None or written is getattr(object, name, None):
+        return True
+    code = getattr(getattr(written, "__wrapped__", written), "__code__", None)
+    return isinstance(code, types.CodeType) and kind.is_generated(code)
+
+
+def _again(member: Member) -> Any:
+    """The field of another class, to be declared again."""
+    options: dict[str, Any] = {
+        "default": member.default,
+        "init": member.argument is not None,
+        "repr": member.repr,
+        "metadata": member.metadata,
+        "kw_only": member.kw_only,
+    }
+    if member.factory is not None:
+        options["default_factory"] = member.factory
+        del options["default"]
+    elif member.default is not dataclasses.MISSING and type(member.default).__hash__ is None:
+        options["default_factory"] = functools.partial(_same, member.default)  # as attrs has it: one for all
+        del options["default"]
+    return dataclasses.field(**options)
+
+
+def _same(value: Any) -> Any:
+    return value
