@@ -238,7 +238,7 @@ def test_post_init_runs_for_the_constructor_alone() -> None:
 
 
 def test_a_default_computed_from_other_fields_is_an_error_where_it_is_needed() -> None:
-    with pytest.raises(TypeError, match="middle: a record cannot make this default: .* give it a value"):
+    with pytest.raises(TypeError, match=r"middle: a record cannot make this default: .* give it a value"):
         tc.from_attrs(Computed)(values(3))
 
 

@@ -238,8 +238,8 @@ def test_only_models_are_taken() -> None:
 
 
 def test_a_model_that_was_not_validated_lacks_what_was_not_given() -> None:
-    assert list(TensorDict.from_pydantic(Row.model_construct(count=1, flag=True)).keys()) != []
-    assert "score" not in TensorDict.from_pydantic(Row.model_construct(count=1)).keys()
+    left = TensorDict.from_pydantic(Row.model_construct(count=1))
+    assert (set(left.keys()) >= {"count"}, "score" in set(left.keys())) == (True, False)
 
 
 # -- the class --------------------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ def test_fields_of_records_are_checked_by_their_annotations() -> None:
 def test_a_default_computed_from_other_values_is_an_error_where_it_is_needed() -> None:
     made = tc.from_pydantic(Computed)
     assert made(x=1, more=5).more == 5
-    with pytest.raises(TypeError, match="more: a record cannot make this default: .* give it a value"):
+    with pytest.raises(TypeError, match=r"more: a record cannot make this default: .* give it a value"):
         made(x=1)
 
 
