@@ -6,6 +6,7 @@ arguments that a method requires stand here.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,19 @@ INDEX = torch.tensor([[1, 0, 1]])
 
 #: what the class of a result is written as, where it is that of the collection itself
 _SELF = ("Self", "tuple[Self, ...]", "Pointwise", "Devices", "T")
+
+
+def _instance_of_attrs(record: Any) -> Any:
+    attrs: Any = importlib.import_module("attrs")
+    values = dict(record.items())
+    return attrs.make_class("Source", list(values))(**values)
+
+
+def _model_of_pydantic(record: Any) -> Any:
+    pydantic: Any = importlib.import_module("pydantic")
+    values = dict(record.items())
+    return pydantic.create_model("Source", **dict.fromkeys(values, (Any, ...)))(**values)
+
 
 #: the arguments of a method that requires some, or the whole call
 ARGUMENTS: dict[str, tuple[Any, ...] | Callable[[Any], Any]] = {
@@ -48,12 +62,14 @@ ARGUMENTS: dict[str, tuple[Any, ...] | Callable[[Any], Any]] = {
     "fill_": ("image", 1.0),
     "flip": (0,),
     "from_arrow": lambda r: type(r).from_arrow(r[0].to_arrow()),
+    "from_attrs": lambda r: type(r).from_attrs(_instance_of_attrs(r), batch_size=SIZE),
     "from_dict_instance": lambda r: r.from_dict_instance(r.to_dict(), batch_size=SIZE),
     "from_list": lambda r: type(r).from_list([r[0].to_dict(), r[1].to_dict()]),
     "from_namedtuple": lambda r: type(r).from_namedtuple(r.to_namedtuple(), batch_size=SIZE),
     "from_pandas": lambda r: type(r).from_pandas(
         r[0].exclude("image").set("image", r.label[0]).to_pandas(separator="."), separator="."
     ),
+    "from_pydantic": lambda r: type(r).from_pydantic(_model_of_pydantic(r), batch_size=SIZE),
     "from_struct_array": lambda r: type(r).from_struct_array(r.to_struct_array()),
     "from_tuple": lambda r: type(r).from_tuple((r.image, r.label, r.inner), batch_size=SIZE),
     "from_dict": lambda r: type(r).from_dict(dict(r.items()), batch_size=SIZE),

@@ -70,8 +70,10 @@ UNTRACED = {
     "share_memory_": "share_memory_",
     "torch.rand_like": "torch.rand_like of what is no tensor",
     "from_arrow": "pyarrow",
+    "from_attrs": "makes a class",
     "from_namedtuple": "makes a class",
     "from_pandas": "pandas",
+    "from_pydantic": "makes a class",
     "from_struct_array": "a structured array of numpy",
 }
 
