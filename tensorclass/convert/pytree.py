@@ -1,17 +1,21 @@
-"""Trees of lists, tuples, dicts and whatever else torch's pytrees know.
+"""Trees of lists, tuples, dicts and whatever else the registries of torch and optree know.
 
-Every node becomes a :class:`TensorDict` that also keeps, under the key ``"_pytree_type"``, what it was; so
-:func:`to_pytree` gives the tree back. Numbers and arrays come back as tensors, other leaves as they were.
+Every node becomes a :class:`TensorDict` that also keeps, under the key ``"_pytree_type"``, a :class:`Node`: what it was, and
+what its leaves were where they became tensors. So :func:`to_pytree` gives the tree back, also after operations: a number
+comes back as a number while it is one, an array as an array, with the values that they have now.
 """
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 import numpy as np
+import torch
 from torch import Size, Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.utils import _pytree
 
 from tensorclass.record import TensorClass
@@ -22,16 +26,66 @@ from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import as_tensor
 
 from .namedtuple import is_namedtuple
-from .tree import BatchSize, C, build, plan
+from .tree import BatchSize, C, Plan, build, entries, plan, settled
 
-TYPE = "_pytree_type"  #: the class of a node
-CONTEXT = "_pytree_context"  #: what else its registration needs to make one
-_ENTRY = "<NON_NESTED>"  #: begins the key of an entry whose own key is no string, followed by a number
-_DICTS: tuple[type, ...] = (dict, collections.OrderedDict, collections.defaultdict)
+TYPE = "_pytree_type"  #: the key of what a node was; a user's key of this name is stored under another one
+_NUMBERS = frozenset((bool, int, float, complex))
+_DICTS = frozenset((dict, collections.OrderedDict, collections.defaultdict))
+_NO_SIZE = Size()
+_NOTHING: dict[str, Any] = {}
 
 
 class Leaf:
-    """Marks a collection of the tree that looks like a node of it, and is none."""
+    """Marks a collection that would be taken for a part of the tree, and is a leaf of it."""
+
+
+class Node:
+    """What a collection was in a tree. Nothing changes one."""
+
+    __slots__ = ("context", "keys", "kind", "leaves", "namespace")
+
+    def __init__(
+        self,
+        kind: type,
+        leaves: Mapping[str, Any] = _NOTHING,
+        keys: Mapping[str, Any] = _NOTHING,
+        context: Any = None,
+        namespace: str | None = None,
+    ) -> None:
+        self.kind = kind
+        #: the leaves that were something else than what stands for them: a number, the dtype of an array, or
+        #: :class:`Leaf`
+        self.leaves = leaves
+        self.keys = keys  #: the keys of a dict, where they are others than those that they are stored under
+        self.context = context  #: what else its registration needs to make one
+        self.namespace = namespace  #: that of its registration in optree; ``None`` for one of torch
+
+    def __eq__(self, other: object) -> bool:
+        """Whether trees of the one and of the other kind can be rows of one collection; numbers may differ."""
+        if not isinstance(other, Node):
+            return NotImplemented
+        return self.built_as(other) and {key: _kind(leaf) for key, leaf in self.leaves.items()} == {
+            key: _kind(leaf) for key, leaf in other.leaves.items()
+        }
+
+    def __hash__(self) -> int:
+        return hash(self.kind)
+
+    def __deepcopy__(self, memo: object) -> Node:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<{self.kind.__name__}>"
+
+    def built_as(self, other: Node) -> bool:
+        """Whether both are built alike, whatever their leaves are."""
+        return self is other or (
+            self.kind is other.kind
+            and self.namespace == other.namespace
+            and list(self.keys) == list(other.keys)
+            and all(type(a) is type(b) and a == b for a, b in zip(self.keys.values(), other.keys.values(), strict=True))
+            and bool(self.context == other.context)
+        )
 
 
 def from_pytree(
@@ -41,104 +95,301 @@ def from_pytree(
     batch_size: BatchSize = None,
     auto_batch_size: bool = False,
     batch_dims: int | None = None,
+    namespace: str = "",
     strict: bool = True,
 ) -> Any:
     """See :meth:`TensorDict.from_pytree`."""
     asked = plan(f"{cls.__name__}.from_pytree", auto_batch_size, batch_dims, batch_size, None, strict=strict)
-    if issubclass(cls, TensorClass):
-        names = list(cls._specs)
-        if isinstance(pytree, cls):
-            return pytree
-        if not isinstance(pytree, Mapping) and not is_namedtuple(pytree):
-            raise TypeError(
-                f"{cls.__name__}.from_pytree: expected a mapping or a named tuple with the fields {names}, got a "
-                f"{type(pytree).__name__}"
-            )
-        found = cast("Mapping[str, Any]", pytree) if isinstance(pytree, Mapping) else pytree._asdict()
-        return build(cls, {key: _below(cls, key, value) for key, value in found.items()}, asked)
-    node = _node(pytree)
-    return build(cls, cast("dict[str, Any]", node), asked) if isinstance(node, dict) else node
+    if issubclass(cls, TensorClass) and not isinstance(pytree, cls):
+        return build(cls, _fields(cls, pytree, namespace, asked), asked)
+    sized = bool(asked.batch_size)
+    tree = _Reader(namespace, bare=not sized).tree(pytree)
+    if sized and isinstance(tree, dict):
+        return build(cls, cast("dict[str, Any]", tree), asked)
+    if not isinstance(tree, Collection):
+        return tree
+    if asked.auto or asked.batch_size is not None:
+        return settled(tree.clone(False), asked)
+    return tree
 
 
 def to_pytree(data: TensorCollection) -> Any:
     """See :meth:`TensorDict.to_pytree`."""
-    return _tree(data)
+    return _of_record(data) if isinstance(data, TensorClass) else _grown(data, None)
 
 
 # -- in ---------------------------------------------------------------------------------------------------------------
 
 
-def _below(cls: type[TensorClass], key: Any, value: Any) -> Any:
-    """A field of a record: trees below it are kept as such where it holds any collection."""
-    spec = cls._specs.get(key)
-    target = None if spec is None else spec.target(cls)
-    if target is None or issubclass(target, Tensor) or isinstance(value, Collection):
-        return value
-    return from_pytree(target, value) if issubclass(target, TensorClass) else _node(value)
+class _Reader:
+    """Makes collections of nodes; or, where they are to get a batch size, dicts, which then become collections."""
 
+    __slots__ = ("bare", "namespace")
 
-def _node(tree: Any) -> Any:
-    """A node as a dict of the values of its collection; a leaf as its value."""
-    kind: Any = tree.__class__
-    if isinstance(tree, Tensor):
-        return tree
-    if isinstance(tree, Collection):
-        looks_like_a_node = isinstance(tree, NonTensorDataBase) or TYPE in tree._store
-        return {TYPE: NonTensorData(Leaf), "value": tree} if looks_like_a_node else tree
-    if isinstance(tree, (bool, int, float, complex, np.ndarray, np.generic)):
-        tensor = as_tensor(tree)
-        return NonTensorData(tree) if tensor is None else tensor
-    if kind in _DICTS:
-        node = _dict(tree)
-        if kind is collections.defaultdict:
-            node[CONTEXT] = NonTensorData(tree.default_factory)
-    elif kind is list or kind is tuple:
-        node = {str(position): _node(item) for position, item in enumerate(tree)}
-    elif is_namedtuple(tree):
-        node = {name: _node(item) for name, item in zip(tree._fields, tree, strict=True)}
-    elif kind in _pytree.SUPPORTED_NODES and kind is not Size:  # a size is an object: it cannot hold tensors
-        children, context = _pytree.SUPPORTED_NODES[kind].flatten_fn(tree)
-        node = {str(position): _node(item) for position, item in enumerate(children)}
-        node[CONTEXT] = NonTensorData(context)
-    else:
-        return NonTensorData(tree)
-    node[TYPE] = NonTensorData(kind)
-    return node
+    def __init__(self, namespace: str, bare: bool) -> None:
+        self.namespace = namespace
+        self.bare = bare
 
+    def tree(self, tree: Any) -> Any:
+        """A tree: a node as a collection or dict, a leaf as the value that stands for it."""
+        return self.value(tree, "", {})
 
-def _dict(tree: Mapping[Any, Any]) -> dict[str, Any]:
-    node: dict[str, Any] = {}
-    for position, (key, value) in enumerate(tree.items()):
-        if type(key) is str and key not in (TYPE, CONTEXT) and not key.startswith(_ENTRY):
-            node[key] = _node(value)
+    def value(self, tree: Any, key: str, leaves: dict[str, Any]) -> Any:
+        """What is below a key of a node. Where a leaf becomes something else, ``leaves`` says what it was."""
+        kind: Any = tree.__class__
+        if kind is str or tree is None:
+            return _held(tree)
+        if isinstance(tree, Tensor):
+            return tree
+        if kind in _DICTS:
+            return self.of_dict(tree, kind)
+        if kind is list or kind is tuple:
+            return self.of_items(tree, kind)
+        if isinstance(tree, Collection):
+            if isinstance(tree, NonTensorDataBase) or (isinstance(tree, TensorDict) and TYPE in tree._store):
+                leaves[key] = Leaf
+            return tree
+        if kind in _NUMBERS or isinstance(tree, (np.generic, int, float, complex)):
+            tensor = _number(tree)
+            if tensor is not None:
+                leaves[key] = tree
+                return tensor
+        elif kind is np.ndarray or kind is np.memmap:  # others have more than their numbers: a mask, say
+            tensor = as_tensor(tree)
+            if tensor is not None:
+                leaves[key] = tree.dtype
+                return tensor
+        elif is_namedtuple(tree):
+            return self.node(kind, dict(zip(tree._fields, tree, strict=True)))
         else:
-            node[f"{_ENTRY}{position}"] = {"value": _node(value), "key": NonTensorData(key)}
-    return node
+            found = _registered(kind, self.namespace)
+            if found is not None:
+                flatten, _, registry = found
+                children, context, *_ = flatten(tree)
+                return self.of_items(children, kind, context, registry)
+        return _held(tree)
+
+    def of_items(self, items: Iterable[Any], kind: type, context: Any = None, namespace: str | None = None) -> Any:
+        return self.node(kind, {str(i): item for i, item in enumerate(items)}, _NOTHING, context, namespace)
+
+    def of_dict(self, tree: dict[Any, Any], kind: type) -> Any:
+        context = tree.default_factory if isinstance(tree, collections.defaultdict) else None
+        for key in tree:
+            if type(key) is not str or key == TYPE:
+                break
+        else:
+            return self.node(kind, dict(tree), _NOTHING, context)
+        children: dict[str, Any] = {}
+        keys: dict[str, Any] = {}
+        for position, (key, value) in enumerate(tree.items()):
+            name = key
+            if type(key) is not str or key == TYPE:
+                name = f"<{position}>"
+                while name in tree:
+                    name += ">"
+                keys[name] = key
+            children[name] = value
+        return self.node(kind, children, keys, context)
+
+    def node(
+        self,
+        kind: type,
+        children: dict[str, Any],
+        keys: Mapping[str, Any] = _NOTHING,
+        context: Any = None,
+        namespace: str | None = None,
+    ) -> Any:
+        """The node for children, which are converted in place."""
+        leaves: dict[str, Any] = {}
+        value = self.value
+        for key, child in children.items():
+            if type(child) is not Tensor:
+                children[key] = value(child, key, leaves)
+        children[TYPE] = _held(Node(kind, leaves or _NOTHING, keys, context, namespace))
+        if not self.bare:
+            return children
+        new = object.__new__(TensorDict)  # without a batch size every value fits
+        new._store = children
+        new._batch_size = _NO_SIZE
+        new._device = new._names = new._lock = None
+        return new
+
+
+def _held(value: Any) -> NonTensorData:
+    new = object.__new__(NonTensorData)
+    new._store = {}
+    new._batch_size = _NO_SIZE
+    new._device = new._names = new._lock = new._metadata = None
+    new._objects = (value,)
+    return new
+
+
+def _number(value: Any) -> Tensor | None:
+    """A number as a tensor; ``None`` for one that no tensor can hold, such as an integer of more than 64 bits."""
+    try:
+        return as_tensor(value)
+    except (RuntimeError, ValueError, OverflowError):
+        return None
+
+
+def _registered(kind: Any, namespace: str) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any], str | None] | None:
+    """How a class is taken apart and made, and in which namespace of optree; ``None`` there where torch knows it.
+
+    optree is asked where it was imported: nothing can be registered there else.
+    """
+    known = _pytree.SUPPORTED_NODES.get(kind)
+    if known is not None and kind is not Size:  # a size is an object: it cannot hold tensors
+        return known.flatten_fn, known.unflatten_fn, None
+    optree: Any = sys.modules.get("optree")
+    entry = None if optree is None else optree.register_pytree_node.get(kind, namespace=namespace)
+    if entry is None or entry.type is not kind:  # one for all that is made like this, such as struct sequences
+        return None
+    return entry.flatten_func, lambda children, context: entry.unflatten_func(context, children), entry.namespace
+
+
+def _fields(
+    cls: type[TensorClass], source: Any, namespace: str, plan: Plan, path: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """The fields of a record; below them trees are kept as such where a field holds any collection."""
+    found = None if isinstance(source, (list, tuple)) and not is_namedtuple(source) else entries(source)
+    values: dict[str, Any] = {}
+    if found is None:
+        fields = ", ".join(cls._specs)
+        plan.problems.add(
+            path, f"a mapping, a named tuple or a dataclass with the fields {fields}", f"a {type(source).__name__}"
+        )
+        return values
+    for key, value in found.items():
+        spec = cls._specs.get(key)
+        target = None if spec is None else spec.target(cls)
+        if target is None or issubclass(target, Tensor) or isinstance(value, Collection) or value is None:
+            values[key] = value
+        elif issubclass(target, TensorClass):
+            values[key] = _fields(target, value, namespace, plan, (*path, key))
+        else:
+            values[key] = _Reader(namespace, bare=True).tree(value)
+    return values
 
 
 # -- out --------------------------------------------------------------------------------------------------------------
 
 
-def _tree(value: Any) -> Any:
+def _grown(value: Any, was: Any) -> Any:
+    """The tree for a value; ``was`` is what its node says of it."""
+    if isinstance(value, Tensor):
+        return value if was is None or was is Leaf else _as_it_was(value, was)
+    if was is Leaf:
+        return value
     if isinstance(value, NonTensorDataBase):
         return value._unwrapped()
     if not isinstance(value, TensorDict) or TYPE not in value._store:
         return value
-    kind: Any = value[TYPE]
-    children: dict[str, Any] = {key: item for key, item in value._store.items() if key not in (TYPE, CONTEXT)}
-    if kind is Leaf:
-        return children["value"]
+    node = _node_of(value)
+    if node is None:
+        return value
+    kind, leaves = node.kind, node.leaves
+    children: dict[str, Any] = {
+        key: child if type(child) is Tensor and key not in leaves else _grown(child, leaves.get(key))
+        for key, child in value._store.items()
+        if key != TYPE
+    }
     if kind in _DICTS:
-        made: dict[Any, Any] = kind(value[CONTEXT]) if CONTEXT in value._store else kind()  # a defaultdict's factory
-        for key, item in children.items():
-            if key.startswith(_ENTRY):
-                made[item._store["key"]._unwrapped()] = _tree(item._store["value"])
-            else:
-                made[key] = _tree(item)
-        return made
-    if CONTEXT in value._store:
-        unflatten: Callable[[Any, Any], Any] = _pytree.SUPPORTED_NODES[kind].unflatten_fn
-        return unflatten([_tree(children[str(position)]) for position in range(len(children))], value[CONTEXT])
+        if node.keys:
+            children = {node.keys.get(key, key): child for key, child in children.items()}
+        if kind is dict:
+            return children
+        return collections.defaultdict(node.context, children) if kind is collections.defaultdict else kind(children)
     if is_namedtuple(kind):
-        return kind(*[_tree(children[name]) for name in kind._fields])
-    return kind(_tree(children[str(position)]) for position in range(len(children)))
+        named: Any = kind
+        return named._make(_in_order(node, children, named._fields))
+    items = _in_order(node, children, map(str, range(len(children))))
+    if kind is list or kind is tuple:
+        return kind(items)
+    found = _registered(kind, node.namespace or "")
+    if found is None:
+        raise ValueError(
+            f"to_pytree: {kind.__module__}.{kind.__qualname__} is not registered in this process, neither with torch "
+            "nor with optree; import the module that registers it"
+        )
+    return found[1](items, node.context)
+
+
+def _in_order(node: Node, children: Mapping[str, Any], keys: Iterable[str]) -> list[Any]:
+    try:
+        return [children[key] for key in keys]
+    except KeyError as error:
+        raise ValueError(
+            f"to_pytree: a {node.kind.__name__} needs an entry for {error.args[0]!r}, and has {list(children)}"
+        ) from None
+
+
+def _node_of(data: TensorDict) -> Node | None:
+    """What a collection was in a tree, as far as its rows agree; ``None`` where it is none."""
+    holder = data._store.get(TYPE)
+    if not isinstance(holder, NonTensorDataBase):
+        return None
+    nodes = holder._objects
+    if len(nodes) > 1:
+        codes: list[int] = holder._codes().unique().tolist()  # type: ignore[no-untyped-call]
+        nodes = tuple([nodes[code] for code in codes]) or nodes[:1]
+    if not nodes or not all(isinstance(node, Node) for node in nodes):
+        return None
+    first: Node = nodes[0]
+    if len(nodes) == 1:
+        return first
+    if not all(first.built_as(node) for node in nodes):
+        raise ValueError(
+            f"to_pytree: the rows are trees of different kinds, {sorted({repr(node) for node in nodes})}; take them one by "
+            "one: [row.to_pytree() for row in data.unbind(0)]"
+        )
+    common = {
+        key: leaf
+        for key, leaf in first.leaves.items()
+        if all(_kind(node.leaves.get(key)) == _kind(leaf) for node in nodes)
+    }
+    return Node(first.kind, common, first.keys, first.context, first.namespace)
+
+
+def _kind(leaf: Any) -> Any:
+    return leaf if leaf is Leaf or isinstance(leaf, np.dtype) else type(leaf)
+
+
+def _as_it_was(tensor: Tensor, was: Any) -> Any:
+    """A tensor as a number or an array, where one can be what the tensor is."""
+    if not tensor.is_cpu or tensor.requires_grad or type(tensor) is not Tensor or is_functorch_wrapped_tensor(tensor):
+        return tensor
+    if isinstance(was, (np.dtype, np.generic)):
+        try:
+            array = tensor.resolve_conj().resolve_neg().numpy()
+        except (TypeError, RuntimeError):  # a dtype or a layout that numpy does not have
+            return tensor
+        if isinstance(was, np.generic):
+            return array[()]
+        return array if array.dtype == was or array.dtype != was.newbyteorder("=") else array.astype(was)
+    if tensor.ndim:
+        return tensor
+    number: Any = tensor.item()
+    if number == was and type(number) is type(was):
+        return number
+    if isinstance(was, bool) or not isinstance(was, type(number)):
+        return number
+    # what it was has more digits than the tensor, or a class of its own: it is still that if no operation came between
+    return was if repr(_rounded(was, tensor)) == repr(number) else number  # which tells nan and -0.0
+
+
+def _rounded(number: Any, like: Tensor) -> Any:
+    try:
+        return torch.tensor(number, dtype=like.dtype).item()
+    except (RuntimeError, ValueError, OverflowError):
+        return None
+
+
+def _of_record(record: TensorClass) -> dict[str, Any]:
+    """The fields of a record as :func:`from_pytree` takes them."""
+    cls = type(record)
+    tree: dict[str, Any] = {}
+    for key, value in record._items_for_export(True):
+        target = cls._specs[key].target(cls)
+        inner = isinstance(value, TensorClass) and target is not None and issubclass(target, TensorClass)
+        tree[key] = _of_record(value) if inner else _grown(value, None)
+    return tree

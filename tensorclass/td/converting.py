@@ -221,28 +221,37 @@ class Converting(Collection):
         batch_size: BatchSize = None,
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
+        namespace: str = "",
         strict: bool = True,
     ) -> Any:
         """A collection that keeps the structure of a tree of lists, tuples, dicts: :meth:`to_pytree` gives it back.
 
-        Numbers and arrays become tensors, other leaves are kept as objects. Dicts can have any keys. Each node becomes
-        a :class:`TensorDict` that holds the class of the node under the key ``"_pytree_type"``.
+        Each node becomes a :class:`TensorDict`: a list, a tuple, a named tuple, a dict with any keys, a deque, and what is
+        registered with ``torch.utils._pytree`` or with optree. Its leaves are the values: numbers and arrays as
+        tensors, other objects as non-tensor data, collections as they are. What each of them was is remembered beside
+        them, under the key ``"_pytree_type"``. A single leaf has nothing around it: a number gives a tensor.
 
         Args:
             pytree: the tree.
             batch_size: the batch size; none by default.
             auto_batch_size: find the batch size out.
             batch_dims: how many dimensions it has at most, when it is found out.
+            namespace: of optree's registry, in addition to what is registered for all.
+            strict: whether keys that are no fields of a record are an error; otherwise they are left out, with a
+                warning.
 
         >>> from tensorclass import TensorDict
-        >>> TensorDict.from_pytree([1, {"a": (2, None), 3: "text"}]).to_pytree()
-        [tensor(1), {'a': (tensor(2), None), 3: 'text'}]
+        >>> data = TensorDict.from_pytree([1, {"a": (2.5, None), 3: "text"}])
+        >>> data.to_pytree()
+        [1, {'a': (2.5, None), 3: 'text'}]
+        >>> (data * 2).to_pytree()
+        [2, {'a': (5.0, None), 3: 'text'}]
         """
         from tensorclass.convert import from_pytree
 
         return from_pytree(
             _target(cls), pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, batch_dims=batch_dims,
-            strict=strict,
+            namespace=namespace, strict=strict,
         )  # fmt: skip
 
     # -- arrays -------------------------------------------------------------------------------------------------------
@@ -307,7 +316,16 @@ class Converting(Collection):
         return to_namedtuple(self, dest_cls)  # type: ignore[arg-type]
 
     def to_pytree(self) -> Any:
-        """The tree of which :meth:`from_pytree` made this; a collection that was not made so is a leaf, and stays."""
+        """The tree of which :meth:`from_pytree` made this; a collection that was not made so is a leaf, and stays.
+
+        Numbers come back as numbers and arrays as arrays, with the values and dtypes that they have by now, while they
+        can be some: on another device, with a gradient, and (numbers) with batch dimensions they are tensors. A record
+        gives a dict of its fields, in which records and trees in fields that are declared so are given back, too.
+
+        Raises:
+            ValueError: rows are trees of different kinds, which :meth:`unbind` tells apart; an entry is missing that a named
+                tuple needs; a class is not registered any more.
+        """
         from tensorclass.convert import to_pytree
 
         return to_pytree(self)  # type: ignore[arg-type]
