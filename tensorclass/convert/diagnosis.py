@@ -51,7 +51,7 @@ def without_undeclared(
     for key, value in values.items():
         where = (*path, key)
         if issubclass(cls, TensorClass) and key not in cls._specs:
-            problems.left_out[tuple(name for name in where if not name.startswith("["))] = None
+            problems.left_out[tuple(name for name in where if not str(name).startswith("["))] = None
             continue
         inner = below(target, key)
         kept[key] = value

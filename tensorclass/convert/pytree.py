@@ -1,8 +1,8 @@
 """Trees of lists, tuples, dicts and whatever else the registries of torch and optree know.
 
-Every node becomes a :class:`TensorDict` that also keeps, under the key ``"_pytree_type"``, a :class:`Node`: what it was, and
-what its leaves were where they became tensors. So :func:`to_pytree` gives the tree back, also after operations: a number
-comes back as a number while it is one, an array as an array, with the values that they have now.
+Every node becomes a :class:`TensorDict` that also keeps, under the key ``"_pytree_type"``, a :class:`Node`: what it
+was, and what its leaves were where they became tensors. So :func:`to_pytree` gives the tree back, also after an
+operation: a number is a number while it can be one, an array an array, with the values that they have by then.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tensorclass.record import TensorClass
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
+from tensorclass.td.objects import listed
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import as_tensor
 
@@ -106,7 +107,7 @@ def from_pytree(
     tree = _Reader(namespace, bare=not sized).tree(pytree)
     if sized and isinstance(tree, dict):
         return build(cls, cast("dict[str, Any]", tree), asked)
-    if not isinstance(tree, Collection):
+    if not isinstance(tree, TensorCollection):
         return tree
     if asked.auto or asked.batch_size is not None:
         return settled(tree.clone(False), asked)
@@ -251,7 +252,8 @@ def _fields(
     cls: type[TensorClass], source: Any, namespace: str, plan: Plan, path: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """The fields of a record; below them trees are kept as such where a field holds any collection."""
-    found = None if isinstance(source, (list, tuple)) and not is_namedtuple(source) else entries(source)
+    given: Any = source
+    found = None if isinstance(given, tuple) and not is_namedtuple(source) else entries(source)
     values: dict[str, Any] = {}
     if found is None:
         fields = ", ".join(cls._specs)
@@ -287,7 +289,8 @@ def _grown(value: Any, was: Any) -> Any:
     node = _node_of(value)
     if node is None:
         return value
-    kind, leaves = node.kind, node.leaves
+    kind: Any = node.kind
+    leaves = node.leaves
     children: dict[str, Any] = {
         key: child if type(child) is Tensor and key not in leaves else _grown(child, leaves.get(key))
         for key, child in value._store.items()
@@ -296,15 +299,16 @@ def _grown(value: Any, was: Any) -> Any:
     if kind in _DICTS:
         if node.keys:
             children = {node.keys.get(key, key): child for key, child in children.items()}
-        if kind is dict:
-            return children
-        return collections.defaultdict(node.context, children) if kind is collections.defaultdict else kind(children)
+        if kind is collections.defaultdict:
+            return collections.defaultdict(node.context, children)
+        return children if kind is dict else collections.OrderedDict(children)
     if is_namedtuple(kind):
-        named: Any = kind
-        return named._make(_in_order(node, children, named._fields))
+        return kind._make(_in_order(node, children, kind._fields))
     items = _in_order(node, children, map(str, range(len(children))))
-    if kind is list or kind is tuple:
-        return kind(items)
+    if kind is list:
+        return items
+    if kind is tuple:
+        return tuple(items)
     found = _registered(kind, node.namespace or "")
     if found is None:
         raise ValueError(
@@ -330,17 +334,17 @@ def _node_of(data: TensorDict) -> Node | None:
         return None
     nodes = holder._objects
     if len(nodes) > 1:
-        codes: list[int] = holder._codes().unique().tolist()  # type: ignore[no-untyped-call]
-        nodes = tuple([nodes[code] for code in codes]) or nodes[:1]
+        nodes = tuple([nodes[code] for code in sorted({*listed(holder._codes().flatten())})]) or nodes[:1]
     if not nodes or not all(isinstance(node, Node) for node in nodes):
         return None
     first: Node = nodes[0]
     if len(nodes) == 1:
         return first
     if not all(first.built_as(node) for node in nodes):
+        kinds = sorted({repr(node) for node in nodes})
         raise ValueError(
-            f"to_pytree: the rows are trees of different kinds, {sorted({repr(node) for node in nodes})}; take them one by "
-            "one: [row.to_pytree() for row in data.unbind(0)]"
+            f"to_pytree: the rows are trees of different kinds, {kinds}; take them one by one: "
+            "[row.to_pytree() for row in data.unbind(0)]"
         )
     common = {
         key: leaf
@@ -351,7 +355,8 @@ def _node_of(data: TensorDict) -> Node | None:
 
 
 def _kind(leaf: Any) -> Any:
-    return leaf if leaf is Leaf or isinstance(leaf, np.dtype) else type(leaf)
+    """What two leaves have in common that can be rows of one tensor."""
+    return leaf.__class__ if isinstance(cast("object", leaf), (int, float, complex, np.generic)) else leaf
 
 
 def _as_it_was(tensor: Tensor, was: Any) -> Any:
@@ -360,12 +365,13 @@ def _as_it_was(tensor: Tensor, was: Any) -> Any:
         return tensor
     if isinstance(was, (np.dtype, np.generic)):
         try:
-            array = tensor.resolve_conj().resolve_neg().numpy()
+            array: Any = tensor.resolve_conj().resolve_neg().numpy()
         except (TypeError, RuntimeError):  # a dtype or a layout that numpy does not have
             return tensor
         if isinstance(was, np.generic):
             return array[()]
-        return array if array.dtype == was or array.dtype != was.newbyteorder("=") else array.astype(was)
+        native = cast("Any", was).newbyteorder("=")
+        return array.astype(was, copy=False) if array.dtype == native else array
     if tensor.ndim:
         return tensor
     number: Any = tensor.item()

@@ -317,6 +317,7 @@ def part(
             raise error.below(*path) if isinstance(error, Misfit) else error from None
         return FAILED
     if plan.auto:
+        result = result.clone(False)  # collections among the values are those of the source
         result.auto_batch_size_(plan.batch_dims)
     if plan.names is not None:
         result._set_names(shapes.as_names(plan.names, result.ndim))

@@ -226,8 +226,8 @@ class Converting(Collection):
     ) -> Any:
         """A collection that keeps the structure of a tree of lists, tuples, dicts: :meth:`to_pytree` gives it back.
 
-        Each node becomes a :class:`TensorDict`: a list, a tuple, a named tuple, a dict with any keys, a deque, and what is
-        registered with ``torch.utils._pytree`` or with optree. Its leaves are the values: numbers and arrays as
+        Each node becomes a :class:`TensorDict`: a list, a tuple, a named tuple, a dict with any keys, a deque, and what
+        is registered with ``torch.utils._pytree`` or with optree. Its leaves are the values: numbers and arrays as
         tensors, other objects as non-tensor data, collections as they are. What each of them was is remembered beside
         them, under the key ``"_pytree_type"``. A single leaf has nothing around it: a number gives a tensor.
 
@@ -323,8 +323,8 @@ class Converting(Collection):
         gives a dict of its fields, in which records and trees in fields that are declared so are given back, too.
 
         Raises:
-            ValueError: rows are trees of different kinds, which :meth:`unbind` tells apart; an entry is missing that a named
-                tuple needs; a class is not registered any more.
+            ValueError: rows are trees of different kinds, which :meth:`unbind` tells apart; an entry is missing that a
+                named tuple needs; a class is not registered any more.
         """
         from tensorclass.convert import to_pytree
 

@@ -73,7 +73,7 @@ def _registered() -> Iterator[None]:
 
 
 def same(ours: Any, source: Any) -> bool:
-    """Whether a tree that came back is the one that went in: kinds, values, dtypes, order of keys; tensors as they are."""
+    """Whether a tree came back as it went in: kinds, values, dtypes, order of keys; the very tensors."""
     if type(ours) is not type(source):
         return False
     if isinstance(source, Tensor):
@@ -101,7 +101,9 @@ def same(ours: Any, source: Any) -> bool:
 
 
 def arrays() -> st.SearchStrategy[Any]:
-    dtypes = st.sampled_from(["?", "u1", "i2", "i4", "i8", "u8", "f2", "f4", ">f4", "f8", ">i2", "c8", "U2", "O", "M8[s]"])
+    dtypes = st.sampled_from(
+        ["?", "u1", "i2", "i4", "i8", "u8", "f2", "f4", ">f4", "f8", ">i2", "c8", "U2", "O", "M8[s]"]
+    )
     shapes = st.sampled_from([(), (0,), (3,), (2, 3)])
     made = st.builds(lambda dtype, shape: np.zeros(shape, dtype), dtypes, shapes)
     return st.one_of(
@@ -195,7 +197,15 @@ def kinds(tree: Any) -> Any:
 
 
 def test_a_number_comes_back_with_the_value_that_it_has_now() -> None:
-    tree = {"float": 0.1, "int": 3, "bool": True, "complex": 1j, "numpy": np.float32(2), "array": np.arange(3), "text": "a"}
+    tree = {
+        "float": 0.1,
+        "int": 3,
+        "bool": True,
+        "complex": 1j,
+        "numpy": np.float32(2),
+        "array": np.arange(3),
+        "text": "a",
+    }
     back = (TensorDict.from_pytree(tree) * 2).to_pytree()
     assert [type(value) for value in back.values()] == [float, int, int, complex, np.float32, np.ndarray, str]
     assert back["float"] == pytest.approx(0.2)
@@ -507,8 +517,10 @@ def test_what_no_record_can_be_made_of_is_an_error() -> None:
 
 
 def test_what_is_no_field_can_be_left_out() -> None:
-    with pytest.warns(UserWarning, match=r"Trees\.from_pytree: left out what is no field: '1', 'inner\.more'"):
-        record = Trees.from_pytree({"x": values(1), "tree": [], "inner": {"x": values(1), "more": 1}, 1: 2}, strict=False)
+    with pytest.warns(UserWarning, match=r"Trees\.from_pytree: left out what is no field: 'inner\.more', '1'"):
+        record = Trees.from_pytree(
+            {"x": values(1), "tree": [], "inner": {"x": values(1), "more": 1}, 1: 2}, strict=False
+        )
     assert record.tree.to_pytree() == []
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import torch
 
+from tests.parity.records import classes
 from tests.parity.sides import described
 
 Call = Callable[[Any], Any]
@@ -95,6 +96,14 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: tree(m, ["text", None]), ["text", None], error(NotImplementedError)),
         (lambda m: list(tree(m, {("a", "b"): 1})), [("a", "b")], ["a"]),
         (lambda m: tree(m, collections.defaultdict(list, a=1)).default_factory is list, True, False),
+        (lambda m: [type(leaf).__name__ for leaf in tree(m, [1.5, np.zeros(2)])], ["float", "ndarray"], ["Tensor"] * 2),
+        (lambda m: tree(m, [1j, np.float32(1)]), [1j, np.float32(1)], error(NotImplementedError)),
+        (lambda m: tree(m, [2**70]), [2**70], error(ValueError)),
+        (lambda m: list(tree(m, {"a": 1, "_pytree_type": 2})), ["a", "_pytree_type"], ["a"]),
+        (lambda m: type(tree(m, collections.deque([1]))), collections.deque, error(NotImplementedError)),
+    ],
+    "A record is a tree of its fields.": [
+        (lambda m: type(classes(m)["Inner"](torch.zeros(2)).to_pytree()).__name__, "dict", "Inner"),
     ],
     "Text of arrays and tables belongs to its row.": [
         (lambda m: type(m.from_struct_array(PETS)[0]["name"]).__name__, "bytes", "ndarray"),

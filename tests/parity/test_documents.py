@@ -163,7 +163,8 @@ def pytrees(m: Any) -> Any:
     key = Key()
     tree = ([torch.arange(3), torch.zeros(2)], {"tensor": torch.ones(2), key: torch.ones(2), "list": [1, 2, 3]})
     back = m.TensorDict.from_pytree(tree).to_pytree()
-    return type(back), back[0], back[1]["tensor"], back[1][key], back[1]["list"]
+    numbers = [torch.as_tensor(number) for number in back[1]["list"]]  # here they are numbers again
+    return type(back), back[0], back[1]["tensor"], back[1][key], numbers
 
 
 @example

@@ -60,6 +60,7 @@ DIFFERENT: dict[str, str] = {
     "expand": NAMED,
     "from_pandas": MORE,
     "flip": MORE,
+    "from_pytree": MORE,
     "get": NAMED,
     "get_at": NAMED,
     "permute": NAMED,
