@@ -328,6 +328,9 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
     def _holds_none(self, key: str) -> bool:
         return key in self._specs and self._specs[key].optional
 
+    def _holds_tensor(self, key: str) -> bool:
+        return key in self._specs and self._specs[key].target(type(self)) is Tensor
+
     def _merges(self, source: object) -> bool:
         # a record of another class does not fit here, whatever the names of its fields: writing it whole says so
         return super()._merges(source) and (type(source) is type(self) or not isinstance(source, TensorClass))

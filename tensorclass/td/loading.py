@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple, TypeVar, cast, overload
 
 import torch
 from torch import Tensor
@@ -21,17 +21,37 @@ from .keys import NestedKey, unravel_key_to_tuple
 from .tensordict import TensorDict
 
 Path = tuple[str, ...]
+C = TypeVar("C", bound=TensorCollection)
 
 _torch: Any = _collating  # it has no types that checkers know
 _nested_tensor: Any = torch.nested.nested_tensor  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
+@overload
+def collate(
+    batch: list[C],
+    *,
+    pad_keys: Mapping[NestedKey, float] | None = None,
+    nested_keys: Sequence[NestedKey] | None = None,
+    mask_key: NestedKey | Mapping[NestedKey, NestedKey] | None = None,
+    padding_side: Literal["right", "left"] = "right",
+) -> C: ...
+@overload
 def collate(
     batch: Any,
     *,
     pad_keys: Mapping[NestedKey, float] | None = None,
     nested_keys: Sequence[NestedKey] | None = None,
-    mask_key: NestedKey | None = None,
+    mask_key: NestedKey | Mapping[NestedKey, NestedKey] | None = None,
+    padding_side: Literal["right", "left"] = "right",
+) -> Any: ...
+def collate(
+    batch: Any,
+    *,
+    pad_keys: Mapping[NestedKey, float] | None = None,
+    nested_keys: Sequence[NestedKey] | None = None,
+    mask_key: NestedKey | Mapping[NestedKey, NestedKey] | None = None,
+    padding_side: Literal["right", "left"] = "right",
 ) -> Any:
     """One batch of a list of samples: ``DataLoader(dataset, collate_fn=collate)``.
 
@@ -41,37 +61,75 @@ def collate(
 
     Args:
         batch: the samples in a list. What is no list is a batch already, and comes back as it is.
-        pad_keys: the values to pad at their end to the longest of the batch, with the number that fills them up.
+        pad_keys: the values to pad to the longest of the batch, with the number that fills them up.
         nested_keys: the values to keep in their lengths, as jagged nested tensors.
-        mask_key: where to put masks, a boolean tensor ``[samples, length]`` for each of ``pad_keys``, ``True`` where
-            the value is the sample's own.
+        mask_key: where to put masks, boolean tensors ``[samples, length]``, ``True`` where the value is the sample's
+            own: one key for a collection with a mask for each of ``pad_keys`` (or for the mask itself, where that is a
+            field of a record that holds a tensor), or for each key the key of its mask, ``{"tokens": "mask"}``.
+        padding_side: whether the padding comes behind or before.
 
     Raises:
         KeyError: a sample has no value under one of the keys.
         ValueError: the options do not fit together, or a padded dimension is a batch dimension of the samples.
+        RuntimeError: values differ in dtype, or in a dimension that is not the first.
 
     >>> from tensorclass import TensorDict
     >>> samples = [TensorDict({"x": torch.ones(length)}) for length in (1, 3)]
-    >>> collate(samples, pad_keys={"x": 0}, mask_key="own").to_dict()["x"]
-    tensor([[1., 0., 0.],
-            [1., 1., 1.]])
+    >>> collate(samples, pad_keys={"x": 0}, mask_key={"x": "own"})["own"]
+    tensor([[ True, False, False],
+            [ True,  True,  True]])
     """
     samples = batch
     if not isinstance(batch, list):
         return samples
-    padding = {unravel_key_to_tuple(key): value for key, value in (pad_keys or {}).items()}
-    jagged = [unravel_key_to_tuple(key) for key in nested_keys or ()]
-    if both := [".".join(path) for path in jagged if path in padding]:
-        raise ValueError(f"collate: {both} stand in pad_keys and in nested_keys; give each key once")
-    if mask_key is not None and not padding:
-        raise ValueError(f"collate: mask_key={mask_key!r} needs pad_keys: masks tell what of them is padding")
+    ragged = _Ragged.of(pad_keys, nested_keys, mask_key, padding_side)
     if not samples:
         return samples
     functions: dict[Any, Any] = {**_torch.default_collate_fn_map, tuple: _each_entry}
-    if padding or jagged:
-        mask = None if mask_key is None else unravel_key_to_tuple(mask_key)
-        functions[TensorCollection] = functools.partial(_collated, padding=padding, jagged=jagged, mask=mask)
+    if ragged.padding or ragged.jagged:
+        functions[TensorCollection] = functools.partial(_collated, ragged=ragged)
     return _torch.collate(samples, collate_fn_map=functions)
+
+
+class _Ragged(NamedTuple):
+    """What :func:`collate` is asked to do with values of several lengths, checked."""
+
+    padding: dict[Path, float]
+    jagged: list[Path]
+    masks: dict[Path, Path]  #: by padded value
+    together: Path | None  #: the collection of all masks
+    side: str
+
+    @staticmethod
+    def of(
+        pad_keys: Mapping[NestedKey, float] | None,
+        nested_keys: Sequence[NestedKey] | None,
+        mask_key: NestedKey | Mapping[NestedKey, NestedKey] | None,
+        side: str,
+    ) -> _Ragged:
+        padding = {unravel_key_to_tuple(key): value for key, value in (pad_keys or {}).items()}
+        jagged = [unravel_key_to_tuple(key) for key in nested_keys or ()]
+        if both := [_shown(path) for path in jagged if path in padding]:
+            raise ValueError(f"collate: {both} stand in pad_keys and in nested_keys; give each key once")
+        if mask_key is not None and not padding:
+            raise ValueError(f"collate: mask_key={mask_key!r} needs pad_keys: masks tell what of them is padding")
+        if side not in ("right", "left"):
+            raise ValueError(f"collate: expected padding_side to be 'right' or 'left', got {side!r}")
+        if side == "left" and not padding:
+            raise ValueError("collate: padding_side='left' needs pad_keys: it says where their padding goes")
+        if isinstance(mask_key, Mapping):
+            masks = {unravel_key_to_tuple(key): unravel_key_to_tuple(mask) for key, mask in mask_key.items()}
+            if unknown := [_shown(path) for path in masks if path not in padding]:
+                raise ValueError(
+                    f"collate: mask_key names {unknown}, which are not padded; pad_keys are {[*map(_shown, padding)]}"
+                )
+            if len(set(masks.values())) < len(masks):
+                raise ValueError(f"collate: mask_key={mask_key!r}: each mask needs a key of its own")
+            return _Ragged(padding, jagged, masks, None, side)
+        if mask_key is None:
+            return _Ragged(padding, jagged, {}, None, side)
+        together = unravel_key_to_tuple(mask_key)
+        return _Ragged(padding, jagged, {path: (*together, *path) for path in padding}, together, side)
 
 
 def _each_entry(samples: Sequence[Any], *, collate_fn_map: Any) -> Any:
@@ -91,56 +149,93 @@ def _batch(samples: Any, *, collate_fn_map: Any = None) -> Any:
 _torch.default_collate_fn_map[TensorCollection] = _batch
 
 
-def _collated(
-    samples: Any, *, padding: dict[Path, float], jagged: list[Path], mask: Path | None, collate_fn_map: Any = None
-) -> Any:
+def _collated(samples: Any, *, ragged: _Ragged, collate_fn_map: Any = None) -> Any:
     """The stack of samples whose values under some keys are put together in another way."""
     if isinstance(samples, TensorCollection):
         return samples
     rows: list[Any] = []
-    columns: dict[Path, list[Tensor]] = {path: [] for path in (*padding, *jagged)}
+    columns: dict[Path, list[Tensor]] = {path: [] for path in (*ragged.padding, *ragged.jagged)}
+    taken = [ragged.together] if ragged.together else [*ragged.masks.values()]
     for position, sample in enumerate(samples):
-        if mask is not None and mask in sample:
-            raise ValueError(f"collate: mask_key={'.'.join(mask)!r} is a key of sample {position}; give another one")
+        for path in taken:
+            if path in sample and sample.get(path) is not None:
+                raise ValueError(f"collate: mask_key={_shown(path)!r} is a key of sample {position}; give another one")
         row = sample._shallow()
         for path, column in columns.items():
             column.append(_popped(row, path, position))
         rows.append(row)
     batch = _stacked(rows)
-    masks: dict[NestedKey, Tensor] = {}
+    masks: dict[Path, Tensor] = {}
     for path, column in columns.items():
-        name = ".".join(path)
-        try:
-            if path in padding:
-                values = torch.nn.utils.rnn.pad_sequence(column, batch_first=True, padding_value=padding[path])
-            else:
-                values = _nested_tensor(column, layout=torch.jagged)
-        except RuntimeError as error:
-            shapes = [list(value.shape) for value in column]
-            raise RuntimeError(
-                f"collate: {name}: only the first dimension may have another length in each sample, the shapes are "
-                f"{shapes} ({error})"
-            ) from None
-        holder, model = _holder(batch, path), _holder(samples[0], path)
-        store: Any = holder._store
-        if holder._store.__class__ is not dict:  # its other values differ in shape: it is a lazy stack
-            if path in jagged:
-                raise ValueError(
-                    f"collate: {name}: other values beside it differ in shape, so that they stack lazily and a nested "
-                    "tensor cannot stand among them; name them in pad_keys or nested_keys too"
-                )
-            holder.set(path[-1], values)
-        else:
-            store[path[-1]] = values
-            for key in list(model._store):  # in the order that the samples have
-                if key in store:
-                    store[key] = store.pop(key)
-        if path in padding:
-            lengths = torch.tensor([len(value) for value in column], device=values.device)
-            masks[path] = torch.arange(values.shape[1], device=values.device) < lengths.unsqueeze(1)
-    if mask is not None:
-        batch.set(mask, TensorDict(masks, batch.batch_size))
+        values, mask = _joined(column, path, ragged)
+        _put(batch, samples[0], path, values, is_jagged=mask is None)
+        if mask is not None and path in ragged.masks:
+            masks[ragged.masks[path]] = mask
+    if ragged.together is not None and not _is_tensor_field(batch, ragged.together):
+        own = {path[len(ragged.together) :]: mask for path, mask in masks.items()}
+        batch.set(ragged.together, TensorDict(cast("dict[NestedKey, Tensor]", own), batch.batch_size))
+        return batch
+    if ragged.together is not None:
+        if len(masks) > 1:
+            raise ValueError(
+                f"collate: {_shown(ragged.together)}: the field holds one tensor, and there are masks of "
+                f"{[*map(_shown, ragged.masks)]}; give each one a field, mask_key={{key: field, ...}}"
+            )
+        masks = dict.fromkeys([ragged.together], *masks.values())
+    for path, mask in masks.items():
+        batch.set(path, mask)
     return batch
+
+
+def _joined(column: list[Tensor], path: Path, ragged: _Ragged) -> tuple[Tensor, Tensor | None]:
+    """Values of several lengths as one, and the mask of what is no padding where they are padded."""
+    dtype = column[0].dtype
+    for position, value in enumerate(column):
+        if value.dtype != dtype:
+            raise RuntimeError(
+                f"collate: {_shown(path)}: expected the dtype {dtype} that sample 0 has, sample {position} has "
+                f"{value.dtype}; convert it first"
+            )
+    try:
+        if path not in ragged.padding:
+            return _nested_tensor(column, layout=torch.jagged), None
+        values = torch.nn.utils.rnn.pad_sequence(
+            column, batch_first=True, padding_value=ragged.padding[path], padding_side=ragged.side
+        )
+    except RuntimeError as error:
+        shapes = [list(value.shape) for value in column]
+        raise RuntimeError(
+            f"collate: {_shown(path)}: only the first dimension may have another length in each sample, the shapes are "
+            f"{shapes} ({error})"
+        ) from None
+    lengths = torch.tensor([len(value) for value in column], device=values.device)
+    positions = torch.arange(values.shape[1], device=values.device)
+    mask = positions < lengths.unsqueeze(1)
+    return values, mask.flip(1) if ragged.side == "left" else mask
+
+
+def _put(batch: Any, sample: Any, path: Path, values: Tensor, *, is_jagged: bool) -> None:
+    """Sets a value of a batch that its samples have, in the place that it has there."""
+    holder, model = _holder(batch, path), _holder(sample, path)
+    store: Any = holder._store
+    if store.__class__ is not dict:  # its other values differ in shape: it is a lazy stack
+        if is_jagged:
+            raise ValueError(
+                f"collate: {_shown(path)}: other values beside it differ in shape, so that they stack lazily and a "
+                "nested tensor cannot stand among them; name them in pad_keys or nested_keys too"
+            )
+        holder.set(path[-1], values)
+        return
+    store[path[-1]] = values
+    for key in list(model._store):  # in the order that the samples have
+        if key in store:
+            store[key] = store.pop(key)
+
+
+def _is_tensor_field(batch: Any, path: Path) -> bool:
+    """Whether a record is at the end of a path, and declares a tensor there."""
+    holder = batch._find(path[:-1])
+    return isinstance(holder, TensorCollection) and holder._holds_tensor(path[-1])
 
 
 def _stacked(rows: list[Any]) -> Any:
@@ -165,7 +260,7 @@ def _stacked(rows: list[Any]) -> Any:
 
 def _popped(row: Any, path: Path, position: int) -> Tensor:
     """Takes a value whose first dimension is not that of its batch out of a sample."""
-    name = ".".join(path)
+    name = _shown(path)
     if path not in row:
         raise KeyError(f"collate: sample {position} has no value under {name!r}; its keys are {_keys(row)}")
     holder = _holder(row, path)
@@ -183,6 +278,10 @@ def _popped(row: Any, path: Path, position: int) -> Tensor:
 
 def _keys(row: TensorCollection) -> list[str]:
     return [".".join(unravel_key_to_tuple(key)) for key in row.keys(True, True)]
+
+
+def _shown(path: Path) -> str:
+    return ".".join(path)
 
 
 def _holder(data: Any, path: Path) -> Any:

@@ -133,6 +133,10 @@ class Reading(Collection):
         """Whether a key that is not there stands for ``None``: an optional field of a record."""
         return False
 
+    def _holds_tensor(self, key: str) -> bool:
+        """Whether a key takes nothing but a tensor: such a field of a record."""
+        return False
+
     def _out(self, value: Any, key: NestedKey) -> Any:
         """What the outside sees of the value of a key."""
         return value._as_read() if isinstance(value, Reading) else value
