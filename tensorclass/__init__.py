@@ -20,6 +20,7 @@ from .convert.functions import *  # noqa: F403
 from .convert.problems import ConversionError
 from .convert.pydantic import record_class as from_pydantic
 from .decorator import tensorclass
+from .loading import DataLoader, RecordDataset, RecordStream
 from .record import TensorClass
 from .stage import Pipeline, Stage
 from .td import (
@@ -91,6 +92,7 @@ __all__ = [
     "ContractError",
     "ConversionError",
     "DType",
+    "DataLoader",
     "Device",
     "LazyStackedTensorDict",
     "LinkedList",
@@ -102,6 +104,8 @@ __all__ = [
     "PackLayout",
     "Pipeline",
     "Range",
+    "RecordDataset",
+    "RecordStream",
     "Shape",
     "Stage",
     "SubTensorDict",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar, cast, overload
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 import torch
 from torch import Tensor
@@ -82,7 +82,7 @@ def collate(
     samples = batch
     if not isinstance(batch, list):
         return samples
-    ragged = _Ragged.of(pad_keys, nested_keys, mask_key, padding_side)
+    ragged = Ragged.of(pad_keys, nested_keys, mask_key, padding_side)
     if not samples:
         return samples
     functions: dict[Any, Any] = {**_torch.default_collate_fn_map, tuple: _each_entry}
@@ -91,8 +91,8 @@ def collate(
     return _torch.collate(samples, collate_fn_map=functions)
 
 
-class _Ragged(NamedTuple):
-    """What :func:`collate` is asked to do with values of several lengths, checked."""
+class Ragged(NamedTuple):
+    """What shall be done with values that have another length in each sample, checked; see :func:`collate`."""
 
     padding: dict[Path, float]
     jagged: list[Path]
@@ -106,7 +106,7 @@ class _Ragged(NamedTuple):
         nested_keys: Sequence[NestedKey] | None,
         mask_key: NestedKey | Mapping[NestedKey, NestedKey] | None,
         side: str,
-    ) -> _Ragged:
+    ) -> Ragged:
         padding = {unravel_key_to_tuple(key): value for key, value in (pad_keys or {}).items()}
         jagged = [unravel_key_to_tuple(key) for key in nested_keys or ()]
         if both := [_shown(path) for path in jagged if path in padding]:
@@ -125,11 +125,60 @@ class _Ragged(NamedTuple):
                 )
             if len(set(masks.values())) < len(masks):
                 raise ValueError(f"collate: mask_key={mask_key!r}: each mask needs a key of its own")
-            return _Ragged(padding, jagged, masks, None, side)
+            return Ragged(padding, jagged, masks, None, side)
         if mask_key is None:
-            return _Ragged(padding, jagged, {}, None, side)
+            return Ragged(padding, jagged, {}, None, side)
         together = unravel_key_to_tuple(mask_key)
-        return _Ragged(padding, jagged, {path: (*together, *path) for path in padding}, together, side)
+        return Ragged(padding, jagged, {path: (*together, *path) for path in padding}, together, side)
+
+    def join(self, column: list[Tensor], path: Path) -> tuple[Tensor, Tensor | None]:
+        """Values of several lengths as one, and the mask of what is no padding where they are padded.
+
+        Raises:
+            RuntimeError: they differ in dtype, or in a dimension that is not the first.
+        """
+        dtype = column[0].dtype
+        for position, value in enumerate(column):
+            if value.dtype != dtype:
+                raise RuntimeError(
+                    f"collate: {_shown(path)}: expected the dtype {dtype} that sample 0 has, sample {position} has "
+                    f"{value.dtype}; convert it first"
+                )
+        try:
+            if path not in self.padding:
+                return _nested_tensor(column, layout=torch.jagged), None
+            values = torch.nn.utils.rnn.pad_sequence(
+                column, batch_first=True, padding_value=self.padding[path], padding_side=self.side
+            )
+        except RuntimeError as error:
+            shapes = [list(value.shape) for value in column]
+            raise RuntimeError(
+                f"collate: {_shown(path)}: only the first dimension may have another length in each sample, the shapes "
+                f"are {shapes} ({error})"
+            ) from None
+        lengths = torch.tensor([len(value) for value in column], device=values.device)
+        positions = torch.arange(values.shape[1], device=values.device)
+        mask = positions < lengths.unsqueeze(1)
+        return values, mask.flip(1) if self.side == "left" else mask
+
+    def placed(self, masks: dict[Path, Tensor], holds_tensor: bool) -> dict[Path, Tensor]:
+        """Masks by the keys where they go, from those by the keys of the padded values.
+
+        Args:
+            masks: those of all padded values.
+            holds_tensor: whether the one key for all of them takes a tensor, and no collection.
+
+        Raises:
+            ValueError: it takes a tensor, and there are several masks.
+        """
+        if self.together is None or not holds_tensor:
+            return {self.masks[path]: mask for path, mask in masks.items() if path in self.masks}
+        if len(masks) > 1:
+            raise ValueError(
+                f"collate: {_shown(self.together)}: the field holds one tensor, and there are masks of "
+                f"{[*map(_shown, masks)]}; give each one a field, mask_key={{key: field, ...}}"
+            )
+        return dict.fromkeys([self.together], *masks.values())
 
 
 def _each_entry(samples: Sequence[Any], *, collate_fn_map: Any) -> Any:
@@ -149,7 +198,7 @@ def _batch(samples: Any, *, collate_fn_map: Any = None) -> Any:
 _torch.default_collate_fn_map[TensorCollection] = _batch
 
 
-def _collated(samples: Any, *, ragged: _Ragged, collate_fn_map: Any = None) -> Any:
+def _collated(samples: Any, *, ragged: Ragged, collate_fn_map: Any = None) -> Any:
     """The stack of samples whose values under some keys are put together in another way."""
     if isinstance(samples, TensorCollection):
         return samples
@@ -167,51 +216,18 @@ def _collated(samples: Any, *, ragged: _Ragged, collate_fn_map: Any = None) -> A
     batch = _stacked(rows)
     masks: dict[Path, Tensor] = {}
     for path, column in columns.items():
-        values, mask = _joined(column, path, ragged)
+        values, mask = ragged.join(column, path)
         _put(batch, samples[0], path, values, is_jagged=mask is None)
-        if mask is not None and path in ragged.masks:
-            masks[ragged.masks[path]] = mask
-    if ragged.together is not None and not _is_tensor_field(batch, ragged.together):
-        own = {path[len(ragged.together) :]: mask for path, mask in masks.items()}
-        batch.set(ragged.together, TensorDict(cast("dict[NestedKey, Tensor]", own), batch.batch_size))
-        return batch
-    if ragged.together is not None:
-        if len(masks) > 1:
-            raise ValueError(
-                f"collate: {_shown(ragged.together)}: the field holds one tensor, and there are masks of "
-                f"{[*map(_shown, ragged.masks)]}; give each one a field, mask_key={{key: field, ...}}"
-            )
-        masks = dict.fromkeys([ragged.together], *masks.values())
-    for path, mask in masks.items():
-        batch.set(path, mask)
+        if mask is not None:
+            masks[path] = mask
+    together = ragged.together
+    if together is None or _is_tensor_field(batch, together):
+        for path, mask in ragged.placed(masks, together is not None).items():
+            batch.set(path, mask)
+    else:
+        own: dict[Any, Tensor] = dict(masks)
+        batch.set(together, TensorDict(own, batch.batch_size))
     return batch
-
-
-def _joined(column: list[Tensor], path: Path, ragged: _Ragged) -> tuple[Tensor, Tensor | None]:
-    """Values of several lengths as one, and the mask of what is no padding where they are padded."""
-    dtype = column[0].dtype
-    for position, value in enumerate(column):
-        if value.dtype != dtype:
-            raise RuntimeError(
-                f"collate: {_shown(path)}: expected the dtype {dtype} that sample 0 has, sample {position} has "
-                f"{value.dtype}; convert it first"
-            )
-    try:
-        if path not in ragged.padding:
-            return _nested_tensor(column, layout=torch.jagged), None
-        values = torch.nn.utils.rnn.pad_sequence(
-            column, batch_first=True, padding_value=ragged.padding[path], padding_side=ragged.side
-        )
-    except RuntimeError as error:
-        shapes = [list(value.shape) for value in column]
-        raise RuntimeError(
-            f"collate: {_shown(path)}: only the first dimension may have another length in each sample, the shapes are "
-            f"{shapes} ({error})"
-        ) from None
-    lengths = torch.tensor([len(value) for value in column], device=values.device)
-    positions = torch.arange(values.shape[1], device=values.device)
-    mask = positions < lengths.unsqueeze(1)
-    return values, mask.flip(1) if ragged.side == "left" else mask
 
 
 def _put(batch: Any, sample: Any, path: Path, values: Tensor, *, is_jagged: bool) -> None:

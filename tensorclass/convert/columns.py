@@ -1,0 +1,131 @@
+"""Samples joined column by column: one dict of values for the batch, of one dict for each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Size, Tensor
+
+from tensorclass.fields import Kind
+from tensorclass.record import TensorClass
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.combining import stack
+from tensorclass.td.loading import Ragged
+from tensorclass.td.values import as_tensor
+
+from .tree import below, objects
+
+Path = tuple[str, ...]
+
+
+class Unlike(ValueError):
+    """A sample does not fit the first one of its batch."""
+
+    def __init__(self, position: int, path: Path, expected: str, got: str, hint: str = "") -> None:
+        super().__init__(f"{'.'.join(path)}: expected {expected}, got {got}")
+        self.position, self.path, self.expected, self.got, self.hint = position, path, expected, got, hint
+
+
+class Columns:
+    """Joins the values of samples."""
+
+    def __init__(self, cls: type[Any], ragged: Ragged, count: int) -> None:
+        self.cls, self.ragged, self.count = cls, ragged, count
+
+    def of(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """One dict of values for the batch of one dict for each sample."""
+        masks: dict[Path, Tensor] = {}
+        columns = self._level(rows, self.cls, (), masks)
+        ragged = self.ragged
+        if missing := [path for path in (*ragged.padding, *ragged.jagged) if not _has(columns, path)]:
+            raise KeyError(
+                f"{self.cls.__name__}: no value under {'.'.join(missing[0])!r}, which is to be padded or nested"
+            )
+        if not masks:
+            return columns
+        holds_tensor = ragged.together is not None and _kind(self.cls, ragged.together) is Kind.TENSOR
+        for path, mask in ragged.placed(masks, holds_tensor).items():
+            level = columns
+            for name in path[:-1]:
+                level = level.setdefault(name, {})
+            if level.get(path[-1]) is not None:
+                raise ValueError(
+                    f"{self.cls.__name__}: the mask would be written to {'.'.join(path)!r}, which samples have"
+                )
+            level[path[-1]] = mask
+        return columns
+
+    def _level(
+        self, rows: Sequence[Mapping[str, Any]], target: Any, path: Path, masks: dict[Path, Tensor]
+    ) -> dict[str, Any]:
+        first = rows[0]
+        for position, row in enumerate(rows):
+            if row.keys() != first.keys():
+                raise Unlike(position, path, f"the keys {list(first)}", f"{list(row)}")
+        return {key: self._column([row[key] for row in rows], target, (*path, key), masks) for key in first}
+
+    def _column(self, values: list[Any], target: Any, path: Path, masks: dict[Path, Tensor]) -> Any:
+        first, inner = values[0], below(target, path[-1])
+        if path in self.ragged.padding or path in self.ragged.jagged:
+            joined, mask = self.ragged.join(_tensors(values, path, ragged=1), path)
+            if mask is not None:
+                masks[path] = mask
+            return joined
+        if isinstance(first, Tensor):
+            return torch.stack(_tensors(values, path))
+        if isinstance(first, dict) and inner is not None:
+            for position, value in enumerate(values):
+                if not isinstance(value, dict):
+                    raise Unlike(position, path, "a mapping", f"a {type(value).__name__}")
+            return self._level(values, inner, path, masks)
+        if isinstance(first, TensorCollection):
+            return stack(values)
+        is_array = isinstance(first, (np.ndarray, np.generic))
+        if inner is not None or (is_array and _kind(target, (path[-1],)) is Kind.ANY):
+            kind = type(first)
+            if kind in (bool, int, float) and all(type(value) is kind for value in values):
+                return torch.tensor(values)
+            if as_tensor(first) is not None:
+                return torch.stack(_tensors(values, path))
+        return objects(values, Size([self.count]))
+
+
+def _tensors(values: list[Any], path: Path, ragged: int = 0) -> list[Tensor]:
+    """The values as tensors that can be joined; the first ``ragged`` dimensions may differ."""
+    tensors: list[Tensor] = []
+    for position, value in enumerate(values):
+        tensor = value if isinstance(value, Tensor) else as_tensor(value)
+        if tensor is None or tensor.ndim < ragged:
+            raise Unlike(position, path, f"a tensor of at least {ragged} dimensions", f"a {type(value).__name__}")
+        tensors.append(tensor)
+    first = tensors[0]
+    for position, tensor in enumerate(tensors):
+        if tensor.dtype != first.dtype:
+            raise Unlike(position, path, f"the dtype {first.dtype}", f"{tensor.dtype}", "convert it with transform=")
+        if tensor.shape[ragged:] != first.shape[ragged:]:
+            hint = "" if ragged else "pad_keys= pads the first dimension, nested_keys= keeps its lengths"
+            shape = list(first.shape[ragged:])
+            expected = f"the shape {shape}" if not ragged else f"the shape {shape} behind the first dimension"
+            raise Unlike(position, path, expected, f"{list(tensor.shape[ragged:])}", hint)
+    return tensors
+
+
+def _kind(cls: Any, path: Path) -> Kind | None:
+    """What a field of a record is declared to hold; ``None`` for keys of other collections."""
+    *above, last = path
+    for name in above:
+        cls = below(cls, name)
+        if not isinstance(cls, type) or not issubclass(cls, TensorCollection):
+            return None
+    return cls._specs[last].kind if issubclass(cls, TensorClass) and last in cls._specs else None
+
+
+def _has(columns: Any, path: Path) -> bool:
+    for name in path:
+        if not isinstance(columns, dict) or name not in columns:
+            return False
+        columns = columns[name]
+    return True
