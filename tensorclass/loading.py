@@ -10,16 +10,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeVar, cast, overload
 
+from torch import Size
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from .contracts.checking import inferred_size
 from .convert.columns import Columns, Unlike
 from .convert.problems import ConversionError, Problem
 from .convert.tree import Plan, converted_entries, entries, part, plan
+from .fields import shown_value
 from .record import TensorClass
 from .td.base import TensorCollection
 from .td.keys import NestedKey
-from .td.loading import Ragged
+from .td.loading import Keys, Numbers, Ragged
 
 if TYPE_CHECKING:
     from torch import Generator
@@ -71,6 +73,28 @@ if TYPE_CHECKING:
         @overload
         def __init__(
             self,
+            dataset: RecordDataset[R] | R,
+            batch_size: int | None = 1,
+            shuffle: bool | None = None,
+            sampler: Sampler[Any] | Iterable[Any] | None = None,
+            batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
+            num_workers: int = 0,
+            *,
+            collate_fn: Callable[[R], B],
+            pin_memory: bool = False,
+            drop_last: bool = False,
+            timeout: float = 0,
+            worker_init_fn: Callable[[int], None] | None = None,
+            multiprocessing_context: Any = None,
+            generator: Generator | None = None,
+            prefetch_factor: int | None = None,
+            persistent_workers: bool = False,
+            pin_memory_device: str = "",
+            in_order: bool = True,
+        ) -> None: ...
+        @overload
+        def __init__(
+            self,
             dataset: Dataset[S] | Sequence[S],
             batch_size: int | None = 1,
             shuffle: bool | None = None,
@@ -91,7 +115,7 @@ if TYPE_CHECKING:
             in_order: bool = True,
         ) -> None: ...
         @overload
-        def __init__(
+        def __init__(  # pyright: ignore[reportOverlappingOverload]
             self: DataLoader[Any],
             dataset: Dataset[Any] | Sequence[Any],
             batch_size: int | None = 1,
@@ -99,7 +123,7 @@ if TYPE_CHECKING:
             sampler: Sampler[Any] | Iterable[Any] | None = None,
             batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
             num_workers: int = 0,
-            collate_fn: Callable[[Any], Any] | None = None,
+            collate_fn: None = None,
             pin_memory: bool = False,
             drop_last: bool = False,
             timeout: float = 0,
@@ -154,30 +178,22 @@ class _Options(NamedTuple):
 
     def parts(self, given: Any, index: int) -> _Parts:
         """What a sample consists of, under the keys that it has in the record."""
-        sample = given if self.transform is None else self.transform(given)
-        is_sequence = isinstance(sample, (tuple, list)) and not hasattr(sample, "_fields")
-        if is_sequence:
-            names = self._positions()
-            if len(sample) > len(names):
-                raise self._problem(index, (), f"at most {len(names)} items, {names}", f"{len(sample)}")
-            return _Parts(dict(zip(names, sample, strict=False)))
-        size = None
-        if isinstance(sample, TensorCollection):
-            found, size = dict(sample._store.items()), sample.batch_size
-        else:
-            found = entries(sample)
+        sample: object = given if self.transform is None else self.transform(given)
+        if isinstance(sample, (tuple, list)) and not hasattr(cast("object", sample), "_fields"):
+            items, names = cast("Sequence[object]", sample), self._positions()
+            if len(items) > len(names):
+                raise self._problem(index, f"at most {len(names)} items, {names}", f"{len(items)}")
+            return _Parts(dict(zip(names, items, strict=False)))
+        size = sample.batch_size if isinstance(sample, TensorCollection) else None
+        found: dict[Any, Any] | None = dict(sample._store) if isinstance(sample, TensorCollection) else entries(sample)
         if found is None:
-            raise self._problem(
-                index, (), "a mapping, a (named) tuple, a dataclass or a collection", f"a {type(sample).__name__}",
-                "transform= can make one of it",
-            )  # fmt: skip
+            expected = "a mapping, a (named) tuple, a dataclass or a collection"
+            raise self._problem(index, expected, shown_value(sample), "transform= can make one of it")
         if isinstance(self.keys, Mapping):
             return _Parts({self.keys.get(key, key): value for key, value in found.items()}, size)
         if self.keys is not None:
-            raise self._problem(
-                index, (), f"a tuple with items for keys={list(self.keys)}", f"a {type(sample).__name__}",
-                "give keys={its key: the field}",
-            )  # fmt: skip
+            expected = f"a tuple with items for keys={list(self.keys)}"
+            raise self._problem(index, expected, shown_value(sample), "give keys={its key: the field} for others")
         return _Parts(found, size)
 
     def _positions(self) -> list[NestedKey]:
@@ -229,8 +245,8 @@ class _Options(NamedTuple):
             left_out.update(asked.problems.left_out)
             asked.problems.warn()
 
-    def _problem(self, index: int, path: Path, expected: str, got: str, hint: str = "") -> ConversionError:
-        return ConversionError(self.what, [Problem((f"[{index}]", *path), expected, got, hint)])
+    def _problem(self, index: int, expected: str, got: str, hint: str = "") -> ConversionError:
+        return ConversionError(self.what, [Problem((f"[{index}]",), expected, got, hint)])
 
 
 class RecordDataset(Dataset[C]):
@@ -256,6 +272,8 @@ class RecordDataset(Dataset[C]):
             does not take; or the samples of a batch differ in dtypes or shapes.
         ContractError: a value breaks the contract of its field.
 
+    >>> import torch
+    >>> from torch import Tensor
     >>> from torch.utils.data import TensorDataset
     >>> from tensorclass import DataLoader, TensorClass
     >>> class Sample(TensorClass):
@@ -276,15 +294,16 @@ class RecordDataset(Dataset[C]):
         keys: Sequence[NestedKey] | Mapping[Any, NestedKey] | None = None,
         transform: Callable[[Any], Any] | None = None,
         strict: bool = True,
-        pad_keys: Mapping[NestedKey, float] | None = None,
+        pad_keys: Numbers | None = None,
         nested_keys: Sequence[NestedKey] | None = None,
-        mask_key: NestedKey | Mapping[NestedKey, NestedKey] | None = None,
+        mask_key: NestedKey | Keys | None = None,
         padding_side: Literal["right", "left"] = "right",
     ) -> None:
         self._options = _Options.of(RecordDataset, cls, keys, transform, strict)
-        if not hasattr(source, "__getitem__") or isinstance(source, IterableDataset):
+        kind = type(source)
+        if not hasattr(source, "__getitem__") or issubclass(kind, IterableDataset):
             raise TypeError(
-                f"{self._options.what}: expected a source with a sample for each index, got a {type(source).__name__}; "
+                f"{self._options.what}: expected a source with a sample for each index, got a {kind.__name__}; "
                 "RecordStream takes what is iterated over"
             )
         self.source: SampleSource = source
@@ -309,8 +328,10 @@ class RecordDataset(Dataset[C]):
         try:
             result: C = self._options.batch(rows, self._ragged, self._left_out)
         except (TypeError, ValueError, RuntimeError, KeyError, AttributeError) as error:
-            self._explain(rows, indices, error)
-        return result
+            wrong = error
+        else:
+            return result
+        self._explain(rows, indices, wrong)
 
     def _explain(self, rows: list[_Parts], indices: list[int], error: Exception) -> NoReturn:
         """Raises the error of the sample that is to blame, where it is one."""
@@ -318,9 +339,7 @@ class RecordDataset(Dataset[C]):
             self._options.record(row, index, self._left_out)
         if isinstance(error, Unlike):
             where, expected = f"[{indices[error.position]}]", f"{error.expected}, as [{indices[0]}] has"
-            raise ConversionError(
-                self._options.what, [Problem((where, *error.path), expected, error.got, error.hint)]
-            ) from None
+            raise ConversionError(self._options.what, [Problem((where, *error.path), expected, error.got, error.hint)])
         raise error
 
     def __repr__(self) -> str:
@@ -342,6 +361,7 @@ class RecordStream(IterableDataset[C]):
     Raises:
         ConversionError: a sample (its position is named) cannot be a record.
 
+    >>> from torch import Tensor
     >>> from tensorclass import DataLoader, TensorClass
     >>> class Sample(TensorClass):
     ...     x: Tensor

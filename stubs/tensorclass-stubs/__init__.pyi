@@ -16,6 +16,7 @@ from tensorclass.convert.functions import *
 from tensorclass.convert.problems import ConversionError as ConversionError
 from tensorclass.convert.pydantic import record_class as from_pydantic
 from tensorclass.decorator import tensorclass as tensorclass
+from tensorclass.loading import DataLoader as DataLoader, RecordDataset as RecordDataset, RecordStream as RecordStream
 from tensorclass.record import TensorClass as TensorClass
 from tensorclass.stage import Pipeline as Pipeline, Stage as Stage
 from tensorclass.td import (
@@ -81,6 +82,7 @@ __all__ = [
     "ContractError",
     "ConversionError",
     "DType",
+    "DataLoader",
     "Device",
     "LazyStackedTensorDict",
     "LinkedList",
@@ -92,6 +94,8 @@ __all__ = [
     "PackLayout",
     "Pipeline",
     "Range",
+    "RecordDataset",
+    "RecordStream",
     "Shape",
     "Stage",
     "SubTensorDict",

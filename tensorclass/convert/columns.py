@@ -41,9 +41,8 @@ class Columns:
         columns = self._level(rows, self.cls, (), masks)
         ragged = self.ragged
         if missing := [path for path in (*ragged.padding, *ragged.jagged) if not _has(columns, path)]:
-            raise KeyError(
-                f"{self.cls.__name__}: no value under {'.'.join(missing[0])!r}, which is to be padded or nested"
-            )
+            where = ".".join(missing[0])
+            raise KeyError(f"{self.cls.__name__}: the samples have no value under {where!r} to pad or to nest")
         if not masks:
             return columns
         holds_tensor = ragged.together is not None and _kind(self.cls, ragged.together) is Kind.TENSOR
@@ -52,9 +51,8 @@ class Columns:
             for name in path[:-1]:
                 level = level.setdefault(name, {})
             if level.get(path[-1]) is not None:
-                raise ValueError(
-                    f"{self.cls.__name__}: the mask would be written to {'.'.join(path)!r}, which samples have"
-                )
+                where = ".".join(path)
+                raise ValueError(f"{self.cls.__name__}: mask_key={where!r} is a key of the samples; give another one")
             level[path[-1]] = mask
         return columns
 
@@ -85,12 +83,16 @@ class Columns:
             return stack(values)
         is_array = isinstance(first, (np.ndarray, np.generic))
         if inner is not None or (is_array and _kind(target, (path[-1],)) is Kind.ANY):
-            kind = type(first)
-            if kind in (bool, int, float) and all(type(value) is kind for value in values):
+            if _are_numbers(values):
                 return torch.tensor(values)
             if as_tensor(first) is not None:
                 return torch.stack(_tensors(values, path))
         return objects(values, Size([self.count]))
+
+
+def _are_numbers(values: list[Any]) -> bool:
+    first: object = values[0]
+    return isinstance(first, (bool, int, float)) and all(type(value) is type(first) for value in values)
 
 
 def _tensors(values: list[Any], path: Path, ragged: int = 0) -> list[Tensor]:
@@ -123,9 +125,11 @@ def _kind(cls: Any, path: Path) -> Kind | None:
     return cls._specs[last].kind if issubclass(cls, TensorClass) and last in cls._specs else None
 
 
-def _has(columns: Any, path: Path) -> bool:
+def _has(columns: dict[str, Any], path: Path) -> bool:
+    value: Any = columns
     for name in path:
-        if not isinstance(columns, dict) or name not in columns:
+        level = value
+        if not isinstance(value, dict) or name not in level:
             return False
-        columns = columns[name]
+        value = level[name]
     return True

@@ -53,11 +53,13 @@ class ConversionError(TypeError, ValueError, RuntimeError):
       score: expected float, got nothing: there is no such key
     """
 
-    def __init__(self, what: str, problems: Iterable[Problem]) -> None:
+    def __init__(self, what: str, problems: Iterable[Problem] = ()) -> None:
         self.what: str = what
         self.problems: tuple[Problem, ...] = tuple(problems)
         count = len(self.problems)
-        if count == 1:
+        if not count:  # a process that gets this error from a worker of a DataLoader makes it of its text
+            message = what
+        elif count == 1:
             message = f"{what}: {self.problems[0]}"
         else:
             lines = [f"{what}: {count} problems; nothing was made", *[f"  {one}" for one in self.problems[:_SHOWN]]]

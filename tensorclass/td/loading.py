@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 import torch
 from torch import Tensor
@@ -23,6 +23,10 @@ from .tensordict import TensorDict
 Path = tuple[str, ...]
 C = TypeVar("C", bound=TensorCollection)
 
+# a dict with strings for keys is no mapping of all nested keys, as checkers see it
+Numbers: TypeAlias = "Mapping[str, float] | Mapping[NestedKey, float]"
+Keys: TypeAlias = "Mapping[str, NestedKey] | Mapping[NestedKey, NestedKey]"
+
 _torch: Any = _collating  # it has no types that checkers know
 _nested_tensor: Any = torch.nested.nested_tensor  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
@@ -31,26 +35,26 @@ _nested_tensor: Any = torch.nested.nested_tensor  # pyright: ignore[reportUnknow
 def collate(
     batch: list[C],
     *,
-    pad_keys: Mapping[NestedKey, float] | None = None,
+    pad_keys: Numbers | None = None,
     nested_keys: Sequence[NestedKey] | None = None,
-    mask_key: NestedKey | Mapping[NestedKey, NestedKey] | None = None,
+    mask_key: NestedKey | Keys | None = None,
     padding_side: Literal["right", "left"] = "right",
 ) -> C: ...
 @overload
 def collate(
     batch: Any,
     *,
-    pad_keys: Mapping[NestedKey, float] | None = None,
+    pad_keys: Numbers | None = None,
     nested_keys: Sequence[NestedKey] | None = None,
-    mask_key: NestedKey | Mapping[NestedKey, NestedKey] | None = None,
+    mask_key: NestedKey | Keys | None = None,
     padding_side: Literal["right", "left"] = "right",
 ) -> Any: ...
 def collate(
     batch: Any,
     *,
-    pad_keys: Mapping[NestedKey, float] | None = None,
+    pad_keys: Numbers | None = None,
     nested_keys: Sequence[NestedKey] | None = None,
-    mask_key: NestedKey | Mapping[NestedKey, NestedKey] | None = None,
+    mask_key: NestedKey | Keys | None = None,
     padding_side: Literal["right", "left"] = "right",
 ) -> Any:
     """One batch of a list of samples: ``DataLoader(dataset, collate_fn=collate)``.
@@ -102,9 +106,9 @@ class Ragged(NamedTuple):
 
     @staticmethod
     def of(
-        pad_keys: Mapping[NestedKey, float] | None,
+        pad_keys: Numbers | None,
         nested_keys: Sequence[NestedKey] | None,
-        mask_key: NestedKey | Mapping[NestedKey, NestedKey] | None,
+        mask_key: NestedKey | Keys | None,
         side: str,
     ) -> Ragged:
         padding = {unravel_key_to_tuple(key): value for key, value in (pad_keys or {}).items()}
