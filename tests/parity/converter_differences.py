@@ -169,6 +169,16 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
             torch.tensor([True, False]),
         ),
     ],
+    "Padding does not cast.": [
+        (
+            lambda m: m.collate(
+                [m.TensorDict({"a": torch.ones(2, dtype=torch.int64)}), m.TensorDict({"a": torch.tensor([1.5])})],
+                pad_keys={"a": 0},
+            )["a"],
+            error(RuntimeError),
+            torch.tensor([[1, 1], [1, 0]]),
+        ),
+    ],
     "None stays.": [
         (lambda m: list(m.TensorDict({"a": None}).numpy()), ["a"], []),
         (lambda m: list(m.TensorDict({"a": None}).to_namedtuple()._fields), ["a"], []),
