@@ -1,0 +1,216 @@
+"""Tensors over memory that no plain tensor can lie on: items at any distance, at any address.
+
+The distances in a plain tensor are counted in items, so that it cannot hold the column ``b`` of the packed structure
+``[("a", "u1"), ("b", "f8")]``, whose items are 9 bytes apart; and kernels of torch need complex doubles at multiples of
+16 bytes (elsewhere the process ends in a segmentation fault). A :class:`PackedTensor` holds the bytes, as a tensor with
+the bytes of an item as last dimension. What gives views is done on these, so that views of a packed tensor are packed
+tensors on the same memory; every other operation reads plain tensors out of them, and what it wrote goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+aten: Any = torch.ops.aten
+
+# torch has a part of their types only
+_from_numpy: Callable[[Any], Tensor] = torch.from_numpy  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+_make: Callable[..., Any] = Tensor._make_wrapper_subclass
+_tree_map: Callable[..., Any] = pytree.tree_map
+
+
+class PackedTensor(Tensor):
+    """A tensor over bytes that lie where no plain tensor can have them; see :meth:`TensorDict.from_struct_array`.
+
+    It is used as every tensor is. Operations give plain tensors, those that write in place write to the bytes, and what
+    gives views of a plain tensor gives packed tensors on the same memory. ``clone()`` and ``contiguous()`` give plain
+    tensors, which are faster to compute with, and which ``torch.compile`` knows; so do pickling and other devices.
+    Strides and storage offset are in bytes.
+    """
+
+    _bytes: Tensor
+
+    @staticmethod
+    def __new__(cls: type[PackedTensor], data: Tensor, dtype: torch.dtype) -> PackedTensor:
+        made: PackedTensor = _make(
+            cls, data.shape[:-1], strides=data.stride()[:-1], storage_offset=data.storage_offset(), dtype=dtype,
+            device=data.device,
+        )  # fmt: skip
+        made._bytes = data
+        return made
+
+    def __init__(self, data: Tensor, dtype: torch.dtype) -> None:
+        """A tensor over the bytes ``data`` of shape ``(*shape, itemsize of the dtype)``, the last of stride 1."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func in _OF_DTYPES:
+            return _OF_DTYPES[func](*args)
+        if torch.Tag.inplace_view in func.tags:
+            raise RuntimeError(f"{func}: a packed tensor stays what it is; call the function that gives a view")
+        return (_view if func.is_view else _computed)(func, args, kwargs or {})
+
+    def numpy(self, *, force: bool = False) -> NDArray[Any]:
+        """The array of which the bytes are."""
+        if self.requires_grad and not force:
+            raise RuntimeError("the tensor requires a gradient, which an array cannot have; call detach() first")
+        dtype = torch.empty(0, dtype=self.dtype).numpy().dtype
+        data: Any = self._bytes.numpy()
+        array: NDArray[Any] = data.view(dtype)[..., 0]
+        return array
+
+    def __array__(self, dtype: Any = None) -> NDArray[Any]:
+        return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
+
+    def tolist(self) -> Any:
+        """The numbers in nested lists."""
+        return self.numpy(force=True).tolist()
+
+    def data_ptr(self) -> int:
+        """The address of the first item."""
+        return self._bytes.data_ptr()
+
+    def untyped_storage(self) -> torch.UntypedStorage:
+        """The memory that the bytes lie in."""
+        return self._bytes.untyped_storage()
+
+    def share_memory_(self) -> NoReturn:
+        """Refused: other processes see no part of an array."""
+        raise RuntimeError("a packed tensor lies in the memory of an array, which cannot be shared; call clone() first")
+
+    def __dlpack__(self, **_: Any) -> NoReturn:
+        raise BufferError("the distances in a packed tensor are not multiples of its items; call clone() first")
+
+    def __repr__(self, **_: Any) -> str:  # type: ignore[override]
+        return repr(self.detach().clone())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if not self.ndim else object.__format__(self, spec)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        copied: Any = _plain(self).requires_grad_(self.requires_grad)
+        return copied.__reduce_ex__(protocol)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        copied = memo[id(self)] = _plain(self).requires_grad_(self.requires_grad)
+        return copied
+
+
+def packed(array: NDArray[Any]) -> Tensor:
+    """An array in native byte order as a tensor on the same memory: a plain one where it can be, else a packed one.
+
+    Raises:
+        TypeError: torch does not have its dtype.
+        ValueError: a stride is negative.
+
+    >>> pairs = np.zeros(3, dtype=[("a", "u1"), ("b", "f8")])
+    >>> b = packed(pairs["b"])
+    >>> b += 2
+    >>> pairs["b"]
+    array([2., 2., 2.])
+    """
+    itemsize = array.itemsize
+    if itemsize != 16 or not array.ctypes.data % 16:
+        if not any(stride % itemsize for stride in array.strides):
+            return _from_numpy(array)
+        if array.size < 2:  # its strides lead nowhere
+            flat: NDArray[Any] = np.ndarray(array.shape, array.dtype, array.data)
+            return _from_numpy(flat)
+    dtype = _from_numpy(np.empty(0, array.dtype)).dtype
+    items: Any = array[..., None]
+    return PackedTensor(_from_numpy(items.view(np.uint8)), dtype)
+
+
+def _plain(value: PackedTensor) -> Tensor:
+    """The items in memory of their own, one behind the other."""
+    return value._bytes.clone(memory_format=torch.contiguous_format).view(value.dtype).squeeze(-1)
+
+
+def _computed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An operation on plain tensors in the place of packed ones. What it writes to is written back."""
+    read: dict[int, tuple[PackedTensor, Tensor]] = {}
+
+    def plain(value: Any) -> Any:
+        if not isinstance(value, PackedTensor):
+            return value
+        if id(value) not in read:
+            read[id(value)] = value, _plain(value)
+        return read[id(value)][1]
+
+    result = func(*_tree_map(plain, args), **_tree_map(plain, kwargs))
+    if not func._schema.is_mutable:
+        return result
+    written: list[Any] = []
+    for position, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value: Any = args[position] if position < len(args) else kwargs.get(argument.name)
+            written += value if isinstance(value, (list, tuple)) else [value]
+    owners: dict[int, PackedTensor] = {}
+    for value in written:
+        if isinstance(value, PackedTensor):
+            _, computed = read[id(value)]
+            if computed.shape != value.shape:
+                raise RuntimeError(f"{func}: a packed tensor cannot change its shape; call clone() first")
+            owners[id(computed)] = value
+            value._bytes.copy_(computed.contiguous().unsqueeze(-1).view(torch.uint8))
+
+    def given(value: Any) -> Any:
+        return owners.get(id(value), value)
+
+    return _tree_map(given, result)
+
+
+def _view(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A view of a packed tensor, or several.
+
+    The same view of the first byte of each item is a plain tensor: where its items are, the items of the result begin.
+    """
+    owner = next(value for value in args if isinstance(value, PackedTensor))
+    data, dtype = owner._bytes, owner.dtype
+
+    def beginnings(value: Any) -> Any:
+        return value._bytes.select(-1, 0) if isinstance(value, PackedTensor) else value
+
+    def whole(first: Tensor) -> PackedTensor:
+        size, stride = (*first.shape, data.shape[-1]), (*first.stride(), 1)
+        return PackedTensor(data.as_strided(size, stride, first.storage_offset()), dtype)
+
+    return _tree_map(whole, func(*_tree_map(beginnings, args), **_tree_map(beginnings, kwargs)))
+
+
+def _view_dtype(value: PackedTensor, dtype: torch.dtype) -> PackedTensor:
+    if dtype.itemsize != value.dtype.itemsize:
+        raise RuntimeError(f"a packed tensor has no view of {dtype}, which is of another size; call clone() first")
+    return PackedTensor(value._bytes, dtype)
+
+
+def _view_as_real(value: PackedTensor) -> PackedTensor:
+    data = value._bytes
+    half = data.shape[-1] // 2
+    pairs = data.as_strided((*data.shape[:-1], 2, half), (*data.stride()[:-1], half, 1), data.storage_offset())
+    return PackedTensor(pairs, value.dtype.to_real())
+
+
+def _conj(value: PackedTensor) -> Tensor:
+    return _plain(value).conj()
+
+
+#: views that are of another dtype; a conjugate is a copy
+_OF_DTYPES: dict[Any, Callable[..., Tensor]] = {
+    aten.view.dtype: _view_dtype,
+    aten.view_as_real.default: _view_as_real,
+    aten._conj.default: _conj,
+}
