@@ -265,13 +265,16 @@ class Converting(Collection):
         batch_dims: int | None = None,
         device: DeviceLike | None = None,
         batch_size: BatchSize = None,
+        copy: bool | None = None,
         strict: bool = True,
     ) -> Self:
         """A collection from a numpy array of a structured dtype; the shape of the array is the batch size.
 
-        Numbers share their memory with the array: writing to one shows in the other. They are copied where torch cannot
-        have them so: in another byte order, read-only, with strides that are negative or no multiples of the item size.
-        Sub-arrays are further dimensions, nested dtypes nested collections, other items non-tensor data.
+        Numbers share their memory with the array: writing to one shows in the other. Where the fields are packed so
+        that no plain tensor can lie on them (``[("a", "u1"), ("b", "f8")]``: the items of ``b`` are 9 bytes apart),
+        they are packed tensors, which are used as every other, but slower to compute with. Numbers in another byte
+        order, of a read-only array, or of one with negative strides are copied. Sub-arrays are further dimensions,
+        nested dtypes nested collections; other items (text, bytes, times, objects) are non-tensor data.
 
         Args:
             struct_array: the array.
@@ -279,6 +282,14 @@ class Converting(Collection):
             batch_dims: how many dimensions it has at most, when it is found out.
             device: where the values go.
             batch_size: another batch size; the leading dimensions of the array.
+            copy: ``True`` copies all numbers, to plain tensors; with ``False`` it is an error where that is needed.
+            strict: whether fields of the array that the record does not have are an error; otherwise they are left
+                out, with a warning.
+
+        Raises:
+            TypeError: this is no structured array, or some of its values are masked.
+            ConversionError: dtypes that torch does not have (long doubles), numbers that ``copy=False`` cannot have,
+                fields that are missing or not what the record takes. It lists all of them.
 
         >>> import numpy as np
         >>> from tensorclass import TensorDict
@@ -292,7 +303,7 @@ class Converting(Collection):
 
         return from_struct_array(  # type: ignore[no-any-return]
             _target(cls), struct_array, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-            batch_size=batch_size, strict=strict,
+            batch_size=batch_size, copy=copy, strict=strict,
         )  # fmt: skip
 
     # -- out ----------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ tensors on the same memory; every other operation reads plain tensors out of the
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -67,9 +68,8 @@ class PackedTensor(Tensor):
         """The array of which the bytes are."""
         if self.requires_grad and not force:
             raise RuntimeError("the tensor requires a gradient, which an array cannot have; call detach() first")
-        dtype = torch.empty(0, dtype=self.dtype).numpy().dtype
         data: Any = self._bytes.numpy()
-        array: NDArray[Any] = data.view(dtype)[..., 0]
+        array: NDArray[Any] = data.view(_dtype_of_numpy(self.dtype))[..., 0]
         return array
 
     def __array__(self, dtype: Any = None) -> NDArray[Any]:
@@ -132,6 +132,11 @@ def packed(array: NDArray[Any]) -> Tensor:
     dtype = _from_numpy(np.empty(0, array.dtype)).dtype
     items: Any = array[..., None]
     return PackedTensor(_from_numpy(items.view(np.uint8)), dtype)
+
+
+@functools.cache
+def _dtype_of_numpy(dtype: torch.dtype) -> np.dtype[Any]:
+    return torch.empty(0, dtype=dtype).numpy().dtype
 
 
 def _plain(value: PackedTensor) -> Tensor:

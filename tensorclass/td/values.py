@@ -182,7 +182,10 @@ def _array_as_tensor(array: Any, device: torch.device | None) -> Tensor | None:
         return None
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    if not array.flags.writeable or any(stride < 0 or stride % array.itemsize for stride in array.strides):
+    itemsize: int = array.itemsize
+    if not array.flags.writeable or any(stride < 0 or stride % itemsize for stride in array.strides):
+        array = array.copy()
+    elif itemsize == 16 and array.ctypes.data % 16:  # kernels of torch crash where complex doubles do not lie so
         array = array.copy()
     try:
         return torch.as_tensor(array, device=device)

@@ -58,6 +58,13 @@ def tree(library: Any, *leaves: Any) -> Any:
     return library.TensorDict.from_pytree(*leaves).to_pytree()
 
 
+def written_to_a_packed_field(library: Any) -> float:
+    array = np.zeros(2, dtype=[("a", "u1"), ("b", "f8")])
+    data = library.from_struct_array(array)
+    array["b"] = 5
+    return float(data["b"][1])
+
+
 def nested_pet(library: Any) -> str:
     record = library.from_dataclass(Pet(torch.zeros(2), Pet(torch.zeros(2))))
     return type(record.other).__name__
@@ -113,6 +120,9 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
             [{1, 2}],
             ["{1, 2}"],
         ),
+    ],
+    "Packed fields share memory.": [
+        (written_to_a_packed_field, 5.0, 0.0),
     ],
     "Categories are their values.": [
         (

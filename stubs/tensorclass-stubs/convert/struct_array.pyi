@@ -12,6 +12,7 @@ def from_struct_array(
     batch_dims: int | None = None,
     device: DeviceLike | None = None,
     batch_size: BatchSize = None,
+    copy: bool | None = None,
     strict: bool = True,
 ) -> C: ...
 def to_struct_array(data: TensorCollection, dtype: Any = None) -> Any: ...

@@ -100,6 +100,7 @@ class Converting(Collection):
         batch_dims: int | None = None,
         device: DeviceLike | None = None,
         batch_size: BatchSize = None,
+        copy: bool | None = None,
         strict: bool = True,
     ) -> Self: ...
     @overload
