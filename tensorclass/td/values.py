@@ -183,9 +183,11 @@ def _array_as_tensor(array: Any, device: torch.device | None) -> Tensor | None:
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     itemsize: int = array.itemsize
-    if not array.flags.writeable or any(stride < 0 or stride % itemsize for stride in array.strides):
-        array = array.copy()
-    elif itemsize == 16 and array.ctypes.data % 16:  # kernels of torch crash where complex doubles do not lie so
+    if (
+        not array.flags.writeable
+        or any(stride < 0 or stride % itemsize for stride in array.strides)
+        or (itemsize == 16 and array.ctypes.data % 16)  # kernels of torch crash where complex doubles lie elsewhere
+    ):
         array = array.copy()
     try:
         return torch.as_tensor(array, device=device)

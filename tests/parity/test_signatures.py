@@ -59,6 +59,7 @@ DIFFERENT: dict[str, str] = {
     "empty": "names stay where the batch size does, as in the peer's TensorDict",
     "expand": NAMED,
     "from_pandas": MORE,
+    "from_struct_array": MORE,
     "flip": MORE,
     "from_pytree": MORE,
     "get": NAMED,

@@ -484,6 +484,16 @@ def test_as_tensor_shares_the_memory_of_an_array() -> None:
     assert shares_memory(tensor, torch.from_numpy(array))
 
 
+@pytest.mark.parametrize("offset", [0, 8, 1])
+def test_as_tensor_of_complex_doubles_can_be_computed_with(offset: int) -> None:
+    memory = np.zeros(100, np.uint8)
+    memory = memory[-memory.ctypes.data % 16 :]
+    array: Any = np.ndarray(4, np.complex128, memory.data, offset)
+    tensor = as_tensor(array)
+    assert tensor is not None
+    assert (tensor.data_ptr() % 16, (tensor + 1).tolist()) == (0, [1] * 4)
+
+
 def test_a_batch_mismatch_survives_pickling_with_its_message() -> None:
     with pytest.raises(BatchMismatch) as raised:
         TensorDict({"a": {"b": torch.zeros(2)}}, [3])
