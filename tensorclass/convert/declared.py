@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 
+from tensorclass.contracts.contract import Contract
 from tensorclass.fields import FieldSpec, Kind
 from tensorclass.record import TensorClass
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.nontensor import NonTensorDataBase
+from tensorclass.td.objects import listed
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import as_tensor
 
-from .tree import below, target_class
+from .tree import below, objects, target_class
 
 #: stands for a default where there is none
 NOTHING: Any = object()
@@ -77,28 +80,87 @@ class Declared(NamedTuple):
         return "a value" if self.spec is None else self.spec.shown
 
 
-def with_defaults(owner: type[TensorCollection], values: Mapping[str, Any], rows: int) -> dict[str, Any]:
-    """The values of a table, and defaults for columns of numbers that it does not have: one for each row.
+def fitted(owner: type[TensorCollection], values: Mapping[str, Any], rows: int) -> dict[str, Any]:
+    """The values of a table as the fields of a record take them.
+
+    - A column of numbers that the table does not have is the default of the field, for each row.
+    - Numbers of fields that hold objects are objects, row by row.
+    - In a class with the option ``autocast`` numbers get the dtype that the contract of the field asks for, where they
+      all can, and objects the class.
 
     >>> class Sample(TensorClass):
     ...     x: Tensor
+    ...     id: int
     ...     weight: Tensor = torch.tensor(1.0)
-    >>> with_defaults(Sample, {"x": torch.zeros(2)}, 2)["weight"]
-    tensor([1., 1.])
+    >>> made = fitted(Sample, {"x": torch.zeros(2), "id": torch.tensor([3, 4])}, 2)
+    >>> made["weight"], made["id"].tolist()
+    (tensor([1., 1.]), [3, 4])
     """
     made = dict(values)
     holder = target_class(owner)
     for name, spec in holder._specs.items() if issubclass(holder, TensorClass) else ():
-        inner = below(holder, name)
-        target: Any = inner  # tells pyright that the rest is collections
-        if inner is Tensor and name not in made and spec.default is not None:
-            default = spec.default()
+        inner: Any = below(holder, name)
+        if name not in made:
+            default = None if spec.default is None or inner is not Tensor else spec.default()
             tensor = default if isinstance(default, Tensor) else as_tensor(default)
             if tensor is not None:
                 made[name] = tensor.expand(rows, *tensor.shape).clone()
-        elif inner is not Tensor and inner is not None and isinstance(made.get(name), dict):
-            made[name] = with_defaults(target, made[name], rows)
+        elif isinstance(made[name], dict):
+            if inner is not None and inner is not Tensor:
+                made[name] = fitted(inner, made[name], rows)
+        else:
+            made[name] = _fitted(spec, made[name])
     return made
+
+
+def _fitted(spec: FieldSpec, value: Any) -> Any:
+    given: Any = value
+    if spec.kind is Kind.OBJECT and isinstance(value, Tensor):
+        given = _rows_of(spec, value)
+    if not spec._options["autocast"]:
+        return given
+    if isinstance(given, NonTensorDataBase) and spec.kind is Kind.OBJECT:
+        return _cast_objects(spec, given)
+    if isinstance(given, Tensor) and spec.contract is not None:
+        return _cast(given, spec.contract)
+    return given
+
+
+def _rows_of(spec: FieldSpec, value: Tensor) -> Any:
+    """A tensor as objects row by row: numbers, or lists where the field takes these."""
+    if not value.is_nested and value.ndim == 1:
+        return objects(listed(value), value.shape)
+    kind = next((one for one in (list, tuple) if one in spec.types), None)
+    if kind is None:
+        return value
+    return objects([kind(listed(row)) for row in value.unbind()], Size((len(value),)))
+
+
+def _cast_objects(spec: FieldSpec, value: NonTensorDataBase) -> NonTensorDataBase:
+    try:
+        cast_ones = [one if spec._is_item(one) else spec.types[0](one) for one in value._objects]
+    except (TypeError, ValueError):  # what comes next says which one is wrong
+        return value
+    new = value._shallow()
+    new._objects = tuple(cast_ones)
+    return new
+
+
+#: which dtype numbers get where a contract allows several
+_PREFERRED = (torch.int64, torch.bool, torch.float32, torch.complex64)
+
+
+def _cast(values: Tensor, contract: Contract) -> Tensor:
+    """Numbers in the dtype of a contract, where they all are the same in it."""
+    allowed = contract.dtypes
+    if allowed is None or contract.others or values.dtype in allowed or values.is_nested:
+        return values
+    order = [dtype for dtype in (torch.get_default_dtype(), *_PREFERRED) if dtype in allowed]
+    dtype = order[0] if order else min(allowed, key=str)
+    made = values.to(dtype)
+    if dtype.is_floating_point or dtype.is_complex or torch.equal(made.to(values.dtype), values):
+        return made
+    return values
 
 
 def filled(values: Tensor, given: Tensor, default: Any) -> Tensor | None:

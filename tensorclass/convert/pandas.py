@@ -18,7 +18,7 @@ from tensorclass.td.collection import DeviceLike
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.values import as_tensor
 
-from .declared import NOTHING, Declared, filled, with_defaults
+from .declared import NOTHING, Declared, filled, fitted
 from .extras import require
 from .readers import is_dataframe
 from .tree import BatchSize, C, Plan, build, converted_entries, entries, objects, plan
@@ -75,7 +75,7 @@ def from_pandas(
             values |= {(*where, *path): mask for path, mask in reader.masks.items()}
     if not asked.auto and asked.batch_size is None:
         asked = asked._replace(batch_size=Size((len(dataframe),)))
-    entered = with_defaults(cls, converted_entries(values, cls, asked), len(dataframe))
+    entered = fitted(cls, converted_entries(values, cls, asked), len(dataframe))
     return build(cls, entered, asked)  # type: ignore[no-any-return]
 
 

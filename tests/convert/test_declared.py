@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from jaxtyping import Bool, Float, Float16, Int
+from torch import Size, Tensor
 
 from tensorclass import TensorClass, TensorDict
-from tensorclass.convert.declared import NOTHING, Declared, filled
+from tensorclass.convert.declared import NOTHING, Declared, filled, fitted
+from tensorclass.convert.tree import objects
 
 
 class Inner(TensorClass):
@@ -88,3 +90,68 @@ def test_a_default_stands_in_the_rows_without_a_value(values: Tensor, default: A
 @pytest.mark.parametrize("default", ["text", torch.zeros(2)])
 def test_a_default_that_cannot_stand_there_is_none(default: Any) -> None:
     assert filled(torch.zeros(2, 3), torch.tensor([True, False]), default) is None
+
+
+class Cast(TensorClass, autocast=True):
+    small: Float16[Tensor, ""]
+    real: Float[Tensor, "..."]
+    count: Int[Tensor, ""]
+    flag: Bool[Tensor, ""]
+    id: int
+
+
+def read(cls: type[Any], rows: int = 2, **values: Any) -> Any:
+    made = fitted(cls, {key: torch.as_tensor(value) for key, value in values.items()}, rows)
+    return {key: value.dtype if isinstance(value, Tensor) else value.tolist() for key, value in made.items()}
+
+
+def test_numbers_get_the_dtype_of_the_contract_where_the_class_casts() -> None:
+    made = read(Cast, small=[1.0, 2.0], real=[1, 2], count=[1.0, 2.0], flag=[0, 1], id=[3, 4])
+    assert made == {"small": torch.float16, "real": torch.float32, "count": torch.int64, "flag": torch.bool, "id": [3, 4]}
+
+
+def test_numbers_that_would_change_are_not_cast() -> None:
+    assert read(Cast, count=[1.5, 2.0], flag=[0, 2]) == {"count": torch.float32, "flag": torch.int64}
+
+
+def test_no_class_casts_unless_asked() -> None:
+    class Plain(TensorClass):
+        real: Float[Tensor, ""]
+
+    assert read(Plain, real=[1, 2]) == {"real": torch.int64}
+
+
+def test_objects_are_cast_row_by_row() -> None:
+    made = fitted(Cast, {"id": objects(["1", 2, 3.0], Size([3]))}, 3)
+    assert made["id"].tolist() == [1, 2, 3]
+    wrong = objects(["a"], Size([1]))
+    assert fitted(Cast, {"id": wrong}, 1)["id"] is wrong
+
+
+def test_fields_of_objects_get_numbers_row_by_row() -> None:
+    class Objects(TensorClass):
+        id: int
+        pair: list[int]
+        ragged: tuple[float, ...]
+        nested: Outer | None = None
+
+    ragged = torch.nested.nested_tensor([torch.zeros(2), torch.ones(1)], layout=torch.jagged)
+    assert read(Objects, id=[1, 2], pair=[[1, 2], [3, 4]]) == {"id": [1, 2], "pair": [[1, 2], [3, 4]]}
+    assert fitted(Objects, {"ragged": ragged}, 2)["ragged"].tolist() == [(0, 0), (1,)]
+
+
+def test_columns_that_are_not_there_are_the_defaults_of_their_fields_row_by_row() -> None:
+    class Defaults(TensorClass):
+        x: Tensor
+        scale: Tensor = torch.tensor([1.0, 2.0])
+        number: Tensor = 3  # type: ignore[assignment]
+        text: str = "a"
+        later: Later | None = None
+
+    made = fitted(Defaults, {"x": torch.zeros(3), "later": {}}, 3)
+    assert made["scale"].shape == (3, 2)
+    assert made["number"].tolist() == [3, 3, 3]
+    assert made["later"]["x"].tolist() == [1.5] * 3
+    assert set(made) == {"x", "scale", "number", "later"}
+    made["scale"].add_(1)
+    assert Defaults(torch.zeros(2)).scale.tolist() == [1, 2]
