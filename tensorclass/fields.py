@@ -359,10 +359,16 @@ class FieldSpec:
 
     def mismatch(self, value: Any, why: str = "") -> TypeError:
         """The error for a value that is not what the annotation says."""
-        return TypeError(
-            f"{self.owner}.{self.name}: expected {self.shown}, got {shown_value(value)}{why}; give it that type, or "
-            "change the annotation of the field"
-        )
+        hint = self.hint(value) or "give it that type, or change the annotation of the field"
+        return TypeError(f"{self.owner}.{self.name}: expected {self.shown}, got {shown_value(value)}{why}; {hint}")
+
+    def hint(self, value: Any) -> str:
+        """What to do about a list with an object for each row, where there are no rows; empty for other values."""
+        rows: Any = value
+        is_list = isinstance(value, list) and len(rows) > 0 and self._kind in (Kind.OBJECT, Kind.ANY)
+        if not is_list or not self._are_items(rows):
+            return ""
+        return f"it has an object for each row of a batch: give batch_size=[{len(rows)}]"
 
 
 def shown_value(value: Any) -> str:

@@ -232,7 +232,7 @@ def test_an_array_shares_its_memory_with_the_tensor() -> None:
         (str, 3),
         (str, torch.zeros(2)),
         (str, None),
-        (str, ["a"]),
+        (str, [3]),
         (int, 3.0),
         (int, torch.tensor(3)),
         (float, True),
@@ -270,6 +270,14 @@ def test_a_value_that_does_not_fit_is_a_type_error_that_says_so(annotation: Any,
 def test_the_error_does_not_show_a_long_value() -> None:
     with pytest.raises(TypeError, match=r"expected int, got str; give"):
         record_with(int)("long " * 20)
+
+
+@pytest.mark.parametrize("annotation", [str, str | None, Literal["a", "b"]], ids=label)
+def test_the_error_for_a_list_with_an_object_for_each_row_says_what_lacks(annotation: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"got list .*; it has an object for each row of a batch: give batch_size=\[2\]$"
+    ):
+        record_with(annotation)(["a", "b"])
 
 
 @pytest.mark.parametrize(

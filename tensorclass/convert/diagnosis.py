@@ -134,7 +134,9 @@ def _diagnose_field(record: Any, spec: FieldSpec, value: Any, problems: Problems
         else:
             got = shown_value(value)
         is_mismatch = str(error) == str(spec.mismatch(value)) or isinstance(value, NonTensorDataBase)
-        problems.add(path, spec.shown, got, "" if is_mismatch else str(error))
+        rows = spec.hint(value)
+        hint = rows and f"{rows}, or auto_batch_size=True"
+        problems.add(path, spec.shown, got, hint if is_mismatch else str(error))
 
 
 def _diagnose_below(record: Any, spec: FieldSpec, value: Any, problems: Problems, path: tuple[str, ...]) -> bool:

@@ -372,7 +372,7 @@ def _stacked(rows: list[Any]) -> Tensor | None:
         if arrays.dtype.kind in "biufc":
             return as_tensor(arrays)
         try:
-            parts = [torch.as_tensor(row if isinstance(row, Tensor) else np.asarray(row)) for row in rows]
+            parts = [torch.as_tensor(row if isinstance(row, Tensor) else np.array(row)) for row in rows]
         except (TypeError, ValueError):
             return None
     filled_parts = [part for part in parts if part.numel()] or parts

@@ -107,7 +107,13 @@ def read(cls: type[Any], rows: int = 2, **values: Any) -> Any:
 
 def test_numbers_get_the_dtype_of_the_contract_where_the_class_casts() -> None:
     made = read(Cast, small=[1.0, 2.0], real=[1, 2], count=[1.0, 2.0], flag=[0, 1], id=[3, 4])
-    assert made == {"small": torch.float16, "real": torch.float32, "count": torch.int64, "flag": torch.bool, "id": [3, 4]}
+    assert made == {
+        "small": torch.float16,
+        "real": torch.float32,
+        "count": torch.int64,
+        "flag": torch.bool,
+        "id": [3, 4],
+    }
 
 
 def test_numbers_that_would_change_are_not_cast() -> None:

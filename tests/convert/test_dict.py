@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorclass as tc
-from tensorclass import TensorDict
+from tensorclass import ConversionError, TensorDict
 from tests.convert.samples import Inner, Pair, Plain, Sample, values
 from tests.convert.sides import both
 
@@ -294,3 +294,10 @@ def test_it_compiles(options: dict[str, Any]) -> None:
     for ours, theirs in zip(compiled(values(3)), convert(values(3)), strict=True):
         assert type(ours) is type(theirs)
         assert ours["inner"]["x"].tolist() == theirs["inner"]["x"].tolist() == [1, 2, 3]
+
+
+def test_a_list_with_an_object_for_each_row_is_told_what_lacks() -> None:
+    hint = r"label: expected str, got list \['a', 'b'\]; .* give batch_size=\[2\], or auto_batch_size=True"
+    with pytest.raises(ConversionError, match=hint):
+        Sample.from_dict({"x": values(2), "label": ["a", "b"]})
+    assert Sample.from_dict({"x": values(2), "label": ["a", "b"]}, auto_batch_size=True)[1].label == "b"

@@ -14,6 +14,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from jaxtyping import Float32
 from torch import Tensor
 
 from tensorclass import ConversionError, TensorClass, TensorDict
@@ -137,7 +138,12 @@ def test_rows_of_one_shape_are_further_dimensions(rows: list[Any], dtype: torch.
     "rows", [[[1, 2], [3]], [[1], []], [np.zeros(1), np.zeros(2)], [torch.zeros(1, 4), torch.ones(3, 4)]], ids=str
 )
 def test_rows_of_different_lengths_are_a_jagged_tensor(rows: list[Any]) -> None:
-    made = read(rows)
+    for row in rows:
+        if isinstance(row, np.ndarray):
+            row.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = read(rows)
     assert made.layout == torch.jagged
     for row, expected in zip(made.unbind(), rows, strict=True):
         assert torch.equal(row, torch.as_tensor(expected, dtype=made.dtype))
@@ -274,6 +280,16 @@ def test_rows_of_dicts_are_the_records_of_a_field() -> None:
         ConversionError, match=r"inner: expected .*Inner.*, got a column of int; its rows must be dicts"
     ):
         Row.from_pandas(pd.DataFrame({"x": [1, 2], "inner": [1, 2]}))
+
+
+def test_a_class_that_casts_takes_what_files_of_text_hold() -> None:
+    class Cast(TensorClass, autocast=True):
+        age: Float32[Tensor, ""]
+        id: int
+
+    made = Cast.from_pandas(pd.DataFrame({"age": [1, 2], "id": ["7", "8"]}))
+    assert made.age.dtype == torch.float32
+    assert made.id == [7, 8]
 
 
 def test_one_error_names_all_columns_that_do_not_fit() -> None:
