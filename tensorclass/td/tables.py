@@ -95,35 +95,61 @@ class Tables(Collection):
         table: Any,
         *,
         copy: bool | None = None,
-        nulls: Literal["raise", "fill", "mask"] = "raise",
+        nulls: Literal["default", "raise", "fill", "mask"] = "default",
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
+        columns: Sequence[str] | None = None,
+        ragged: Literal["jagged", "lazy", "raise"] = "jagged",
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Self:
         """A collection from a table (or record batch) of Arrow: a value for each column, the rows as batch size.
 
         Columns of numbers share memory with the table where they are one chunk without nulls; Arrow takes its memory
         for unchanging, so copy before writing. Structs become nested collections, lists of numbers of one length
-        further dimensions, other lists of numbers jagged tensors; text, times and the rest non-tensor data.
+        further dimensions, other lists of numbers jagged tensors; text, times and the rest non-tensor data. A field of
+        a record gets what it declares: times and decimal numbers as a tensor (nanoseconds, doubles), or numbers as
+        objects.
 
         Args:
-            table: a ``pyarrow.Table``, or another object with Arrow columns.
+            table: a ``pyarrow.Table``, or another object with Arrow columns: of polars, pandas, duckdb, ....
             copy: ``True`` always copies, ``False`` never: a column of numbers that needs it is an error. By default
                 those are copied that need it.
-            nulls: ``"raise"`` an error; ``"fill"`` them with 0, ``False``, nan, an empty list or ``None``; ``"mask"``
-                does that, and adds a collection with ``True`` where a value was given, for the columns that have nulls.
+            nulls: what stands for them. ``"default"``: the default of the record's field (``None`` where the field
+                takes it); an error where there is none, as always for a :class:`TensorDict`. ``"raise"``: an error.
+                ``"fill"``: 0, ``False``, nan, an empty list or ``None``. ``"mask"`` does that, and adds a collection
+                with ``True`` where a value was given, for the columns that have nulls.
             mask_key: the key of that collection; ``"_mask"`` by default.
             device: where the values go.
+            columns: the names of the columns that are read; all by default.
+            ragged: what becomes of lists of numbers of several lengths: ``"jagged"`` tensors, ``"lazy"``: the result is
+                a lazy stack of rows, ``"raise"``: an error. Where torch has no jagged tensor, for lists in lists of
+                several lengths, a :class:`TensorDict` gets objects, and a field that takes a tensor is an error.
+            auto_batch_size: find the batch size out: the leading dimensions that all values share.
+            batch_dims: how many dimensions it has at most, when it is found out.
+            batch_size: another batch size, such as ``[rows, 3]`` for columns with lists of 3.
+            strict: whether columns that are no fields of a record are an error; otherwise they are left out, with a
+                warning. A :class:`TensorDict` takes all.
 
         Raises:
             ImportError: pyarrow is not installed.
-            ValueError: there are nulls, or a column cannot be read without a copy.
+            ConversionError: there are nulls, a column cannot be read (without a copy), columns are missing, unexpected
+                or do not fit their fields; it lists all of them.
+
+        >>> import pyarrow
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_arrow(pyarrow.table({"x": [[1, 2], [3, 4]], "name": ["a", "b"]})).to_dict()
+        {'x': tensor([[1, 2],
+                [3, 4]]), 'name': ['a', 'b']}
         """
         from tensorclass.convert import from_arrow
 
         return from_arrow(  # type: ignore[no-any-return]
-            _target(cls), table, copy=copy, nulls=nulls, mask_key=mask_key, device=device, strict=strict
-        )
+            _target(cls), table, copy=copy, nulls=nulls, mask_key=mask_key, device=device, columns=columns,
+            ragged=ragged, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size, strict=strict,
+        )  # fmt: skip
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
@@ -152,15 +178,27 @@ class Tables(Collection):
 
         return to_pandas(self, separator=separator, copy=copy)  # type: ignore[arg-type]
 
-    def to_arrow(self) -> Any:
-        """A ``pyarrow.Table`` with a row for each item of the batch, which has one dimension.
+    def to_arrow(self, *, schema: Any = None) -> Any:
+        """A ``pyarrow.Table`` with a row for each item of the first batch dimension.
 
-        Further dimensions become columns of tensors of a fixed shape, nested collections structs, jagged tensors lists.
-        Memory is shared where Arrow can.
+        Further dimensions become columns of tensors of a fixed shape (of text: lists), nested collections structs,
+        jagged tensors and rows of different shapes lists, ``None`` null. Memory is shared where Arrow can. What Arrow
+        has no type for is noted in the metadata of the column, so that :meth:`from_arrow` gives it back: dtypes such
+        as ``bfloat16`` (written as ``float``) and complex ones (as pairs), that one object stands for all rows, that
+        numbers are objects, more batch dimensions.
+
+        Args:
+            schema: a ``pyarrow.Schema``: the columns with their types, for instance dictionaries for text that repeats.
 
         Raises:
             ImportError: pyarrow is not installed.
+            ValueError: there is no batch dimension.
+            ConversionError: values that cannot be columns (of the type in the schema); it lists all of them.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"x": [[1, 2], [3, 4]], "name": ["a", "b"]}, [2]).to_arrow().to_pylist()
+        [{'x': [1, 2], 'name': 'a'}, {'x': [3, 4], 'name': 'b'}]
         """
         from tensorclass.convert import to_arrow
 
-        return to_arrow(self)  # type: ignore[arg-type]
+        return to_arrow(self, schema=schema)  # type: ignore[arg-type]

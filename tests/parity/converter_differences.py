@@ -166,6 +166,33 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
     ],
     "Lists of one length are a dimension.": [
         (lambda m: m.from_arrow(pa.table({"a": [[1, 2], [3, 4]]}))["a"].is_nested, False, True),
+        (
+            lambda m: m.from_arrow(pa.table({"a": [[[1], [2]], [[3], [4]]]}))["a"],
+            torch.tensor([[[1], [2]], [[3], [4]]]),
+            [[[1], [2]], [[3], [4]]],
+        ),
+    ],
+    "Numbers are tensors, however a column holds them.": [
+        (
+            lambda m: m.from_arrow(pa.table({"a": pa.array([1, 1]).dictionary_encode()}))["a"],
+            torch.tensor([1, 1]),
+            [1, 1],
+        ),
+        (
+            lambda m: m.from_arrow(pa.table({"a": pa.RunEndEncodedArray.from_arrays([2], [1])}))["a"],
+            torch.tensor([1, 1]),
+            [1, 1],
+        ),
+    ],
+    "A table takes more.": [
+        (lambda m: m.to_arrow(m.TensorDict({"a": torch.zeros(2, 3)}, [2, 3])).num_rows, 2, error(ValueError)),
+        (lambda m: m.to_arrow(m.TensorDict({"a": torch.zeros(2, 0)}, [2])).num_rows, 2, error(ValueError)),
+        (lambda m: m.to_arrow(m.TensorDict({"a": torch.zeros(2).bfloat16()}, [2])).num_rows, 2, error(TypeError)),
+        (
+            lambda m: str(m.to_arrow(m.lazy_stack([m.TensorDict({"a": torch.zeros(n)}) for n in (1, 2)]))["a"].type),
+            "list<item: float>",
+            error(RuntimeError),
+        ),
     ],
     "`copy=False` never copies.": [
         (lambda m: m.from_arrow(pa.table({"a": [True]}), copy=False)["a"], error(ValueError), torch.tensor([True])),

@@ -61,6 +61,7 @@ DIFFERENT: dict[str, str] = {
     "from_pandas": MORE,
     "from_struct_array": MORE,
     "flip": MORE,
+    "from_arrow": "nulls are the defaults of a record's fields; for a TensorDict an error, as in the peer",
     "from_pytree": MORE,
     "get": NAMED,
     "get_at": NAMED,

@@ -33,10 +33,15 @@ class Tables(Collection):
         table: Any,
         *,
         copy: bool | None = None,
-        nulls: Literal["raise", "fill", "mask"] = "raise",
+        nulls: Literal["default", "raise", "fill", "mask"] = "default",
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
+        columns: Sequence[str] | None = None,
+        ragged: Literal["jagged", "lazy", "raise"] = "jagged",
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Self: ...
     def to_pandas(self, *, separator: str | None = None, copy: bool = True) -> Any: ...
-    def to_arrow(self) -> Any: ...
+    def to_arrow(self, *, schema: Any = None) -> Any: ...

@@ -1,0 +1,266 @@
+"""Numbers in columns of Arrow as tensors: without a copy, with their nulls and their ragged lists told beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.utils import dlpack
+
+from tensorclass.td.keys import NestedKey
+
+Nulls: TypeAlias = Literal["default", "raise", "fill", "mask"]
+Ragged: TypeAlias = Literal["jagged", "lazy", "raise"]
+
+# torch has a part of their types only
+from_numpy: Callable[[Any], Tensor] = torch.from_numpy  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+shared: Callable[[Any], Tensor] = dlpack.from_dlpack  # pyright: ignore[reportUnknownMemberType]
+
+
+class Reading(NamedTuple):
+    """How columns are read."""
+
+    nulls: Nulls = "default"
+    copy: bool | None = None
+    ragged: Ragged = "jagged"
+    mask_key: NestedKey | None = None
+
+
+class Unreadable(Exception):
+    """A column that cannot be read: what was expected, what it is, what to do."""
+
+    def __init__(self, expected: str, got: str, hint: str = "") -> None:
+        super().__init__(expected, got, hint)
+        self.problem = (expected, got, hint)
+
+
+class Deep(Unreadable):
+    """Lists in lists have different lengths, for which torch has no tensor."""
+
+
+class Numbers(NamedTuple):
+    """Numbers as they were read, before something is written where they are null."""
+
+    #: ``[rows, ...]``; of ragged lists all items one behind the other. Anything stands where the mask is ``False``
+    value: Tensor
+    #: over the leading dimensions of the value
+    mask: Tensor | None = None
+    #: of ragged lists
+    lengths: Tensor | None = None
+    #: which of the ragged lists are not null
+    rows: Tensor | None = None
+
+
+class NumberReader:
+    """Reads arrays of numbers, and of lists of numbers, as options say."""
+
+    def __init__(self, pa: Any, reading: Reading) -> None:
+        self.pa, self.reading = pa, reading
+
+    # -- what a type holds --------------------------------------------------------------------------------------------
+
+    def is_numeric(self, kind: Any, times: bool = False) -> bool:
+        """Whether values of an Arrow type are numbers, or lists of numbers; with ``times`` also what counts them."""
+        types = self.pa.types
+        if isinstance(kind, self.pa.FixedShapeTensorType):
+            return True
+        if isinstance(kind, self.pa.BaseExtensionType):
+            return kind.extension_name == "arrow.bool8" or self.is_numeric(kind.storage_type, times)
+        if types.is_dictionary(kind) or types.is_run_end_encoded(kind) or self.is_list(kind):
+            return self.is_numeric(kind.value_type, times)
+        if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+            return True
+        return times and bool(types.is_temporal(kind) or types.is_decimal(kind)) and not types.is_interval(kind)
+
+    def is_list(self, kind: Any) -> bool:
+        types = self.pa.types
+        return bool(
+            types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) or self._is_view(kind)
+        )
+
+    def _is_view(self, kind: Any) -> bool:
+        types = self.pa.types
+        return bool(types.is_list_view(kind) or types.is_large_list_view(kind))
+
+    def _unextended(self, column: Any) -> Any:
+        """A column of an extension type that says no more than its storage as a column of that."""
+        if isinstance(column.type, self.pa.FixedShapeTensorType):
+            return column
+        if column.type.extension_name in ("arrow.bool8", "arrow.uuid"):
+            return column
+        return self.pa.chunked_array([chunk.storage for chunk in column.chunks], type=column.type.storage_type)
+
+    # -- numbers ------------------------------------------------------------------------------------------------------
+
+    def must_copy(self, why: str) -> None:
+        if self.reading.copy is False:
+            raise Unreadable("a column that can be read without a copy", why, "copy=None copies where it is needed")
+
+    def joined(self, column: Any) -> Any:
+        if column.num_chunks == 1:
+            return column.chunk(0)
+        if len(column):
+            self.must_copy(f"{column.num_chunks} chunks")
+        try:
+            if self.pa.types.is_dictionary(column.type):
+                column = column.unify_dictionaries()
+            return column.combine_chunks()
+        except self.pa.ArrowInvalid as error:
+            raise Unreadable("a column that can be made one array", f"{column.num_chunks} chunks", str(error)) from None
+
+    def numbers(self, array: Any) -> Numbers:
+        pa, types, kind = self.pa, self.pa.types, array.type
+        if isinstance(kind, pa.FixedShapeTensorType):
+            return self._fixed_shape(array)
+        if isinstance(kind, pa.BaseExtensionType):
+            found = self.numbers(array.storage)
+            return found._replace(value=_as_booleans(found)) if kind.extension_name == "arrow.bool8" else found
+        if types.is_dictionary(kind):
+            self.must_copy("numbers of a dictionary")
+            return self.numbers(array.dictionary_decode())
+        if types.is_run_end_encoded(kind):
+            self.must_copy("numbers of runs")
+            return self.numbers(compute(pa).run_end_decode(array))
+        if types.is_fixed_size_list(kind):
+            return self._fixed_list(array)
+        if self.is_list(kind):
+            return self._list(array)
+        if types.is_temporal(kind) or types.is_decimal(kind):
+            return self.numbers(self._counted(array))
+        return self._plain(array)
+
+    def _plain(self, array: Any) -> Numbers:
+        pa, kind = self.pa, array.type
+        mask = self._given(array)
+        if not len(array):
+            return Numbers(from_numpy(array.to_numpy(zero_copy_only=False).copy()), mask)
+        truths = pa.types.is_boolean(kind)
+        if truths:
+            self.must_copy("booleans, which are single bits there")
+            array, kind = array.cast(pa.uint8()), pa.uint8()
+        if mask is not None:  # its memory as it is: what stands where it is null is replaced later
+            array = pa.Array.from_buffers(kind, len(array), [None, array.buffers()[1]], 0, array.offset)
+        value = shared(array)
+        return Numbers(value.view(torch.bool) if truths else value, mask)
+
+    def _given(self, array: Any) -> Tensor | None:
+        if not array.null_count:
+            return None
+        return shared(array.is_valid().cast(self.pa.uint8())).view(torch.bool)
+
+    def _counted(self, array: Any) -> Any:
+        """Times as numbers: nanoseconds (since 1970, since midnight), or a decimal as a double."""
+        pa, types, kind = self.pa, self.pa.types, array.type
+        if types.is_decimal(kind):
+            self.must_copy("decimal numbers")
+            return array.cast(pa.float64())
+        if types.is_duration(kind):
+            exact = pa.duration("ns")
+        elif types.is_time(kind):
+            exact = pa.time64("ns")
+        else:
+            exact = pa.timestamp("ns", getattr(kind, "tz", None))
+        if exact != kind:
+            self.must_copy(f"{kind}, not {exact}")
+        try:
+            return array.cast(exact).view(pa.int64())
+        except pa.ArrowInvalid as error:
+            raise Unreadable("times that are nanoseconds in 64 bits", str(kind), str(error)) from None
+
+    def _fixed_list(self, array: Any) -> Numbers:
+        count, size = len(array), array.type.list_size
+        inner = self.numbers(array.values.slice(array.offset * size, count * size))
+        if inner.lengths is not None:
+            raise _deep(array.type)
+        value = inner.value.reshape(count, size, *inner.value.shape[1:])
+        items = None if inner.mask is None else inner.mask.reshape(count, size, *inner.mask.shape[1:])
+        rows = self._given(array)
+        if items is None or rows is None:
+            return Numbers(value, rows if items is None else items)
+        if bool(items.reshape(count, -1)[rows].all()):
+            return Numbers(value, rows)
+        return Numbers(value, items & rows.reshape(-1, *(1,) * (items.ndim - 1)))
+
+    def _fixed_shape(self, array: Any) -> Numbers:
+        count, kind = len(array), array.type
+        value, mask, *_ = self._fixed_list(array.storage)
+        shape = list(kind.shape)
+        value = value.reshape(count, *shape)
+        mask = mask if mask is None or mask.ndim == 1 else mask.reshape(count, *shape)
+        if kind.permutation is None:
+            return Numbers(value, mask)
+        order = [0, *(1 + dim for dim in kind.permutation)]
+        return Numbers(value.permute(order), mask if mask is None or mask.ndim == 1 else mask.permute(order))
+
+    def _list(self, array: Any) -> Numbers:
+        if self._is_view(array.type):
+            self.must_copy("views of lists")
+        rows = self._given(array)
+        lengths = self._lengths(array)
+        inner = self.numbers(array.flatten())  # without what stands below nulls
+        if inner.lengths is not None:
+            raise _deep(array.type)
+        given = lengths if rows is None else lengths[rows]
+        size = _one_length(given)
+        if size is None or (rows is not None and self.reading.nulls != "default"):
+            if self.reading.ragged == "raise" and size is None:
+                least, most = int(given.min()), int(given.max())
+                hint = "ragged='jagged' gives a jagged tensor, ragged='lazy' a lazy stack"
+                raise Unreadable("lists of one length", f"lists of {least} to {most}", hint)
+            return Numbers(inner.value, inner.mask, lengths, rows)
+        value = inner.value.reshape(len(given), size, *inner.value.shape[1:])
+        mask = None if inner.mask is None else inner.mask.reshape(len(given), size, *inner.mask.shape[1:])
+        if rows is None:
+            return Numbers(value, mask)
+        room = value.new_zeros(len(array), *value.shape[1:])
+        room[rows] = value
+        if mask is None:
+            return Numbers(room, rows)
+        items = mask.new_zeros(len(array), *mask.shape[1:])
+        items[rows] = mask
+        return Numbers(room, items)
+
+    def _lengths(self, array: Any) -> Tensor:
+        return from_numpy(array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).copy()).long()
+
+    def opened(self, column: Any) -> tuple[Any, int]:
+        """The items of lists that all have one length, and that length."""
+        array = self.joined(column)
+        if array.null_count:
+            raise Unreadable("lists of one length", f"{nulls_of(array.null_count)} among the lists")
+        lengths = self._lengths(array)
+        size = array.type.list_size if self.pa.types.is_fixed_size_list(array.type) else _one_length(lengths)
+        if size is None:
+            raise Unreadable("lists of one length", f"lists of {int(lengths.min())} to {int(lengths.max())}")
+        return self.pa.chunked_array([array.flatten()]), size
+
+
+def compute(pa: Any) -> Any:
+    import pyarrow.compute
+
+    return pyarrow.compute
+
+
+def nulls_of(count: int) -> str:
+    return f"{count} null" if count == 1 else f"{count} nulls"
+
+
+def _deep(kind: Any) -> Deep:
+    return Deep(
+        "lists of lists of one length", f"a column of {kind} with several", "ragged='lazy' makes a lazy stack of rows"
+    )
+
+
+def _one_length(lengths: Tensor) -> int | None:
+    """The length that all lists have."""
+    if not len(lengths):
+        return 0
+    return int(lengths[0]) if bool((lengths == lengths[0]).all()) else None
+
+
+def _as_booleans(found: Numbers) -> Tensor:
+    value = found.value
+    zero_or_one = found.mask is None and bool((value.view(torch.uint8) < 2).all())
+    return value.view(torch.bool) if zero_or_one else value != 0

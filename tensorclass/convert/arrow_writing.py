@@ -1,0 +1,305 @@
+"""Values as arrays of Arrow, which share their memory where Arrow can have it so.
+
+What Arrow has no type for is noted beside the column, in the metadata of its field (:data:`ABOUT`), so that it is read
+back as it was: a dtype, that one object stands for all rows, that numbers were objects.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Size, Tensor
+
+from tensorclass.record import TensorClass
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
+from tensorclass.td.stores.lazy.parts import Parts
+
+from .problems import Problems
+
+#: the key of what is noted in the metadata of a field or a schema; the value is a JSON object
+ABOUT = b"tensorclass"
+
+
+class Unwritable(Exception):
+    """A value that cannot be a column: what was expected, what it is, what to do."""
+
+    def __init__(self, expected: str, got: str, hint: str = "") -> None:
+        super().__init__(expected, got, hint)
+        self.problem = (expected, got, hint)
+
+
+class _Rows(list[Tensor]):
+    """The values of a lazy stack whose rows have different shapes."""
+
+
+def about(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
+    """What is noted in the metadata of a field or a schema."""
+    text = (metadata or {}).get(ABOUT)
+    return json.loads(text) if text else {}
+
+
+def noted(metadata: Mapping[bytes, bytes] | None, note: Mapping[str, Any]) -> dict[bytes, bytes] | None:
+    """Metadata with a note of ours; ``None`` where there is nothing."""
+    result = dict(metadata or {})
+    if note:
+        result[ABOUT] = json.dumps(note).encode()
+    return result or None
+
+
+def note_of_size(size: Size, known: int) -> dict[str, Any]:
+    """A note of the dimensions behind the rows, where there are more than so many."""
+    if len(size) <= known or min(size) < 0:  # of a lazy stack whose parts have several sizes
+        return {}
+    return {"batch_size": list(size[1:])}
+
+
+def noted_size(count: int, note: Mapping[str, Any]) -> Size:
+    """The batch size of so many rows."""
+    return Size((count, *note.get("batch_size", ())))
+
+
+class ColumnWriter:
+    """Makes columns; what cannot be one is noted."""
+
+    def __init__(self, pa: Any, problems: Problems) -> None:
+        self.pa, self.problems = pa, problems
+
+    def columns(
+        self, data: TensorCollection, path: tuple[str, ...], fields: Iterable[Any] | None
+    ) -> tuple[list[Any], list[Any]]:
+        """Arrays for the values of a collection, and their fields: those that were given, or what the values need."""
+        asked = None if fields is None else {field.name: field for field in fields}
+        items = dict(_items(data))
+        arrays: list[Any] = []
+        made: list[Any] = []
+        for key in items if asked is None else asked:
+            if key not in items:
+                hint = "leave it out of the schema"
+                self.problems.add((*path, key), "a value for the column", "nothing: there is no such key", hint)
+                continue
+            field = None if asked is None else asked[key]
+            try:
+                array, note = self.array(items[key], (*path, key), None if field is None else field.type, data)
+            except Unwritable as error:
+                self.problems.add((*path, key), *error.problem)
+                continue
+            arrays.append(array)
+            kind = array.type if field is None else field.type
+            metadata = None if field is None else field.metadata
+            made.append(self.pa.field(key, kind, metadata=noted(metadata, note)))
+        if asked is not None:
+            for key in items:
+                if key not in asked:
+                    self.problems.add((*path, key), "a column of the schema", "a key that is none of them")
+        return arrays, made
+
+    def array(self, value: Any, path: tuple[str, ...], kind: Any, data: TensorCollection) -> tuple[Any, dict[str, Any]]:
+        """A value as an array, of a type that may be given, and what is noted beside it."""
+        pa, count = self.pa, data.batch_size[0]
+        if value is None:
+            return pa.nulls(count, kind), {"none": True}
+        if isinstance(value, _Rows):
+            return self._stacked(value, kind)
+        if isinstance(value, Tensor):
+            return self._tensor(value, kind)
+        held = value._held()
+        if held is not None:  # one tensor for all rows
+            array, note = self._tensor(held.expand(count, *held.shape), kind)
+            return array, {**note, "unbatched": True}
+        if isinstance(value, NonTensorDataBase):
+            return self._objects(value, kind)
+        return self._struct(value, path, kind, data)
+
+    # -- nested collections -------------------------------------------------------------------------------------------
+
+    def _struct(
+        self, value: Any, path: tuple[str, ...], kind: Any, data: TensorCollection
+    ) -> tuple[Any, dict[str, Any]]:
+        pa = self.pa
+        if kind is not None and not pa.types.is_struct(kind):
+            raise Unwritable(f"a value for a column of {kind}", "a nested collection")
+        fields = None if kind is None else [kind.field(position) for position in range(kind.num_fields)]
+        arrays, made = self.columns(value, path, fields)
+        note = note_of_size(value.batch_size, data.batch_dims)
+        if not arrays:
+            return pa.Array.from_buffers(pa.struct([]), len(value), [None]), note
+        return pa.StructArray.from_arrays(arrays, fields=made), note
+
+    # -- tensors ------------------------------------------------------------------------------------------------------
+
+    def _tensor(self, value: Tensor, kind: Any) -> tuple[Any, dict[str, Any]]:
+        value = value.detach()
+        if value.is_nested:
+            return self._jagged(value, kind)
+        if value.layout != torch.strided:
+            raise Unwritable("a strided tensor", f"one of the layout {value.layout}", "make it strided first")
+        value, note = _storable(value.cpu())
+        dims = list(value.shape[1:])
+        flat = self._flat(value)
+        if kind is None and dims:
+            kind = self.pa.fixed_shape_tensor(flat.type, dims, permutation=range(len(dims)))
+        return self._shaped(flat, len(value), dims, kind), note
+
+    def _flat(self, value: Tensor) -> Any:
+        try:
+            return self.pa.array(value.reshape(-1).numpy())
+        except (TypeError, self.pa.ArrowNotImplementedError):
+            hint = f"convert it first, for instance with .to({torch.float32})"
+            raise Unwritable("a dtype that Arrow has", f"{value.dtype}", hint) from None
+
+    def _shaped(self, flat: Any, count: int, dims: Sequence[int], kind: Any) -> Any:
+        """An array of ``count`` items, each with the dimensions ``dims``, of its numbers one behind the other."""
+        pa = self.pa
+        if not dims:
+            return flat if kind is None or kind == flat.type else self._cast(flat, kind)
+        misfit = Unwritable(f"a value for a column of {kind}", f"items of the shape {list(dims)}")
+        if isinstance(kind, pa.FixedShapeTensorType):
+            if kind.shape != list(dims):
+                raise misfit
+            size = Size(dims).numel()
+            storage = self._shaped(flat, count, [size], kind.storage_type)
+            return pa.ExtensionArray.from_storage(kind, storage)
+        types = pa.types
+        buffers: list[Any]
+        if types.is_fixed_size_list(kind):
+            if kind.list_size != dims[0]:
+                raise misfit
+            buffers = [None]
+        elif types.is_list(kind) or types.is_large_list(kind):
+            buffers = [None, self._offsets(torch.arange(count + 1) * dims[0], kind)]
+        else:
+            raise misfit
+        items = self._shaped(flat, count * dims[0], dims[1:], kind.value_type)
+        return pa.Array.from_buffers(kind, count, buffers, children=[items])
+
+    def _offsets(self, offsets: Tensor, kind: Any) -> Any:
+        narrow = not self.pa.types.is_large_list(kind)
+        if narrow and len(offsets) and int(offsets[-1]) > torch.iinfo(torch.int32).max:
+            raise Unwritable("lists of less than 2**31 items", f"{int(offsets[-1])}", "ask for large lists in a schema")
+        return self.pa.py_buffer(offsets.to(torch.int32 if narrow else torch.int64).contiguous().numpy())
+
+    def _cast(self, array: Any, kind: Any) -> Any:
+        try:
+            return array.cast(kind)
+        except (self.pa.ArrowInvalid, self.pa.ArrowNotImplementedError, self.pa.ArrowTypeError) as error:
+            raise Unwritable(f"a value for a column of {kind}", f"{array.type}", str(error)) from None
+
+    def _jagged(self, value: Any, kind: Any) -> tuple[Any, dict[str, Any]]:
+        if value.layout != torch.jagged or value._ragged_idx != 1 or value.lengths() is not None:
+            return self._stacked(value.unbind(), kind)
+        return self._lists(value.values(), value.offsets().cpu(), kind)
+
+    def _lists(self, items: Tensor, offsets: Tensor, kind: Any) -> tuple[Any, dict[str, Any]]:
+        pa = self.pa
+        if kind is not None and not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+            raise Unwritable(f"a value for a column of {kind}", "a ragged tensor")
+        array, note = self._tensor(items, None if kind is None else kind.value_type)
+        kind = pa.list_(array.type) if kind is None else kind
+        return pa.Array.from_buffers(
+            kind, len(offsets) - 1, [None, self._offsets(offsets, kind)], children=[array]
+        ), note
+
+    def _stacked(self, rows: Sequence[Tensor], kind: Any) -> tuple[Any, dict[str, Any]]:
+        """Rows of different shapes as lists, as many levels as the shapes differ."""
+        rows = [row.to_padded_tensor(0.0) if row.is_nested else row for row in rows]
+        if len({row.ndim for row in rows}) > 1 or not rows[0].ndim:
+            raise Unwritable("rows with one number of dimensions", f"rows with {sorted({row.ndim for row in rows})}")
+        offsets = torch.tensor([0, *[len(row) for row in rows]]).cumsum(0)
+        if len({row.shape[1:] for row in rows}) == 1:
+            return self._lists(torch.cat([row.detach() for row in rows]), offsets, kind)
+        pa = self.pa
+        if kind is not None and not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+            raise Unwritable(f"a value for a column of {kind}", "a ragged tensor")
+        items = [item for row in rows for item in row.unbind()]
+        array, note = self._stacked(items, None if kind is None else kind.value_type)
+        kind = pa.list_(array.type) if kind is None else kind
+        return pa.Array.from_buffers(kind, len(rows), [None, self._offsets(offsets, kind)], children=[array]), note
+
+    # -- objects ------------------------------------------------------------------------------------------------------
+
+    def _objects(self, value: Any, kind: Any) -> tuple[Any, dict[str, Any]]:
+        pa, types = self.pa, self.pa.types
+        codes = value._codes()
+        dims = list(codes.shape[1:])
+        inner: Any = kind
+        kinds: list[Any] = []
+        for _ in dims:
+            if inner is not None and not (types.is_list(inner) or types.is_large_list(inner)):
+                raise Unwritable(f"a value for a column of {kind}", f"objects of the shape {list(codes.shape)}")
+            kinds.append(inner)
+            inner = None if inner is None else inner.value_type
+        coded: Any = inner if inner is not None and types.is_dictionary(inner) else None
+        array = self._listed(value._objects, inner if coded is None else coded.value_type)
+        flat = codes.reshape(-1)
+        if coded is not None:
+            encoded = array.dictionary_encode()
+            indices = encoded.indices.take(pa.array(flat.numpy())).cast(coded.index_type)
+            array = pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=coded.ordered)
+        elif len(array) != len(flat) or not torch.equal(flat, torch.arange(len(flat))):
+            array = array.take(pa.array(flat.numpy()))
+        sizes = list(codes.shape)
+        for level in range(len(dims), 0, -1):
+            offsets = torch.arange(Size(sizes[:level]).numel() + 1) * sizes[level]
+            outer: Any = kinds[level - 1] or pa.list_(array.type)
+            array = pa.Array.from_buffers(
+                outer, len(offsets) - 1, [None, self._offsets(offsets, outer)], children=[array]
+            )
+        note: dict[str, Any] = {}
+        if isinstance(value, NonTensorData) and value._unwrapped() is not None:
+            note["uniform"] = True
+        if kind is None and _reads_as_numbers(pa, array.type):
+            note["objects"] = True
+        return array, note
+
+    def _listed(self, objects: Sequence[Any], kind: Any) -> Any:
+        items = [item.name if isinstance(item, enum.Enum) else item for item in objects]
+        try:
+            return self.pa.array(items, type=kind, from_pandas=False)
+        except (self.pa.ArrowInvalid, self.pa.ArrowTypeError, self.pa.ArrowNotImplementedError, OverflowError) as error:
+            what = "objects for which Arrow has a type" if kind is None else f"objects for a column of {kind}"
+            raise Unwritable(what, _classes(objects), str(error)) from None
+
+
+def _items(data: TensorCollection) -> Iterable[tuple[str, Any]]:
+    store = data._store
+    if isinstance(store, Parts) and store.dim == 0:
+        for key in store:
+            column = store.column(key)
+            if all(isinstance(value, Tensor) for value in column) and len({value.shape for value in column}) > 1:
+                yield key, _Rows(column)
+            else:
+                yield key, store[key]
+        return
+    yield from data._items_for_export(False)
+    if isinstance(data, TensorClass):
+        for name, spec in type(data)._specs.items():  # where leaving it out would bring the default back
+            if name not in store and spec.default is not None and spec.default() is not None:
+                yield name, None
+
+
+def _storable(value: Tensor) -> tuple[Tensor, dict[str, Any]]:
+    """A tensor in a dtype that Arrow has, and what its dtype was where that is another one."""
+    note = {"dtype": str(value.dtype).removeprefix("torch.")}
+    if value.is_complex():
+        return torch.view_as_real(value.resolve_conj()), note
+    if value.dtype == torch.bfloat16 or (value.is_floating_point() and value.element_size() == 1):
+        return value.float(), note
+    return value.resolve_neg(), {}
+
+
+def _reads_as_numbers(pa: Any, kind: Any) -> bool:
+    """Whether a column of objects would be read as a tensor, if nothing were noted."""
+    types = pa.types
+    if types.is_list(kind):
+        return _reads_as_numbers(pa, kind.value_type)
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_struct(kind))
+
+
+def _classes(objects: Sequence[Any]) -> str:
+    names = sorted({type(item).__name__ for item in objects})
+    return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
