@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.sides import SOURCES, Batch, Form, Hand, Side, by_hand, four, nested
+from benchmarks.sides import SOURCES, Batch, Form, Hand, Side, by_hand, fifty, four, nested
 from benchmarks.timing import Call
 from benchmarks.workloads.table import ROWS, Operation, Workload, on_forms
 
@@ -146,9 +146,24 @@ def _from_list() -> Workload:
 # -- trees ------------------------------------------------------------------------------------------------------------
 
 
-def _tree(batch: Batch) -> Any:
-    values = four(batch)
+def _small_tree() -> Any:
+    values = four(ROWS)
     return [values["observation"], {"a": (values["action"], values["reward"]), "b": {"c": values["value"]}}]
+
+
+def _wide_tree() -> Any:
+    return fifty(ROWS)
+
+
+def _deep_tree() -> Any:
+    tree: Any = four(ROWS)["value"]
+    for level in range(20):
+        tree = [tree] if level % 2 else {"below": tree}
+    return tree
+
+
+def _tree_of_numbers() -> Any:
+    return {"step": 3, "lr": 0.5, "betas": (0.5, 0.25), "array": np.zeros(2, np.float32), "done": False}
 
 
 def _of_tree(tree: Any) -> Any:
@@ -168,27 +183,36 @@ def _to_tree(tree: Any) -> Any:
     return kind([_to_tree(tree[str(i)]) for i in range(len(tree) - 1)])
 
 
-def _from_pytree() -> Workload:
+def _leaves(tree: Any) -> Any:
+    """By hand: a tensor for each number and array."""
+    if isinstance(tree, dict):
+        return {key: _leaves(value) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(map(_leaves, tree))
+    return torch.as_tensor(tree)
+
+
+def _from_pytree(name: str, make: Callable[[], Any], numbers: bool = False) -> Workload:
     def library(side: Side) -> Call:
-        given, method = _tree(ROWS), side.TensorDict.from_pytree
+        given, method = make(), side.TensorDict.from_pytree
         return lambda: method(given)
 
     def hand() -> Call:
-        given = _tree(ROWS)
-        return lambda: (_of_tree(given), ())
+        given = make()
+        return lambda: (_of_tree(_leaves(given) if numbers else given), ())
 
-    return Workload("from_pytree", library, hand)
+    return Workload(f"from_pytree ({name})", library, hand)
 
 
-def _to_pytree() -> Workload:
+def _to_pytree(name: str, make: Callable[[], Any]) -> Workload:
     def library(side: Side) -> Call:
-        return side.TensorDict.from_pytree(_tree(ROWS)).to_pytree
+        return side.TensorDict.from_pytree(make()).to_pytree
 
     def hand() -> Call:
-        given = _of_tree(_tree(ROWS))
+        given = _of_tree(make())
         return lambda: _to_tree(given)
 
-    return Workload("to_pytree", library, hand)
+    return Workload(f"to_pytree ({name})", library, hand)
 
 
 # -- structured arrays ------------------------------------------------------------------------------------------------
@@ -254,8 +278,13 @@ WORKLOADS = (
     _from_namedtuple(),
     _to_namedtuple(),
     _from_list(),
-    _from_pytree(),
-    _to_pytree(),
+    _from_pytree("4 values", _small_tree),
+    _from_pytree("50 values", _wide_tree),
+    _from_pytree("20 levels", _deep_tree),
+    _from_pytree("numbers", _tree_of_numbers, numbers=True),
+    _to_pytree("4 values", _small_tree),
+    _to_pytree("50 values", _wide_tree),
+    _to_pytree("20 levels", _deep_tree),
     _from_struct_array(),
     _to_struct_array(),
 )
