@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import Size, Tensor
+from torch import Tensor
 
 from tensorclass.contracts.contract import Contract
 from tensorclass.fields import FieldSpec, Kind
@@ -80,8 +80,8 @@ class Declared(NamedTuple):
         return "a value" if self.spec is None else self.spec.shown
 
 
-def fitted(owner: type[TensorCollection], values: Mapping[str, Any], rows: int) -> dict[str, Any]:
-    """The values of a table as the fields of a record take them.
+def fitted(owner: type[TensorCollection], values: Mapping[str, Any], size: Sequence[int]) -> dict[str, Any]:
+    """The values of a table (or array) of a shape as the fields of a record take them.
 
     - A column of numbers that the table does not have is the default of the field, for each row.
     - Numbers of fields that hold objects are objects, row by row.
@@ -92,7 +92,7 @@ def fitted(owner: type[TensorCollection], values: Mapping[str, Any], rows: int) 
     ...     x: Tensor
     ...     id: int
     ...     weight: Tensor = torch.tensor(1.0)
-    >>> made = fitted(Sample, {"x": torch.zeros(2), "id": torch.tensor([3, 4])}, 2)
+    >>> made = fitted(Sample, {"x": torch.zeros(2), "id": torch.tensor([3, 4])}, [2])
     >>> made["weight"], made["id"].tolist()
     (tensor([1., 1.]), [3, 4])
     """
@@ -104,19 +104,19 @@ def fitted(owner: type[TensorCollection], values: Mapping[str, Any], rows: int) 
             default = None if spec.default is None or inner is not Tensor else spec.default()
             tensor = default if isinstance(default, Tensor) else as_tensor(default)
             if tensor is not None:
-                made[name] = tensor.expand(rows, *tensor.shape).clone()
+                made[name] = tensor.expand((*size, *tensor.shape)).clone()
         elif isinstance(made[name], dict):
             if inner is not None and inner is not Tensor:
-                made[name] = fitted(inner, made[name], rows)
+                made[name] = fitted(inner, made[name], size)
         else:
-            made[name] = _fitted(spec, made[name])
+            made[name] = _fitted(spec, made[name], len(size))
     return made
 
 
-def _fitted(spec: FieldSpec, value: Any) -> Any:
+def _fitted(spec: FieldSpec, value: Any, depth: int) -> Any:
     given: Any = value
     if spec.kind is Kind.OBJECT and isinstance(value, Tensor):
-        given = _rows_of(spec, value)
+        given = _rows_of(spec, value, depth)
     if not spec._options["autocast"]:
         return given
     if isinstance(given, NonTensorDataBase) and spec.kind is Kind.OBJECT:
@@ -126,14 +126,15 @@ def _fitted(spec: FieldSpec, value: Any) -> Any:
     return given
 
 
-def _rows_of(spec: FieldSpec, value: Tensor) -> Any:
+def _rows_of(spec: FieldSpec, value: Tensor, depth: int) -> Any:
     """A tensor as objects row by row: numbers, or lists where the field takes these."""
-    if not value.is_nested and value.ndim == 1:
-        return objects(listed(value), value.shape)
+    if not value.is_nested and value.ndim == depth:
+        return objects(listed(value.reshape(-1)), value.shape)
     kind = next((one for one in (list, tuple) if one in spec.types), None)
     if kind is None:
         return value
-    return objects([kind(listed(row)) for row in value.unbind()], Size((len(value),)))
+    rows = value.unbind() if depth == 1 else value.flatten(0, depth - 1) if depth else [value]
+    return objects([kind(listed(row)) for row in rows], value.shape[:depth])
 
 
 def _cast_objects(spec: FieldSpec, value: NonTensorDataBase) -> NonTensorDataBase:

@@ -75,7 +75,7 @@ def from_pandas(
             values |= {(*where, *path): mask for path, mask in reader.masks.items()}
     if not asked.auto and asked.batch_size is None:
         asked = asked._replace(batch_size=Size((len(dataframe),)))
-    entered = fitted(cls, converted_entries(values, cls, asked), len(dataframe))
+    entered = fitted(cls, converted_entries(values, cls, asked), [len(dataframe)])
     return build(cls, entered, asked)  # type: ignore[no-any-return]
 
 

@@ -16,6 +16,7 @@ from tensorclass.td.nontensor import NonTensorDataBase
 from tensorclass.td.packed import packed
 from tensorclass.td.tensordict import TensorDict
 
+from .declared import fitted
 from .problems import Problems
 from .readers import is_struct_array
 from .tree import BatchSize, C, build, objects, plan, settled
@@ -55,7 +56,7 @@ def from_struct_array(
             "numbers in their place"
         )
     array: Any = np.asarray(struct_array)
-    values = _Reader(array, copy, asked.problems).read(array, ())
+    values = fitted(cls, _Reader(array, copy, asked.problems).read(array, ()), array.shape)
     data: C = build(cls, values, asked._replace(auto=False, batch_size=Size(array.shape), device=None))
     return settled(data, asked)
 

@@ -101,7 +101,7 @@ class Cast(TensorClass, autocast=True):
 
 
 def read(cls: type[Any], rows: int = 2, **values: Any) -> Any:
-    made = fitted(cls, {key: torch.as_tensor(value) for key, value in values.items()}, rows)
+    made = fitted(cls, {key: torch.as_tensor(value) for key, value in values.items()}, [rows])
     return {key: value.dtype if isinstance(value, Tensor) else value.tolist() for key, value in made.items()}
 
 
@@ -128,10 +128,10 @@ def test_no_class_casts_unless_asked() -> None:
 
 
 def test_objects_are_cast_row_by_row() -> None:
-    made = fitted(Cast, {"id": objects(["1", 2, 3.0], Size([3]))}, 3)
+    made = fitted(Cast, {"id": objects(["1", 2, 3.0], Size([3]))}, [3])
     assert made["id"].tolist() == [1, 2, 3]
     wrong = objects(["a"], Size([1]))
-    assert fitted(Cast, {"id": wrong}, 1)["id"] is wrong
+    assert fitted(Cast, {"id": wrong}, [1])["id"] is wrong
 
 
 def test_fields_of_objects_get_numbers_row_by_row() -> None:
@@ -143,7 +143,7 @@ def test_fields_of_objects_get_numbers_row_by_row() -> None:
 
     ragged = torch.nested.nested_tensor([torch.zeros(2), torch.ones(1)], layout=torch.jagged)
     assert read(Objects, id=[1, 2], pair=[[1, 2], [3, 4]]) == {"id": [1, 2], "pair": [[1, 2], [3, 4]]}
-    assert fitted(Objects, {"ragged": ragged}, 2)["ragged"].tolist() == [(0, 0), (1,)]
+    assert fitted(Objects, {"ragged": ragged}, [2])["ragged"].tolist() == [(0, 0), (1,)]
 
 
 def test_columns_that_are_not_there_are_the_defaults_of_their_fields_row_by_row() -> None:
@@ -154,10 +154,26 @@ def test_columns_that_are_not_there_are_the_defaults_of_their_fields_row_by_row(
         text: str = "a"
         later: Later | None = None
 
-    made = fitted(Defaults, {"x": torch.zeros(3), "later": {}}, 3)
+    made = fitted(Defaults, {"x": torch.zeros(3), "later": {}}, [3])
     assert made["scale"].shape == (3, 2)
     assert made["number"].tolist() == [3, 3, 3]
     assert made["later"]["x"].tolist() == [1.5] * 3
     assert set(made) == {"x", "scale", "number", "later"}
     made["scale"].add_(1)
     assert Defaults(torch.zeros(2)).scale.tolist() == [1, 2]
+
+
+def test_the_shape_may_have_any_number_of_dimensions() -> None:
+    class Grid(TensorClass):
+        id: int
+        pair: list[int]
+        weight: Tensor = torch.tensor([1.0, 2.0])
+
+    for size in ([], [2], [2, 3]):
+        shape = torch.Size(size)
+        ids = torch.arange(shape.numel()).reshape(shape)
+        made = fitted(Grid, {"id": ids, "pair": torch.stack([ids, ids], -1)}, size)
+        grid = Grid._from_mapping(made, shape, None, None)
+        assert grid.weight.shape == (*size, 2)
+        last = grid[(-1,) * len(size)]
+        assert (last.id, last.pair) == (shape.numel() - 1, [shape.numel() - 1] * 2)

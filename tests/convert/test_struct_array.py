@@ -434,3 +434,15 @@ def assert_equal(a: Any, b: Any) -> None:
             assert_equal(a[name], b[name])
     else:
         assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
+def test_fields_of_objects_get_numbers_and_absent_ones_their_default(shape: tuple[int, ...]) -> None:
+    class Numbered(TensorClass):
+        id: int
+        x: Tensor
+        weight: Tensor = torch.tensor(2.0)
+
+    data = Numbered.from_struct_array(np.ones(shape, dtype=[("id", "i4"), ("x", "f4")]))
+    assert data[(0,) * len(shape)].id == 1
+    assert data.weight.tolist() == torch.full(shape, 2.0).tolist()
