@@ -169,7 +169,7 @@ class FieldSpec:
     @property
     def shown(self) -> str:
         """The annotation, for messages."""
-        return self._annotation if isinstance(self._annotation, str) else _shown(self._annotation)
+        return self._annotation if isinstance(self._annotation, str) else shown_annotation(self._annotation)
 
     @property
     def literals(self) -> tuple[Any, ...]:
@@ -377,7 +377,8 @@ def shown_value(value: Any) -> str:
     return f"{type(value).__name__} {shown}" if len(shown) < 40 else type(value).__name__
 
 
-def _shown(annotation: Any) -> str:
+def shown_annotation(annotation: Any) -> str:
+    """An annotation in a message."""
     return (
         annotation.__name__ if isinstance(annotation, type) and not hasattr(annotation, "__args__") else str(annotation)
     )

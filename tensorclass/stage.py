@@ -18,7 +18,7 @@ from typing_extensions import TypeVar
 
 from .contracts.contract import described_array
 from .fields import _SELF
-from .fields import _shown as shown
+from .fields import shown_annotation as shown
 from .record import TensorClass
 from .td.base import TensorCollection
 

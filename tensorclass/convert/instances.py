@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
+import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -12,13 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tensorclass.fields import shown_annotation
 from tensorclass.record import TensorClass
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike
 
 from .kinds import Kind, hints_of, kind_of
+from .problems import Problems
 from .record_class import class_of, source_of
-from .tree import BatchSize, C, from_entries, plan
+from .tree import FAILED, BatchSize, C, from_entries, plan
 
 _UNIONS = (typing.Union, types.UnionType)
 
@@ -94,27 +97,30 @@ def to_instance(kind: Kind, data: TensorCollection, dest_cls: type[Any]) -> Any:
     what = f"to_{kind.name}"
     if not isinstance(cast("object", dest_cls), type) or not kind.accepts(dest_cls):
         raise TypeError(f"{what}: expected {kind.shown}, got {dest_cls!r}")
-    return _instance(data, dest_cls, what, ())
+    problems = Problems(what)
+    made = _instance(data, dest_cls, problems, ())
+    problems.check()
+    return made
 
 
-def _instance(data: TensorCollection, cls: type[Any], what: str, path: tuple[str, ...]) -> Any:
+def _instance(data: TensorCollection, cls: type[Any], problems: Problems, path: tuple[str, ...]) -> Any:
+    """An instance; ``FAILED`` where it cannot be made, what is wrong is noted then."""
     kind = cast("Kind", kind_of(cls))
     taken = {**kind.fields(cls), **kind.arguments(cls)}
     values = {
-        key: restored(_plain(value), taken[key].hint if key in taken else Any, what, (*path, key))
+        key: restored(_plain(value), taken[key].hint if key in taken else Any, problems, (*path, key))
         for key, value in data._items_for_export(True)
         if key in data._store or not isinstance(data, TensorClass) or data._specs[key].allows_none(data)
     }
-    missing = [name for name, one in taken.items() if one.required and name not in values]
-    unexpected = [] if kind.takes_more(cls) else [name for name in values if name not in taken]
-    if missing or unexpected:
-        raise TypeError(
-            f"{what}: the keys must be the fields {list(taken)} of {cls.__name__};"
-            + (f" missing: {missing}" if missing else "")
-            + (f" unexpected: {unexpected}" if unexpected else "")
-            + (f" (in {'.'.join(path)!r})" if path else "")
-        )
-    return kind.make(cls, values)
+    for name, member in taken.items():
+        if member.required and name not in values:
+            problems.add((*path, name), shown_annotation(member.hint), "nothing: there is no such key")
+    if not kind.takes_more(cls):
+        expected = f"one of the fields {', '.join(map(repr, taken))} of {cls.__name__}"
+        for name in values:
+            if name not in taken:
+                problems.add((*path, name), expected, "a key that is none of them")
+    return FAILED if problems else kind.make(cls, values)
 
 
 def _plain(value: Any) -> Any:
@@ -124,32 +130,33 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def restored(value: Any, hint: Any, what: str, path: tuple[str, ...] = ()) -> Any:
+def restored(value: Any, hint: Any, problems: Problems, path: tuple[str, ...] = ()) -> Any:
     """A value as an annotation says, where a converter took it apart or made a tensor of it.
 
     >>> import torch
-    >>> restored(torch.tensor(1.5), float | None, "an example"), restored(torch.tensor([1, 2]), list[int], "an example")
-    (1.5, [1, 2])
+    >>> [restored(torch.tensor(one), hint, Problems("")) for one, hint in [(1.5, float | None), ([1, 2], list[int])]]
+    [1.5, [1, 2]]
     """
     if value is None or hint is Any:
         return value
     origin: Any = typing.get_origin(hint)
     if origin is typing.Annotated:
-        return restored(value, typing.get_args(hint)[0], what, path)
+        return restored(value, typing.get_args(hint)[0], problems, path)
     if origin in _UNIONS:
-        return _as_one_of(value, typing.get_args(hint), what, path)
+        return _as_one_of(value, typing.get_args(hint), problems, path)
     one: Any = origin or hint
     if not _is(one, object):
         return value
     if isinstance(value, TensorCollection) and value._is_tree():
-        return value if issubclass(one, Collection) else _as_object(value, hint, one, what, path)
+        return value if issubclass(one, Collection) else _as_object(value, hint, one, problems, path)
     if isinstance(value, Tensor) and not value.requires_grad:
         return _as_number(value, one, typing.get_args(hint))
     return value
 
 
-def _as_one_of(value: Any, hints: Sequence[Any], what: str, path: tuple[str, ...]) -> Any:
+def _as_one_of(value: Any, hints: Sequence[Any], problems: Problems, path: tuple[str, ...]) -> Any:
     """A value as the first of several annotations that fits it."""
+    hints = [typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint for hint in hints]
     classes = [typing.get_origin(hint) or hint for hint in hints]
     kept = [one for one in classes if not isinstance(value, Collection) or _is(one, Collection)]
     if Any in classes or any(isinstance(one, type) and isinstance(value, one) for one in kept):
@@ -157,12 +164,12 @@ def _as_one_of(value: Any, hints: Sequence[Any], what: str, path: tuple[str, ...
     if isinstance(value, TensorCollection):
         source = source_of(type(value))
         if source is not None and any(_is(source, one) for one in classes):
-            return _instance(value, source, what, path)
+            return _instance(value, source, problems, path)
         keys = set(value._store)
-        fitting = [hint for hint, one in zip(hints, classes, strict=True) if _takes(one, keys)]
-        return restored(value, fitting[0], what, path) if fitting else value
+        misfits = [_misfit(one, keys) for one in classes]
+        return restored(value, hints[misfits.index(min(misfits))], problems, path)
     for hint in hints:
-        found = restored(value, hint, what, path)
+        found = restored(value, hint, problems, path)
         if found is not value:
             return found
     return value
@@ -172,27 +179,30 @@ def _is(cls: Any, base: Any) -> bool:
     return isinstance(cls, type) and isinstance(base, type) and issubclass(cls, base)
 
 
-def _takes(cls: Any, keys: set[str]) -> bool:
-    """Whether entries with these keys could be an object of a class."""
+def _misfit(cls: Any, keys: set[str]) -> float:
+    """How many entries with these keys are too many or too few for an object of a class; infinite for other classes.
+
+    What cannot be without the entry, or with it, counts for more than all that can.
+    """
     if not isinstance(cls, type):
-        return False
+        return math.inf
     kind = kind_of(cls)
     if kind is not None:
         taken = {**kind.fields(cls), **kind.arguments(cls)}
-        return (kind.takes_more(cls) or keys <= taken.keys()) and all(
-            name in keys for name, one in taken.items() if one.required
-        )
+        required = {name for name, one in taken.items() if one.required}
+        wrong = len(required - keys) + (0 if kind.takes_more(cls) else len(keys - taken.keys()))
+        return 1000 * wrong + len(taken.keys() ^ keys)
     named: Sequence[str] | None = getattr(cls, "_fields", None)
     if named is not None and issubclass(cls, tuple):
-        return keys <= set(named)
-    return issubclass(cls, (tuple, collections.abc.Mapping, dict))
+        return 1000 * len(set(named) ^ keys)
+    return 500 if issubclass(cls, (tuple, collections.abc.Mapping)) else math.inf
 
 
-def _as_object(value: TensorCollection, hint: Any, cls: Any, what: str, path: tuple[str, ...]) -> Any:
+def _as_object(value: TensorCollection, hint: Any, cls: Any, problems: Problems, path: tuple[str, ...]) -> Any:
     """Entries as the object that they were taken from: an instance, a mapping, a tuple."""
     if kind_of(cls) is not None:
         source = source_of(type(value))
-        return _instance(value, source if source is not None and issubclass(source, cls) else cls, what, path)
+        return _instance(value, source if source is not None and issubclass(source, cls) else cls, problems, path)
     entries = {key: _plain(entry) for key, entry in value._items_for_export(True)}
     parts: tuple[Any, ...] = typing.get_args(hint)
     named: Sequence[str] | None = getattr(cls, "_fields", None)
@@ -206,7 +216,7 @@ def _as_object(value: TensorCollection, hint: Any, cls: Any, what: str, path: tu
         of = dict.fromkeys(entries, parts[1]) if len(parts) == 2 else {}
     else:
         return value
-    items = {key: restored(entry, of.get(key, Any), what, (*path, key)) for key, entry in entries.items()}
+    items = {key: restored(entry, of.get(key, Any), problems, (*path, key)) for key, entry in entries.items()}
     if _is(cls, tuple):
         return tuple(items.values()) if named is None else cls(**items)
     return items if typing.is_typeddict(cls) or _is(dict, cls) else cls(items)

@@ -145,29 +145,31 @@ class _Making:
     """Record classes that are made together, since the fields of one hold another."""
 
     def __init__(self, options: Mapping[str, bool]) -> None:
-        self.options = options
         self.wanted = tuple(name for name in OPTIONS if options.get(name))
         #: those that are not made yet
         self.around: list[type[Any]] = []
-        #: those that name one of them, which is looked at when all are made
-        self.naming: list[type[TensorClass]] = []
-        self.made: dict[str, type[TensorClass]] = {}
+        #: those that are made when their bases are
+        self.later: list[type[Any]] = []
+        #: fields that name one of them, which are looked at when all are made
+        self.naming: list[tuple[type[TensorClass], str]] = []
+        #: those that are made; others see them when all are
+        self.made: dict[type[Any], tuple[tuple[str, ...], type[TensorClass]]] = {}
 
     def of(self, cls: type[Any]) -> type[TensorClass]:
         if issubclass(cls, TensorClass):
             return cls
+        if cls in self.made:
+            return self.made[cls][1]
         kind = _kind(cls)
         wanted = tuple(name for name in OPTIONS if name in self.wanted or (name == "frozen" and kind.is_frozen(cls)))
-        known = _made.setdefault(cls, {})
-        if wanted not in known:
-            self.around.append(cls)
-            try:
-                made = self.make(cls, kind, wanted)
-            finally:
-                self.around.pop()
-            known[wanted] = self.made[made.__name__] = made
-            _sources[made] = cls, wanted
-        return known[wanted]
+        known = _made.get(cls, {})
+        if wanted in known:
+            return known[wanted]
+        self.around.append(cls)
+        made = self.make(cls, kind, wanted)
+        self.around.remove(cls)
+        self.made[cls] = wanted, made
+        return made
 
     def make(self, cls: type[Any], kind: Kind, wanted: tuple[str, ...]) -> type[TensorClass]:
         space: dict[str, Any] = {"__module__": cls.__module__, "__doc__": cls.__doc__, "__annotations__": {}}
@@ -175,17 +177,16 @@ class _Making:
             written = next((vars(owner)[name] for owner in cls.__mro__ if name in vars(owner)), None)
             if name != "__init__" and _is_generated(kind, name, written) and hasattr(TensorClass, name):
                 space[name] = getattr(TensorClass, name)
-        names_one = False
+        naming: list[str] = []
         for member in (*kind.fields(cls).values(), *kind.arguments(cls).values()):
             hint, waits = self.hint(member.hint, cls)
-            names_one = names_one or waits
+            naming += [member.name] if waits else []
             space["__annotations__"][member.name] = hint
             space[member.name] = _again(member)
         bases = (_as_base(cls), *self.bases(cls, kind, wanted))
         given = dict.fromkeys(wanted, True)
         made = types.new_class(f"{cls.__name__}_tc", bases, given, lambda namespace: namespace.update(space))
-        if names_one:
-            self.naming.append(made)
+        self.naming += [(made, name) for name in naming]
         return made
 
     def bases(self, cls: type[Any], kind: Kind, wanted: tuple[str, ...]) -> tuple[type[Any], ...]:
@@ -219,15 +220,21 @@ class _Making:
             return hint, False
         if one is cls:
             return Self, False  # pyright: ignore[reportUnknownVariableType]  # to be an annotation of the class
-        if one in self.around:
+        if any(issubclass(one, cls) for cls in self.around):
+            self.later.append(one)
             return typing.ForwardRef(f"{one.__name__}_tc"), True
         return self.of(one), False
 
     def finish(self) -> None:
-        """Lets classes that name each other see each other."""
-        for cls in self.naming:
-            for spec in cls._specs.values():
-                spec._resolve({**self.made, cls.__name__: cls})
+        """Lets classes that name each other see each other, and all others see them."""
+        for cls in self.later:
+            self.of(cls)
+        names = {made.__name__: made for _, made in self.made.values()}
+        for owner, name in self.naming:
+            owner._specs[name]._resolve({**names, owner.__name__: owner})
+        for cls, (wanted, made) in self.made.items():
+            _made.setdefault(cls, {})[wanted] = made
+            _sources[made] = cls, wanted
 
 
 def _kind(cls: type[Any]) -> Kind:

@@ -121,8 +121,8 @@ def target_class(target: type[TensorCollection] | TensorCollection) -> type[Tens
     return dense_class(target if isinstance(target, type) else type(target))
 
 
-def below(target: type[TensorCollection] | TensorCollection, key: str) -> Target:
-    """What the entry of a target under a key becomes."""
+def below(target: type[TensorCollection] | TensorCollection, key: str, value: object = None) -> Target:
+    """What the entry of a target under a key becomes; for a field of several classes the value tells which."""
     cls = target_class(target)
     if isinstance(target, TensorCollection):
         entry = target._store.get(key)
@@ -130,7 +130,13 @@ def below(target: type[TensorCollection] | TensorCollection, key: str) -> Target
             return entry
     if issubclass(cls, TensorClass):
         spec = cls._specs.get(key)
-        return None if spec is None else spec.target(cls)
+        if spec is None:
+            return None
+        if len(spec.types) > 1 and value is not None:
+            for one in spec.types:
+                if issubclass(one, TensorClass) and record_class_for(one, value) is not None:
+                    return one
+        return spec.target(cls)
     return TensorDict
 
 
@@ -181,7 +187,7 @@ def converted_entries(
     failed: list[str] = []
     for key, value in values.items():
         if type(value) is not Tensor:
-            inner = TensorDict if target is TensorDict else below(target, key)
+            inner = TensorDict if target is TensorDict else below(target, key, value)
             made = values[key] = converted(value, inner, plan, (*path, key))
             if made is FAILED:
                 failed.append(key)

@@ -6,16 +6,21 @@ import copy
 import dataclasses
 import io
 import pickle
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 import tensorclass as tc
 from tensorclass import TensorClass, TensorDict
 from tests.convert.samples import Inner, Plain, Sample, values
 from tests.convert.sides import both
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass
@@ -241,6 +246,174 @@ def test_fields_of_make_dataclass_without_types_take_anything() -> None:
     assert Derived(values(2), values(2), batch_size=[2])[1].x == 1
 
 
+@dataclasses.dataclass
+class Made:
+    """Two fields of which the constructor has a hand in."""
+
+    x: Tensor
+    factor: dataclasses.InitVar[float]
+    y: Tensor = dataclasses.field(init=False)
+
+    def __post_init__(self, factor: float) -> None:
+        self.x = self.x + 1
+        self.y = self.x * factor
+
+
+@dataclasses.dataclass
+class Partly:
+    x: Tensor
+    y: Tensor = dataclasses.field(init=False)
+
+
+class HasX(Protocol):
+    x: Tensor
+
+
+@dataclasses.dataclass
+class Implements(HasX):
+    x: Tensor
+
+    def tripled(self) -> Tensor:
+        return 3 * self.x
+
+
+@dataclasses.dataclass
+class Box(Generic[T]):
+    content: T
+
+
+@dataclasses.dataclass(slots=True)
+class Boxes(Box[int]):
+    inner: Box[Tensor] | None = None
+
+
+@dataclasses.dataclass
+class Parent:
+    x: int
+    child: Child | None = None
+
+
+@dataclasses.dataclass
+class Child(Parent):
+    friend: Friend | None = None
+
+
+@dataclasses.dataclass
+class Friend:
+    parent: Parent | None = None
+    child: Annotated[Child, "of someone"] | None = None
+
+
+class Named(NamedTuple):
+    plain: Plain
+    number: int
+
+
+@dataclasses.dataclass
+class Many:
+    """Instances in whatever can hold them."""
+
+    parts: list[Plain] = dataclasses.field(default_factory=list)
+    by_name: dict[str, Plain] = dataclasses.field(default_factory=dict)
+    pair: tuple[int, Plain] = (0, Plain(torch.zeros(1)))
+    several: tuple[Plain, ...] = ()
+    named: Named | None = None
+    either: Base | Fixed | None = None
+    number: int | float = 1
+    text: str | Plain | None = None
+    numbers: list[int] = dataclasses.field(default_factory=list)
+    tensors: list[Tensor] = dataclasses.field(default_factory=list)
+    flag: bool = False
+    phase: complex = 1j
+    array: np.ndarray[Any, Any] | None = None
+
+
+def test_the_record_of_an_instance_has_its_values_and_no_constructor_runs() -> None:
+    source = Made(values(2), 3.0)
+    record = tc.from_dataclass(source, auto_batch_size=True)
+    assert (record.x.tolist(), record.y.tolist()) == ([1, 2], [3, 6])
+    assert type(record).from_dataclass(source).x is source.x
+    assert type(record).from_list([source, source]).x.tolist() == [[1, 2], [1, 2]]
+    made = type(record)(values(2), 3.0, batch_size=[2])
+    assert (made.x.tolist(), made.y.tolist()) == ([1, 2], [3, 6])
+
+
+def test_an_argument_that_the_instance_does_not_keep_is_a_key_on_the_way_out() -> None:
+    data = TensorDict.from_dataclass(Made(values(2), 3.0))
+    with pytest.raises(tc.ConversionError, match=r"factor: expected .*float.*, got nothing: there is no such key"):
+        data.to_dataclass(Made)
+    back = data.set("factor", 5.0).to_dataclass(Made)
+    assert (back.x.tolist(), back.y.tolist()) == ([2, 3], [3, 6])
+
+
+def test_a_field_that_was_never_set_has_no_entry() -> None:
+    assert list(TensorDict.from_dataclass(Partly(values(2))).keys()) == ["x"]
+    record = tc.from_dataclass(Partly(values(2)))
+    with pytest.raises(AttributeError):
+        _ = record.y
+    assert not hasattr(record.to_dataclass(Partly), "y")
+
+
+def test_a_dataclass_with_a_protocol_among_its_bases_gives_a_record() -> None:
+    assert tc.from_dataclass(Implements(values(2)), batch_size=[2])[1].tripled() == 3
+
+
+def test_generic_dataclasses_give_records() -> None:
+    record = tc.from_dataclass(Boxes(1, Box(values(2))))
+    assert (record.content, type(record.inner)) == (1, tc.from_dataclass(Box))
+    assert record.to_dataclass(Boxes).inner.content.tolist() == [0, 1]
+
+
+def test_the_record_class_of_a_derived_dataclass_is_derived() -> None:
+    assert issubclass(tc.from_dataclass(Derived), tc.from_dataclass(Base))
+    assert issubclass(tc.from_dataclass(FixedMore), tc.from_dataclass(Fixed))
+    record = tc.from_dataclass(Holder(Plain(values(2)), Derived(values(2), label="d")))
+    assert type(record.base) is tc.from_dataclass(Derived)
+    assert type(record.to_dataclass(Holder).base) is Derived
+
+
+@pytest.mark.parametrize(
+    "first, option", [(Parent, "nocast"), (Child, "frozen"), (Friend, "shadow")], ids=lambda one: str(one)
+)
+def test_dataclasses_that_name_each_other_give_records_that_do(first: Any, option: str) -> None:
+    options: Any = {option: True}  # so that these classes are made here
+    tc.from_dataclass(first, **options)
+    source = Parent(1, Child(2, friend=Friend(Parent(3), Child(4))))
+    record = tc.from_dataclass(source, **options)
+    classes = [tc.from_dataclass(cls, **options) for cls in (Parent, Child, Friend)]
+    assert [type(record), type(record.child), type(record.child.friend)] == classes
+    assert [type(record.child.friend.parent), type(record.child.friend.child)] == classes[:2]
+    assert record.to_dataclass(Parent) == source
+
+
+def test_a_class_that_cannot_be_made_leaves_nothing_behind() -> None:
+    @dataclasses.dataclass
+    class Wrong:
+        names: list[str]
+        holder: Other | None = None
+
+    @dataclasses.dataclass
+    class Other:
+        wrong: Wrong | None = None
+
+    Wrong.__annotations__["holder"] = Other | None
+    Wrong.__dataclass_fields__["holder"].type = Other | None
+    Other.__annotations__["wrong"] = Wrong | None
+    with pytest.raises(AttributeError, match=r"members of their own with the names \['names'\]"):
+        tc.from_dataclass(Wrong)
+    with pytest.raises(AttributeError, match=r"members of their own with the names \['names'\]"):
+        tc.from_dataclass(Other)
+    assert tc.from_dataclass(Other(), shadow=True).wrong is None
+
+
+def test_a_record_class_can_be_written_down_beside_the_dataclass() -> None:
+    class Circles(Plain, TensorClass):
+        pass
+
+    record = Circles.from_dataclass(Plain(values(2), "b"), auto_batch_size=True)
+    assert (record[1].doubled(), record.label, isinstance(record, Plain)) == (2, "b", True)
+
+
 # -- pickling ---------------------------------------------------------------------------------------------------------
 
 
@@ -310,8 +483,70 @@ def test_an_instance_comes_back() -> None:
         assert (back.base, back.count) == (None, 5)
 
 
-def test_keys_that_are_not_the_fields_are_an_error() -> None:
-    with pytest.raises(TypeError, match=r"of Plain; missing: \['x'\] unexpected: \['y'\]"):
-        TensorDict({"y": 1}).to_dataclass(Plain)
+numbers = st.integers(-(2**63), 2**63 - 1)
+plains = st.builds(Plain, st.just(torch.ones(2)), st.text(max_size=2))
+
+
+@given(
+    st.builds(
+        Many,
+        parts=st.lists(plains, max_size=2),
+        by_name=st.dictionaries(st.sampled_from(["k", "l"]), plains),
+        pair=st.tuples(numbers, plains),
+        several=st.lists(plains, max_size=2).map(tuple),
+        named=st.none() | st.builds(Named, plains, numbers),
+        either=st.none() | st.builds(Base, st.just(torch.ones(2))) | st.builds(Fixed, st.just(torch.ones(2))),
+        number=numbers | st.floats(width=32, allow_nan=False),
+        text=st.none() | st.text(max_size=2) | plains,
+        numbers=st.lists(numbers, max_size=3),
+        tensors=st.lists(st.just(torch.ones(2)), max_size=2),
+        flag=st.booleans(),
+        phase=st.just(2j),
+        array=st.none() | st.just(np.arange(3)),
+    )
+)
+def test_what_holds_instances_comes_back_as_the_annotations_say(source: Many) -> None:
+    for made in (tc.from_dataclass(source), TensorDict.from_dataclass(source)):
+        back = made.to_dataclass(Many)
+        assert _plainly(back) == _plainly(source)
+
+
+def _plainly(value: Any) -> Any:
+    """With classes, and with lists for tensors, to be compared."""
+    if isinstance(value, (Tensor, np.ndarray)):
+        return type(value), value.dtype, value.tolist()
+    if dataclasses.is_dataclass(value):
+        return type(value), {f.name: _plainly(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, (list, tuple)):
+        return type(value), [_plainly(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plainly(item) for key, item in value.items()}
+    return type(value), value
+
+
+def test_a_number_that_requires_a_gradient_stays_a_tensor() -> None:
+    loss = torch.tensor(1.0, requires_grad=True)
+    back = TensorDict({"number": loss}).to_dataclass(Many)
+    assert back.number is loss  # type: ignore[comparison-overlap]
+
+
+def test_the_rows_of_a_batch_are_instances() -> None:
+    rows = [Plain(values(2), "a"), Plain(values(2) + 1, "b", Plain(values(1)))]
+    same = [Plain(values(2), "a"), Plain(values(2) + 1, "b")]
+    for cls in (TensorDict, tc.from_dataclass(Plain)):
+        for given_rows in (rows, same):
+            batch = cls.from_list(given_rows)
+            assert [_plainly(row.to_dataclass(Plain)) for row in batch] == [_plainly(row) for row in given_rows]
+
+
+def test_keys_that_are_not_the_fields_are_an_error_that_lists_all_of_them() -> None:
+    with pytest.raises(tc.ConversionError) as caught:
+        TensorDict({"y": 1, "below": {"label": "b"}}).to_dataclass(Plain)
+    assert str(caught.value) == (
+        "to_dataclass: 3 problems; nothing was made\n"
+        "  below.x: expected Tensor, got nothing: there is no such key\n"
+        "  x: expected Tensor, got nothing: there is no such key\n"
+        "  y: expected one of the fields 'x', 'label', 'below' of Plain, got a key that is none of them"
+    )
     with pytest.raises(TypeError, match="expected a dataclass, got <class 'int'>"):
         TensorDict({"y": 1}).to_dataclass(int)
