@@ -7,9 +7,11 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import attrs
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pydantic
 import torch
 
 from tests.parity.records import classes
@@ -32,6 +34,26 @@ class Pet:
 
     def older(self) -> Any:
         return self.age + 1
+
+
+@dataclasses.dataclass
+class Dog(Pet):
+    pass
+
+
+@dataclasses.dataclass
+class Partly:
+    x: int
+    y: int = dataclasses.field(init=False)
+
+
+@attrs.define
+class OfAttrs:
+    x: int
+
+
+class OfPydantic(pydantic.BaseModel):
+    x: int
 
 
 class Pair(NamedTuple):
@@ -98,6 +120,14 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: m.from_dataclass(Pet) is m.from_dataclass(Pet), True, False),
         (lambda m: m.from_dataclass(Pet(torch.zeros(2))).older(), torch.ones(2), error(AttributeError)),
         (nested_pet, "Pet_tc", "dict"),
+        (lambda m: issubclass(m.from_dataclass(Dog), m.from_dataclass(Pet)), True, False),
+    ],
+    "A field that was never set has no entry.": [
+        (lambda m: list(m.TensorDict.from_dataclass(Partly(3)).keys()), ["x"], error(AttributeError)),
+    ],
+    "Instances of attrs and models of pydantic have parts.": [
+        (lambda m: int(m.from_any({"a": OfAttrs(3)})["a", "x"]), 3, error(KeyError)),
+        (lambda m: int(m.from_any({"a": OfPydantic(x=3)})["a", "x"]), 3, error(KeyError)),
     ],
     "Pytrees come back whole.": [
         (lambda m: tree(m, ["text", None]), ["text", None], error(NotImplementedError)),

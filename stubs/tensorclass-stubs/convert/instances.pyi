@@ -3,6 +3,7 @@ from typing import Any
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 from tensorclass.convert.kinds import Kind
+from tensorclass.convert.problems import Problems
 from tensorclass.convert.tree import BatchSize, C
 
 def from_instance(
@@ -30,4 +31,4 @@ def to_record(
     **options: bool,
 ) -> Any: ...
 def to_instance(kind: Kind, data: TensorCollection, dest_cls: type[Any]) -> Any: ...
-def restored(value: Any, hint: Any, what: str, path: tuple[str, ...] = ()) -> Any: ...
+def restored(value: Any, hint: Any, problems: Problems, path: tuple[str, ...] = ()) -> Any: ...
