@@ -157,6 +157,8 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
     if not _has_own_init(cls):
         cls.__init__ = _generate_init(cls, specs)
         _describe_init(cls, annotations, scope)
+    generated = getattr(cls.__init__, "__generated__", False)
+    cls._takes_fields = generated and all(spec.init and name not in METADATA for name, spec in specs.items())
     if given.get("cast_filter") is not None:
         cls._cast_filter = staticmethod(given["cast_filter"])
         for name, member in _FILTERING_MEMBERS.items():

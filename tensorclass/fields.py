@@ -273,7 +273,7 @@ class FieldSpec:
             entries, size, device, names = value._store, value._batch_size, value._device, value._names
             if not isinstance(value, TensorDict) and not self._options["autocast"]:
                 targets = [target for target in targets if issubclass(target, TensorDict)]
-        elif not isinstance(value, Mapping):
+        elif type(value) is not dict and not isinstance(value, Mapping):
             raise self.mismatch(value)
         for position, target in enumerate(targets, 1):
             concrete = TensorDict if target is TensorCollection else target

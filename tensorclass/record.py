@@ -143,10 +143,12 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         # annotations that are no fields, and that typing.get_type_hints shall not find
         _options: ClassVar[dict[str, bool]]
         _cast_filter: ClassVar[CastFilter | None]
+        _takes_fields: ClassVar[bool]
         __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
     else:
         _options = dict(OPTIONS)
         _cast_filter = None
+        _takes_fields = False  # whether the constructor takes each field by its name, and the metadata beside
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Sets the fields given, for a class that defines ``__init__`` itself; others come from the generated one.
@@ -513,6 +515,8 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
     @classmethod
     def _from_mapping(cls, source: Mapping[Any, Any], batch_size: Any, device: Any, names: Any) -> Self:
         specs = cls._specs
+        if cls._takes_fields and source.keys() == specs.keys() and not any(map(_is_none, source.values())):
+            return cls(**source, batch_size=batch_size, device=device, names=names)
         cls._check_keys(source)
         values = {key: None if _is_none(value) else value for key, value in source.items()}
         for name, spec in specs.items():

@@ -35,6 +35,8 @@ BatchSize: TypeAlias = Sequence[int] | int | None
 
 #: stands for what could not be made; what is wrong is noted in the plan
 FAILED: Any = object()
+#: the errors of values that do not fit
+MISTAKES = (TypeError, ValueError, RuntimeError, AttributeError)
 
 
 class Plan(NamedTuple):
@@ -105,7 +107,7 @@ def entries(obj: Any) -> dict[Any, Any] | None:
     >>> entries((1, "a"))
     {'0': 1, '1': 'a'}
     """
-    if isinstance(obj, Mapping):
+    if type(obj) is dict or isinstance(obj, Mapping):
         return dict(cast("Mapping[object, Any]", obj))
     if isinstance(obj, tuple):
         items = cast("tuple[object, ...]", obj)
@@ -300,10 +302,9 @@ def part(
 
         values = without_undeclared(target, values, problems, path)
     size = plan.batch_size
-    if plan.auto:  # a record takes a list for a column of objects only where the rows are known
+    if plan.auto and issubclass(cls, TensorClass):  # it takes a list for a column only where the rows are known
         size = Size((_common_size(values, target) or ())[: plan.batch_dims])
-    known = len(problems)
-    if known:  # it will not be made: what else is wrong?
+    if problems:  # it will not be made: what else is wrong?
         from .diagnosis import diagnose
 
         diagnose(target, values, size, problems, path)
@@ -312,15 +313,8 @@ def part(
         owner: Any = cls
         make: Any = owner._from_finished if is_finished else owner._from_mapping
         result = make(values, size, plan.device, None)
-    except ContractError as error:
-        problems.contracts.append(error.below(*path))
-        return FAILED
-    except (TypeError, ValueError, RuntimeError, AttributeError) as error:
-        from .diagnosis import diagnose
-
-        diagnose(target, values, size, problems, path)
-        if len(problems) == known:  # it is about something else, such as what __post_init__ checks
-            raise error.below(*path) if isinstance(error, Misfit) else error from None
+    except MISTAKES as error:
+        explain(error, target, values, size, problems, path)
         return FAILED
     if plan.auto:
         result = result.clone(False)  # collections among the values are those of the source
@@ -347,6 +341,26 @@ def like(data: Collection, plan: Plan) -> Plan:
     """The plan with the metadata that a collection has, where it says nothing else."""
     size = plan.batch_size if plan.auto or plan.batch_size is not None else data.batch_size
     return plan._replace(batch_size=size, device=plan.device or data.device)
+
+
+def explain(
+    error: Exception,
+    target: type[TensorCollection] | TensorCollection,
+    values: Mapping[str, Any],
+    size: Size | None,
+    problems: Problems,
+    path: tuple[str, ...] = (),
+) -> None:
+    """Notes what is wrong with values of which no collection could be made, for the reason of this error."""
+    if isinstance(error, ContractError):
+        problems.contracts.append(error.below(*path))
+        return
+    from .diagnosis import diagnose
+
+    known = len(problems)
+    diagnose(target, values, size, problems, path)
+    if len(problems) == known:  # it is about something else, such as what __post_init__ checks
+        raise error.below(*path) if isinstance(error, Misfit) else error from None
 
 
 def from_entries(cls: type[C], source: Any, plan: Plan) -> C:
@@ -383,17 +397,10 @@ def _common_size(
             return tuple(told)
     shape: list[tuple[int, ...]] = []
     for key, value in values.items():
-        own = _shape(value, below(target, key))
+        own = value.shape if type(value) is Tensor else _shape(value, below(target, key))
         if own is not None:
             shape.append(own)
-    if not shape:
-        return None
-    common: list[int] = []
-    for sizes in zip(*shape, strict=False):
-        if len(set(sizes)) != 1:
-            break
-        common.append(sizes[0])
-    return tuple(common)
+    return shapes.common(shape) if shape else None
 
 
 def _shape(value: Any, target: Target) -> tuple[int, ...] | None:

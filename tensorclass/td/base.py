@@ -179,20 +179,21 @@ class TensorCollection(
         return self
 
     def _find_batch_size(self, batch_dims: int | None, keep_compliant_size: bool) -> None:
+        sizes: list[Size] = []
+        without: list[TensorCollection] = []
         for value in self._store.values():
-            if isinstance(value, TensorCollection) and value._is_tree() and not keep_compliant_size:
-                value._find_batch_size(batch_dims, False)
-        sizes = [value.shape for value in self._store.values() if has_shape(value)]
+            if isinstance(value, TensorCollection):
+                if value._is_tree() and not keep_compliant_size:
+                    value._find_batch_size(batch_dims, False)
+                if not has_shape(value):
+                    without.append(value)
+                    continue
+            sizes.append(value.shape)
         if not sizes:
             return
-        common: list[int] = []
-        for entries in zip(*sizes, strict=False):
-            if len(set(entries)) != 1 or (batch_dims is not None and len(common) == batch_dims):
-                break
-            common.append(entries[0])
-        for value in self._store.values():
-            if isinstance(value, TensorCollection) and not has_shape(value):
-                value._set_batch_size(common)
+        common = shapes.common(sizes, batch_dims)
+        for value in without:
+            value._set_batch_size(common)
         self._set_batch_size(common)
 
 
@@ -207,7 +208,10 @@ def has_shape(value: Any) -> bool:
     """Whether a value has a shape of its own; empty collections and objects for a whole batch take any."""
     if not isinstance(value, TensorCollection):
         return True
-    return any(has_shape(item) for item in value._store.values())
+    for item in value._store.values():  # noqa: SIM110  (a generator costs more than the answer)
+        if has_shape(item):
+            return True
+    return False
 
 
 # annotations in the tables are for checkers; typing.get_type_hints of a record shall find its fields alone

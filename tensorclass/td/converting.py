@@ -376,17 +376,25 @@ class Converting(Collection):
         {'a': 1, 'b': {'c': 'text'}}
         """
         result: dict[str, Any] = {}
-        for key, value in self._items_for_export(retain_none):
+        items: Any = self._items_for_export(retain_none)
+        copied = type(self._store) is dict and self._TAKES_ANY_KEY
+        if copied:
+            items = self._store.items()
+            result.update(self._store)
+        for key, value in items:
             entry: Any
             if type(value) is torch.Tensor and not convert_tensors:
-                entry = value
-            elif isinstance(value, Converting):
+                if not copied:
+                    result[key] = value
+                continue
+            if isinstance(value, Converting):
                 rows = tolist_first and value.batch_dims
                 if value._held() is not None:
                     entry = value.to_dict(convert_tensors=convert_tensors)
                 elif not value._is_tree():
                     entry = value.tolist() if rows else value._unwrapped()  # type: ignore[attr-defined]
                     if not retain_none and value._unwrapped() is None:  # type: ignore[attr-defined]
+                        result.pop(key, None)
                         continue
                 elif rows:
                     entry = value.tolist(convert_tensors=convert_tensors, tolist_first=True)
@@ -464,6 +472,7 @@ class Converting(Collection):
             self._write_items((*before, place), row, depth - 1)
 
     if TYPE_CHECKING:
+        _TAKES_ANY_KEY: bool
 
         def _items_for_export(self, retain_none: bool) -> Any: ...
         def unbind(self, dim: int = 0) -> tuple[Self, ...]: ...

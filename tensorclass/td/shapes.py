@@ -56,6 +56,20 @@ def check_size(size: Size) -> None:
             raise RuntimeError(f"batch_size: sizes are not negative, got {list(size)}")
 
 
+def common(sizes: Sequence[tuple[int, ...]], at_most: int | None = None) -> Size:
+    """The dimensions that all sizes have in front; no more than ``at_most``.
+
+    >>> common([(3, 4, 5), (3, 4), (3, 4, 7)]), common([(3, 4), (3, 4)], 1)
+    (torch.Size([3, 4]), torch.Size([3]))
+    """
+    found: list[int] = []
+    for entries in zip(*sizes, strict=False):
+        if entries.count(entries[0]) != len(entries):
+            break
+        found.append(entries[0])
+    return Size(found[:at_most])
+
+
 def as_sequence(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The ints of ``f(2, 3)``, ``f((2, 3))``, ``f([2, 3])`` and ``f(torch.Size([2, 3]))`` alike."""
     if len(args) == 1 and type(args[0]) is not int and not isinstance(args[0], (int, torch.SymInt)):
