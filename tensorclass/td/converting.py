@@ -377,7 +377,7 @@ class Converting(Collection):
         """
         result: dict[str, Any] = {}
         items: Any = self._items_for_export(retain_none)
-        copied = type(self._store) is dict and self._TAKES_ANY_KEY
+        copied = self._store.__class__ is dict and self._TAKES_ANY_KEY
         if copied:
             items = self._store.items()
             result.update(self._store)
