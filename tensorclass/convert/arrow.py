@@ -17,6 +17,7 @@ from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from .arrow_numbers import Nulls, Ragged, Reading
 from .arrow_reading import ColumnReader, Given, Rows
 from .arrow_writing import ColumnWriter, about, note_of_size, noted, noted_size
+from .declared import fitted
 from .extras import require
 from .problems import Problems
 from .tree import BatchSize, C, Plan, build, plan
@@ -115,6 +116,7 @@ def read_table(
     values = table_values(cls, table, asked, reading, columns=columns, separator=separator)
     if reading.ragged == "lazy" and _has_rows(values):
         return _lazy(cls, values, asked, table.num_rows)
+    values = fitted(cls, values, [table.num_rows] if asked.batch_size is None else asked.batch_size)
     return build(cls, values, asked)  # type: ignore[no-any-return]
 
 

@@ -13,9 +13,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from jaxtyping import Float32
+from torch import Tensor
 
 import tensorclass as tc
-from tensorclass import TensorDict
+from tensorclass import TensorClass, TensorDict
 from tests.convert.samples import Inner, Sample, values
 from tests.convert.sides import both
 
@@ -312,3 +314,13 @@ def test_times_come_back() -> None:
     times = [datetime.datetime(2020, 1, 1), datetime.datetime(2021, 1, 1)]
     data = TensorDict.from_dict({"t": times}, batch_size=[2])
     assert tc.from_arrow(data.to_arrow())["t"] == times
+
+
+def test_columns_that_are_not_there_are_the_defaults_of_their_fields_row_by_row() -> None:
+    class Weighed(TensorClass, autocast=True):
+        x: Float32[Tensor, ""]
+        weight: Tensor = torch.tensor(2.0)
+
+    data = Weighed.from_arrow(pa.table({"x": [1, 2]}))
+    assert data.weight.tolist() == [2, 2]
+    assert data.x.dtype == torch.float32
