@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sized
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from typing_extensions import Self
 
@@ -47,6 +47,14 @@ class Bar(Generic[T]):
         self.close()
 
 
+@overload
+def bar(
+    work: Iterable[T], what: str = ..., *, unit: str = ..., total: int | None = ..., progress: bool | None = ...
+) -> Bar[T]: ...
+@overload
+def bar(
+    work: int | None, what: str = ..., *, unit: str = ..., total: int | None = ..., progress: bool | None = ...
+) -> Bar[Any]: ...
 def bar(
     work: Iterable[T] | int | None,
     what: str = "",

@@ -3,12 +3,16 @@
 from .any import from_any
 from .arrow import from_arrow, to_arrow
 from .attrs import from_attrs, to_attrs
+from .csv import from_csv, iter_csv, to_csv
 from .dataclass import from_dataclass, record_class, to_dataclass
 from .dict import from_dict, from_dict_instance
+from .feather import from_feather, iter_feather, to_feather
+from .json import from_json, iter_json, to_json
 from .list import from_list
 from .namedtuple import from_namedtuple, to_namedtuple
 from .pandas import from_pandas, to_pandas
 from .pydantic import from_pydantic, to_pydantic
+from .parquet import from_parquet, iter_parquet, to_parquet
 from .pytree import from_pytree, to_pytree
 from .struct_array import from_struct_array, to_struct_array
 from .tuple import from_tuple
@@ -17,23 +21,35 @@ __all__ = [
     "from_any",
     "from_arrow",
     "from_attrs",
+    "from_csv",
     "from_dataclass",
     "from_dict",
     "from_dict_instance",
+    "from_feather",
+    "from_json",
     "from_list",
     "from_namedtuple",
     "from_pandas",
     "from_pydantic",
+    "from_parquet",
     "from_pytree",
     "from_struct_array",
     "from_tuple",
+    "iter_csv",
+    "iter_feather",
+    "iter_json",
+    "iter_parquet",
     "record_class",
     "to_arrow",
     "to_attrs",
+    "to_csv",
     "to_dataclass",
+    "to_feather",
+    "to_json",
     "to_namedtuple",
     "to_pandas",
     "to_pydantic",
+    "to_parquet",
     "to_pytree",
     "to_struct_array",
 ]

@@ -92,7 +92,7 @@ def _diagnose_record(
         where = (*path, name)
         if name in values:
             _diagnose_field(record, spec, values[name], problems, where)
-        elif _is_required(spec) and not problems.covers(where):
+        elif is_required(spec) and not problems.covers(where):
             problems.add(where, spec.shown, "nothing: there is no such key")
     names = ", ".join([repr(name) for name in [*cls._specs][:_NAMED]]) + (", ..." if len(cls._specs) > _NAMED else "")
     for key in values:
@@ -158,7 +158,8 @@ def _diagnose_below(record: Any, spec: FieldSpec, value: Any, problems: Problems
     return len(problems) > known
 
 
-def _is_required(spec: FieldSpec) -> bool:
+def is_required(spec: FieldSpec) -> bool:
+    """Whether there must be a value for a field."""
     return spec.init and spec.default is None and not spec.optional and spec.kind is not None
 
 

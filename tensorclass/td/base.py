@@ -16,6 +16,7 @@ from .combining import Combining
 from .converting import Converting
 from .creation import Creation
 from .devices import Devices
+from .files import Files
 from .indexing import Indexing
 from .instances import Instances
 from .locking import Locking
@@ -49,6 +50,7 @@ class TensorCollection(
     Converting,
     Instances,
     Tables,
+    Files,
     Devices,
     Applying,
     Attributes,

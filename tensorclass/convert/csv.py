@@ -1,0 +1,331 @@
+"""CSV files, whole and in batches, and back.
+
+An empty cell without quotes is a null, an empty text in quotes is that text; pyarrow writes it so.
+"""
+
+from __future__ import annotations
+
+import csv as python_csv
+import io
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from tensorclass.td.base import TensorCollection
+
+from .expected import column_types, kept_columns, optional_text
+from .extras import require
+from .problems import Problems
+from .sources import EXTRA, File, Options, byte_stream, files, reading, writing
+from .streams import Batches, Reader
+from .tabular import Asked, check_rows, flattened
+from .tree import C
+
+#: what pandas calls options
+_OTHERS = {
+    "sep": "delimiter",
+    "usecols": "include_columns",
+    "names": "column_names",
+    "header": "autogenerate_column_names=True where the file has no names, or column_names",
+    "na_values": "null_values",
+    "skiprows": "skip_rows",
+    "quotechar": "quote_char",
+    "escapechar": "escape_char",
+    "doublequote": "double_quote",
+    "skip_blank_lines": "ignore_empty_lines",
+    "decimal": "decimal_point",
+    "converters": "column_types",
+    "chunksize": "iter_csv",
+    "nrows": "iter_csv",
+    "index_col": "nothing: there is no index",
+    "index": "nothing: there is no index",
+    "engine": "nothing: pyarrow does the work",
+    "compression": "a name that ends in .gz, .bz2, .lz4 or .zst",
+    "lineterminator": "eol",
+    "quoting": "quoting_style",
+    "columns": "select(...) before",
+    "na_rep": "null_string",
+}
+_GROUPS = ("ReadOptions", "ParseOptions", "ConvertOptions")
+
+
+def from_csv(cls: type[C], path: Any, asked: Asked, options: Mapping[str, Any]) -> C:
+    """See :meth:`TensorDict.from_csv`."""
+    reader = CSVReader(cls, path, asked, options)
+    return reader.asked.collection(cls, reader.table())
+
+
+def iter_csv(
+    cls: type[C],
+    path: Any,
+    asked: Asked,
+    batch_size: int,
+    drop_last: bool,
+    progress: bool | None,
+    options: Mapping[str, Any],
+) -> Batches[C]:
+    """See :meth:`TensorDict.iter_csv`."""
+    return Batches(CSVReader(cls, path, asked, options), batch_size, drop_last, progress)
+
+
+def to_csv(data: TensorCollection, path: Any, separator: str | None, options: Mapping[str, Any]) -> None:
+    """See :meth:`TensorDict.to_csv`."""
+    what = "to_csv"
+    pa, module = require("pyarrow", EXTRA, what), require("pyarrow.csv", EXTRA, what)
+    own = _names(module.WriteOptions)
+    given = Options(what, {"write": own}, _OTHERS).sorted(options)["write"]
+    check_rows(data, what)
+    table = flattened(data, separator)
+    problems = Problems(what)
+    for field in table.schema:
+        hint = _not_in_a_cell(pa, field.type)
+        if hint:
+            problems.add((field.name,), "one number, time or text a row", f"a column of {field.type}", hint)
+    problems.check()
+    if table.num_columns == 1 and table.column(0).null_count and not given.get("null_string"):
+        raise ValueError(
+            f"{what}: the only column {table.column_names[0]!r} has no value in {table.column(0).null_count} rows. "
+            "Readers skip empty lines: give null_string"
+        )
+    table = table.cast(pa.schema([(field.name, _written_as(pa, field.type)) for field in table.schema]))
+    with writing(what, path, compressed=True) as file, reading(what, File(str(path))):
+        module.write_csv(table, file, module.WriteOptions(**given))
+
+
+class CSVReader(Reader[C]):
+    """CSV files with the same columns, read one behind the other."""
+
+    def __init__(self, cls: type[C], path: Any, asked: Asked, options: Mapping[str, Any]) -> None:
+        what = asked.what
+        module: Any = require("pyarrow.csv", EXTRA, what)
+        self._options = Options(what, {name: _names(getattr(module, name)) for name in _GROUPS}, _OTHERS).sorted(
+            options
+        )
+        self._of(cls, asked, files(what, path))
+        self._types: dict[str, Any] = {}
+        self._look()
+
+    def _look(self) -> None:
+        """Finds out from the first rows which columns there are, and of which types they are read."""
+        pa, pc = require("pyarrow", EXTRA, self.asked.what), require("pyarrow.csv", EXTRA, self.asked.what)
+        convert: dict[str, Any] = {
+            "null_values": [""],
+            "strings_can_be_null": True,
+            "quoted_strings_can_be_null": False,
+        }
+        self._convert = {**convert, **self._options["ConvertOptions"]}
+        self._column_types: dict[str, Any] = dict(self._convert.pop("column_types", None) or {})
+        names: list[str] = []
+        temporal: list[str] = []
+        for file in self.files:
+            with (
+                reading(self.asked.what, file, partial(self._misfits, file)),
+                byte_stream(self.asked.what, file) as stream,
+            ):
+                head = pc.open_csv(stream, *self._settings({}))
+                with head:
+                    schema = head.schema
+            if not names:
+                names, temporal = schema.names, [one.name for one in schema if pa.types.is_temporal(one.type)]
+            elif schema.names != names:
+                raise ValueError(
+                    f"{self.asked.what}: {file}: expected the columns {names} of {self.files[0]}, got {schema.names}"
+                )
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"{self.asked.what}: {self.files[0]}: several columns have the names {twice}")
+        problems = self.asked.plan.problems
+        paths = {self.asked.path(name): name for name in names}
+        kept = kept_columns(self.cls, paths, problems, self.asked.plan.strict)
+        problems.check()
+        #: what text without a type of its own is read as: dates are text, as long as nobody says that they are dates
+        types = {name: pa.string() for name in temporal if "timestamp_parsers" not in self._convert}
+        types.update({paths[path]: kind for path, kind in column_types(pa, self.cls, kept).items()})
+        self._types = {**types, **self._column_types}
+        if len(kept) < len(names) and "include_columns" not in self._convert:
+            self._convert["include_columns"] = [name for name in names if self.asked.path(name) in kept]
+
+    def _settings(self, types: Mapping[str, Any], **read: Any) -> tuple[Any, Any, Any]:
+        """The options of pyarrow, with types for columns."""
+        pc: Any = require("pyarrow.csv", EXTRA, self.asked.what)
+        return (
+            pc.ReadOptions(**{**self._options["ReadOptions"], **read}),
+            pc.ParseOptions(**self._options["ParseOptions"]),
+            pc.ConvertOptions(**{**self._convert, "column_types": {**self._column_types, **types}}),
+        )
+
+    def table(self) -> Any:
+        pa, pc = require("pyarrow", EXTRA, self.asked.what), require("pyarrow.csv", EXTRA, self.asked.what)
+        types, tables = dict(self._types), list[Any]()
+        for file in self.files:
+            with self._reading(file):
+                made = self._read(pc, file, types)
+                late = {one.name: pa.string() for one in made.schema if self._is_late(pa, one, types)}
+                if late:  # dates that begin behind the first rows
+                    types.update(late)
+                    made = self._read(pc, file, types)
+            tables.append(made)
+        if len(tables) > 1:
+            tables = [self._widened(pa, tables)]
+        return self._settled(pa, tables[0])
+
+    def tables(self, rows: int) -> Generator[Any, None, None]:
+        pa, pc = require("pyarrow", EXTRA, self.asked.what), require("pyarrow.csv", EXTRA, self.asked.what)
+        types = dict(self._types)
+        for file in self.files:
+            with (
+                self._reading(file),
+                byte_stream(self.asked.what, file) as stream,
+                pc.open_csv(stream, *self._settings(_readable(pa, types))) as opened,
+            ):
+                types = {**{one.name: one.type for one in opened.schema}, **types}  # the first file says what all are
+                for batch in opened:
+                    yield self._settled(pa, pa.Table.from_batches([batch]))
+
+    def _read(self, pc: Any, file: File, types: Mapping[str, Any]) -> Any:
+        with byte_stream(self.asked.what, file) as stream:
+            return pc.read_csv(stream, *self._settings(_readable(require("pyarrow", EXTRA, "from_csv"), types)))
+
+    def _is_late(self, pa: Any, field: Any, types: Mapping[str, Any]) -> bool:
+        known = field.name in types or "timestamp_parsers" in self._convert
+        return pa.types.is_temporal(field.type) and not known
+
+    def _widened(self, pa: Any, tables: list[Any]) -> Any:
+        """The tables of several files as one; a column can be of whole numbers in one and of others in the next."""
+        try:
+            return pa.concat_tables(tables, promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise ValueError(
+                f"{self.asked.what}: the columns of {len(tables)} files have different types: {error}; give "
+                "column_types"
+            ) from None
+
+    def _settled(self, pa: Any, table: Any) -> Any:
+        """What was read as the fields want it: missing text is empty where nothing else stands for it."""
+        for position, field in enumerate(table.schema):
+            column, kind = table.column(position), self._types.get(field.name, field.type)
+            is_text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+            if self.asked.nulls == "default" and is_text and column.null_count:
+                if not optional_text(self.cls, self.asked.path(field.name)):
+                    column = column.fill_null("")
+            elif field.type != kind:
+                column = column.cast(kind)
+            else:
+                continue
+            table = table.set_column(position, field.name, column)
+        return table
+
+    # -- what is wrong ------------------------------------------------------------------------------------------------
+
+    def _reading(self, file: File) -> Any:
+        return reading(self.asked.what, file, partial(self._misfits, file))
+
+    def _misfits(self, file: File, error: Exception) -> str | None:
+        """Where a file is wrong: the first line with too many or too few cells, or each column with its first bad cell.
+
+        It is read again for this, by Python: pyarrow does not say the line.
+
+        Raises:
+            ConversionError: there are cells that are not of the type of their column.
+        """
+        problems = Problems(self.asked.plan.what)
+        checks = {name: _CHECKS.get(str(kind)) for name, kind in self._types.items()}
+        told = re.search(r"In CSV column #(\d+): .*conversion error to (\w+).*: invalid value '(.*)'", str(error), re.S)
+        for line, names, row in self._rows(file):
+            if len(row) != len(names):
+                return f"line {line}: expected {_cells(len(names))}, got {len(row)}"
+            for position, (name, cell) in enumerate(zip(names, row, strict=True)):
+                path, check = self.asked.path(name), checks.get(name)
+                if cell == "" or problems.covers(path):
+                    continue
+                if check is not None and not check(cell):
+                    problems.add(path, str(self._types[name]), f"{cell!r} in line {line} of {file}")
+                elif check is None and told and int(told[1]) == position and told[3] == cell:
+                    hint = "what is in front of it says the type; give another one with column_types"
+                    problems.add(path, told[2], f"{cell!r} in line {line} of {file}", hint)
+        problems.check()
+        return None
+
+    def _rows(self, file: File) -> Iterator[tuple[int, list[str], list[str]]]:
+        """The rows of a file with the lines where they end, and the names of the columns."""
+        read, parse = self._options["ReadOptions"], self._options["ParseOptions"]
+        quote = parse.get("quote_char", '"')
+        with byte_stream(self.asked.what, file) as stream:
+            text = io.TextIOWrapper(io.BytesIO(stream.read()), read.get("encoding", "utf-8"), "replace", newline="")
+            for _ in range(read.get("skip_rows", 0)):
+                text.readline()
+            rows = python_csv.reader(
+                text,
+                delimiter=parse.get("delimiter", ","),
+                quotechar=quote or None,
+                quoting=python_csv.QUOTE_MINIMAL if quote else python_csv.QUOTE_NONE,
+                doublequote=bool(parse.get("double_quote", True)),
+                escapechar=parse.get("escape_char") or None,
+            )
+            names: list[str] = list(read.get("column_names") or ())
+            for row in rows:
+                if not row and parse.get("ignore_empty_lines", True):
+                    continue
+                if not names:
+                    names = [f"f{position}" for position in range(len(row))]
+                    if not read.get("autogenerate_column_names"):
+                        names = row
+                        continue
+                yield rows.line_num + read.get("skip_rows", 0), names, row
+
+
+def _names(options: Any) -> list[str]:
+    """The fields of a class of options of pyarrow."""
+    return [name for name in dir(options) if not name.startswith("_") and name not in ("equals", "validate")]
+
+
+def _cells(count: int) -> str:
+    return "1 cell" if count == 1 else f"{count} cells"
+
+
+def _readable(pa: Any, types: Mapping[str, Any]) -> dict[str, Any]:
+    """Types that pyarrow reads text as, from which those that are wanted are made."""
+    return {name: pa.float32() if pa.types.is_float16(kind) else kind for name, kind in types.items()}
+
+
+def _not_in_a_cell(pa: Any, kind: Any) -> str:
+    """What to do with a column that a cell has no room for; empty for others."""
+    if pa.types.is_struct(kind):
+        return "a separator gives nested values columns of their own: to_csv(path, separator='.')"
+    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_nested(kind):
+        return "unbind it into several, or use to_json or to_parquet"
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return "bytes are no text: decode them, or use to_parquet"
+    return ""
+
+
+def _written_as(pa: Any, kind: Any) -> Any:
+    """The type of a column in a file: that of its values where it is a dictionary of them."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
+
+
+def _is_whole(low: int, high: int) -> Callable[[str], bool]:
+    def check(cell: str) -> bool:
+        try:
+            return "_" not in cell and low <= int(cell) < high
+        except ValueError:
+            return False
+
+    return check
+
+
+_CHECKS: dict[str, Callable[[str], bool]] = {
+    **dict.fromkeys(("double", "float", "halffloat"), _is_number),
+    **{f"int{bits}": _is_whole(-(2 ** (bits - 1)), 2 ** (bits - 1)) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": _is_whole(0, 2**bits) for bits in (8, 16, 32, 64)},
+    "bool": lambda cell: cell.lower() in ("true", "false", "0", "1"),
+}

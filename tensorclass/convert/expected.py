@@ -1,0 +1,189 @@
+"""Which columns a class takes, and of which types they are, as far as its fields say."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tensorclass.contracts.contract import Contract
+from tensorclass.fields import FieldSpec
+from tensorclass.record import TensorClass
+
+from .diagnosis import is_required
+from .problems import Problems
+from .tree import below
+
+#: what a number in a text is read as, where a contract allows it: first the widest
+_WIDEST = {
+    "float": ("float64", "float32", "float16"),
+    "int": ("int64", "uint64", "int32", "uint32", "int16", "uint16", "int8", "uint8"),
+    "bool": ("bool",),
+}
+
+
+def kept_columns(cls: Any, paths: Iterable[tuple[str, ...]], problems: Problems, strict: bool) -> set[tuple[str, ...]]:
+    """The columns of a file that are for fields; all of them for an untyped collection.
+
+    What is wrong is noted: fields without default that have no column and, where ``strict``, columns that are no fields
+    (noted as left out otherwise).
+
+    Args:
+        cls: the class of what is made.
+        paths: the columns, by the names of the fields that they are for.
+        problems: where it is noted.
+        strict: whether a column that is no field is an error.
+    """
+    kept: set[tuple[str, ...]] = set()
+    for path in paths:
+        undeclared = _undeclared(cls, path)
+        if undeclared is None:
+            kept.add(path)
+        elif not strict:
+            problems.left_out[undeclared] = None
+        elif not problems.covers(undeclared):
+            hint = _separated(cls, path) or "strict=False leaves it out"
+            fields = f"one of the fields {_fields(cls, undeclared)}"
+            problems.add(undeclared, fields, "a column that is none of them", hint)
+    _note_missing(cls, kept, problems, ())
+    return kept
+
+
+def column_types(pa: Any, cls: Any, paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], Any]:
+    """The types of Arrow for columns with one value a row, where the fields of a record tell them."""
+    types: dict[tuple[str, ...], Any] = {}
+    for path in paths:
+        owner: Any = cls
+        for name in path[:-1]:
+            owner = _below(owner, name)
+            if not _is_class(owner):
+                break
+        if _is_record(owner) and path[-1] in owner._specs:
+            found = _scalar(pa, owner._specs[path[-1]], owner)
+            if found is not None:
+                types[path] = found
+    return types
+
+
+def nested_types(pa: Any, cls: Any, separator: str | None = None) -> dict[str, Any]:
+    """The types of Arrow for the fields of a record, where they tell them: lists for dimensions, structs for records.
+
+    With a separator those of nested records stand under joined names.
+    """
+    types: dict[str, Any] = {}
+    for name, spec in cls._specs.items() if _is_record(cls) else ():
+        target: Any = spec.target(cls)
+        if _is_record(target) and target is not cls:
+            inner = nested_types(pa, target, separator)
+            if separator is not None:
+                types.update({f"{name}{separator}{key}": kind for key, kind in inner.items()})
+            elif inner:
+                types[name] = pa.struct([*inner.items()])
+            continue
+        found = _scalar(pa, spec, cls)
+        rank = spec.contract.rank if spec.contract is not None else None
+        if found is None or (target is Tensor and rank is None):
+            continue
+        for _ in range(rank or 0 if target is Tensor else 0):
+            found = pa.list_(found)
+        types[name] = found
+    return types
+
+
+def optional_text(cls: Any, path: Sequence[str]) -> bool:
+    """Whether a column is for text that may be missing: a field that takes ``None``, or has a default."""
+    owner: Any = cls
+    for name in path[:-1]:
+        owner = _below(owner, name) if _is_class(owner) else None
+    spec: FieldSpec | None = owner._specs.get(path[-1]) if _is_record(owner) else None
+    return spec is not None and (spec.default is not None or spec.allows_none_in(owner))
+
+
+def _below(owner: Any, name: str) -> Any:
+    """What the entry of a class under a key becomes."""
+    return below(owner, name)
+
+
+def _is_class(target: Any) -> bool:
+    return isinstance(target, type) and target is not Tensor
+
+
+def _is_record(target: Any) -> bool:
+    return isinstance(target, type) and issubclass(target, TensorClass)
+
+
+def _undeclared(cls: Any, path: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The part of a path that leads to no field."""
+    owner = cls
+    for depth, name in enumerate(path):
+        if not _is_record(owner):
+            return None  # a TensorDict takes every key; another field says by itself what it does not take
+        if name not in owner._specs:
+            return path[: depth + 1]
+        owner = _below(owner, name)
+    return None
+
+
+def _separated(cls: Any, path: tuple[str, ...]) -> str:
+    """What to do where the name of a column leads to a field when it is split."""
+    for separator in (".", "/", "__", "_"):
+        if separator in path[-1] and _undeclared(cls, (*path[:-1], *path[-1].split(separator))) is None:
+            return f"separator={separator!r} splits it into the keys of a field"
+    return ""
+
+
+def _fields(cls: Any, path: Sequence[str]) -> str:
+    owner = cls
+    for name in path[:-1]:
+        owner = _below(owner, name)
+    return ", ".join([repr(name) for name in owner._specs])
+
+
+def _note_missing(cls: Any, kept: set[tuple[str, ...]], problems: Problems, path: tuple[str, ...]) -> None:
+    if not _is_record(cls):
+        return
+    for name, spec in cls._specs.items():
+        where = (*path, name)
+        if any(one[: len(where)] == where for one in kept):
+            inner = _below(cls, name)
+            if where not in kept and inner is not cls:
+                _note_missing(inner, kept, problems, where)
+        elif is_required(spec) and not problems.covers(where):
+            problems.add(where, spec.shown, "nothing: there is no such column")
+
+
+def _scalar(pa: Any, spec: FieldSpec, cls: Any) -> Any:
+    """The type of one value for a field; ``None`` where it does not say."""
+    target = spec.target(cls)
+    if target is Tensor:
+        return None if spec.contract is None else _of_dtypes(pa, spec.contract)
+    if target is not None:
+        return None
+    classes: set[Any] = {literal.__class__ for literal in spec.literals} if spec.literals else {*spec.types}
+    if len(classes) != 1:
+        return None
+    known: dict[Any, Any] = {
+        str: pa.string(),
+        int: pa.int64(),
+        float: pa.float64(),
+        bool: pa.bool_(),
+        datetime.date: pa.date32(),
+        datetime.datetime: pa.timestamp("us"),
+    }
+    return known.get(classes.pop())
+
+
+def _of_dtypes(pa: Any, contract: Contract) -> Any:
+    allowed: set[torch.dtype] = set()
+    for one in (contract, *contract.others):
+        if one.dtypes is None:
+            return None
+        allowed |= one.dtypes
+    found = [(kind, [name for name in names if getattr(torch, name) in allowed]) for kind, names in _WIDEST.items()]
+    kinds = [(kind, names) for kind, names in found if names]
+    if len(kinds) != 1:  # numbers of several kinds will do: the text says which it is
+        return None
+    return getattr(pa, {"bool": "bool_"}.get(kinds[0][1][0], kinds[0][1][0]))()

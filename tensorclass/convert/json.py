@@ -1,0 +1,439 @@
+"""JSON: a line for each row, or an array of rows; and back."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import io
+import json as python_json
+from collections.abc import Callable, Generator, Mapping, Sequence
+from itertools import islice
+from typing import IO, Any, cast
+
+from torch import Tensor
+
+from tensorclass.fields import shown_value
+from tensorclass.td.base import TensorCollection
+
+from .expected import nested_types
+from .extras import require
+from .problems import Problems
+from .sources import EXTRA, File, Options, byte_stream, files, reading, writing
+from .streams import Batches, Reader
+from .tabular import Asked, check_rows
+from .tree import C
+
+#: what pandas calls options
+_OTHERS = {
+    "orient": "lines=True, or an array of rows",
+    "chunksize": "iter_json",
+    "nrows": "iter_json",
+    "convert_dates": "nothing: text stays text",
+    "encoding": "UTF-8",
+    "compression": "a name that ends in .gz, .bz2, .lz4 or .zst",
+    "engine": "nothing: pyarrow does the work",
+    "index": "nothing: there is no index",
+    "double_precision": "nothing: numbers are exact",
+    "force_ascii": "ensure_ascii",
+}
+#: so many characters are read at once
+_CHUNK = 1 << 20
+#: so many rows are written at once
+_ROWS = 4096
+
+
+def from_json(cls: type[C], path: Any, asked: Asked, lines: bool, options: Mapping[str, Any]) -> C:
+    """See :meth:`TensorDict.from_json`."""
+    reader = JSONReader(cls, path, asked, lines, options)
+    return reader.asked.collection(cls, reader.table())
+
+
+def iter_json(
+    cls: type[C],
+    path: Any,
+    asked: Asked,
+    lines: bool,
+    batch_size: int,
+    drop_last: bool,
+    progress: bool | None,
+    options: Mapping[str, Any],
+) -> Batches[C]:
+    """See :meth:`TensorDict.iter_json`."""
+    return Batches(JSONReader(cls, path, asked, lines, options), batch_size, drop_last, progress)
+
+
+def to_json(data: TensorCollection, path: Any, separator: str | None, lines: bool, options: Mapping[str, Any]) -> None:
+    """See :meth:`TensorDict.to_json`."""
+    what = "to_json"
+    own = ("allow_nan", "default", "ensure_ascii", "indent", "separators", "sort_keys")
+    given = Options(what, {"write": own}, _OTHERS, of="Python's json").sorted(options)["write"]
+    if lines and given.get("indent") is not None:
+        raise ValueError(f"{what}: a row has one line with lines=True; leave indent={given['indent']!r} out")
+    made: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":"), **given}
+    encode = python_json.JSONEncoder(**made).encode
+    check_rows(data, what)
+    source = data if separator is None else data.flatten_keys(separator)
+    first = True
+    with writing(what, path, compressed=True) as file:
+        file.write(b"" if lines else b"[")
+        for start in range(0, len(source), _ROWS):
+            for row in _rows_of(source[start : start + _ROWS]):
+                try:
+                    text = encode(row)
+                except (TypeError, ValueError):
+                    _check_encodes(what, row, encode)
+                    raise
+                file.write(((b"" if first else b",\n") + text.encode()) if not lines else text.encode() + b"\n")
+                first = False
+        file.write(b"" if lines else b"]\n")
+
+
+def _rows_of(data: TensorCollection) -> list[dict[str, Any]]:
+    columns = {key: _listed(value) for key, value in data._items_for_export(False)}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)] or [{}] * len(data)
+
+
+def _listed(value: Any) -> list[Any]:
+    """A value row by row, as JSON has it."""
+    if isinstance(value, TensorCollection) and value._is_tree():
+        return _rows_of(value) if value.batch_dims == 1 else [_listed(row) for row in value.unbind(0)]
+    if isinstance(value, Tensor) and value.is_nested:
+        return [row.tolist() for row in value.detach().unbind()]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return cast("list[Any]", value.tolist())  # pyright: ignore[reportUnknownMemberType]
+
+
+def _check_encodes(what: str, row: Mapping[str, Any], encode: Any) -> None:
+    """Raises an error that lists the values of a row that JSON does not have."""
+    problems = Problems(what)
+    found: list[tuple[tuple[str, ...], Any]] = [((key,), value) for key, value in row.items()]
+    while found:
+        path, value = found.pop(0)
+        if isinstance(value, dict):
+            found[:0] = [((*path, key), one) for key, one in cast("dict[str, Any]", value).items()]
+            continue
+        try:
+            encode(value)
+        except (TypeError, ValueError) as error:
+            problems.add(
+                path, "what JSON has: numbers, text, booleans, None, and lists of them", shown_value(value), str(error)
+            )
+    problems.check()
+
+
+# -- in ---------------------------------------------------------------------------------------------------------------
+
+
+class JSONReader(Reader[C]):
+    """JSON files, read one behind the other."""
+
+    def __init__(self, cls: type[C], path: Any, asked: Asked, lines: bool, options: Mapping[str, Any]) -> None:
+        what = asked.what
+        require("pyarrow.json", EXTRA, what)
+        groups: dict[str, tuple[str, ...]] = {
+            "ReadOptions": ("block_size", "use_threads"),
+            "ParseOptions": ("explicit_schema", "newlines_in_values", "unexpected_field_behavior"),
+        }
+        self._options = Options(what, groups if lines else dict.fromkeys(groups, ()), _OTHERS).sorted(options)
+        self.lines = lines
+        self._of(cls, asked, files(what, path))
+        self._schema: Any = self._options["ParseOptions"].pop("explicit_schema", None)
+        if self._schema is None:
+            self._look()
+
+    def _look(self) -> None:
+        """Finds out from the first row for which of the fields whose type is known there is something."""
+        pa = require("pyarrow", EXTRA, self.asked.what)
+        self._schema = pa.schema([])
+        for file in self.files:
+            with contextlib.closing(self._rows(file)) as rows:
+                first = next(rows, None)
+            if first is not None:
+                types = nested_types(pa, self.cls, self.asked.separator)
+                self._schema = pa.schema(_present(pa, types, first[1]))
+                return
+
+    def table(self) -> Any:
+        pa = require("pyarrow", EXTRA, self.asked.what)
+        tables: list[Any] = []
+        for file in self.files:
+            with self._reading(file):
+                tables.append(self._whole(pa, file))
+        if len(tables) == 1:
+            return tables[0]
+        try:
+            return pa.concat_tables(tables, promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise ValueError(
+                f"{self.asked.what}: the columns of {len(tables)} files have different types: {error}"
+            ) from None
+
+    def tables(self, rows: int) -> Generator[Any, None, None]:
+        pa = require("pyarrow", EXTRA, self.asked.what)
+        schema = self._schema
+        for file in self.files:
+            with self._reading(file), contextlib.closing(self._chunks(pa, file, rows)) as chunks:
+                for chunk in chunks:
+                    made = (
+                        self._of_lines(pa, chunk, schema) if isinstance(chunk, bytes) else _of_rows(pa, chunk, schema)
+                    )
+                    schema = _known(pa, made.schema)  # what comes next is of the same types
+                    yield made
+
+    def _chunks(self, pa: Any, file: File, rows: int) -> Generator[bytes | list[dict[str, Any]], None, None]:
+        if not self.lines:
+            with contextlib.closing(self._rows(file)) as found:
+                while chunk := [row for _, row in islice(found, rows)]:
+                    yield chunk
+            return
+        with byte_stream(self.asked.what, file) as stream, _lines(stream) as opened:
+            while lines := [*islice(opened, rows)]:
+                text = b"".join(lines)
+                if not text.isspace():
+                    yield text
+
+    def _whole(self, pa: Any, file: File) -> Any:
+        if self.lines:
+            with byte_stream(self.asked.what, file) as stream:
+                return self._of_lines(pa, stream.read(), self._schema)
+        with byte_stream(self.asked.what, file) as stream:
+            found = _decoded(self.asked.what, file, stream.read())
+        if isinstance(found, dict):
+            return pa.table(
+                {
+                    name: self._column(pa, name, items)
+                    for name, items in _by_column(cast("dict[str, Any]", found)).items()
+                }
+            )
+        return _of_rows(pa, _checked_rows(self.asked.what, file, found), self._schema)
+
+    def _column(self, pa: Any, name: str, items: list[Any]) -> Any:
+        index = self._schema.get_field_index(name)
+        return pa.array(items, None if index < 0 else self._schema.field(index).type)
+
+    def _of_lines(self, pa: Any, text: bytes, schema: Any) -> Any:
+        made = self._parsed(pa, text, schema)
+        late = [field.with_type(_as_text(pa, field.type)) for field in made.schema if field.name not in schema.names]
+        if any(field.type != made.schema.field(field.name).type for field in late):  # text that looks like dates
+            made = self._parsed(pa, text, pa.schema([*schema, *late]))
+        return made
+
+    def _parsed(self, pa: Any, text: bytes, schema: Any) -> Any:
+        module: Any = require("pyarrow.json", EXTRA, self.asked.what)
+        readable = pa.schema([field.with_type(_readable(pa, field.type)) for field in schema])
+        parse = module.ParseOptions(**{**self._options["ParseOptions"], "explicit_schema": readable})
+        made = module.read_json(pa.BufferReader(text), module.ReadOptions(**self._options["ReadOptions"]), parse)
+        if readable != schema:
+            made = made.cast(pa.schema([schema.field(f.name) if f.name in schema.names else f for f in made.schema]))
+        return made
+
+    # -- row by row ---------------------------------------------------------------------------------------------------
+
+    def _rows(self, file: File) -> Generator[tuple[int, dict[str, Any]], None, None]:
+        """The rows with their lines (with their positions in an array), read by Python.
+
+        Raises:
+            ValueError: a line is not JSON, or no row.
+        """
+        what = self.asked.what
+        with byte_stream(what, file) as stream:
+            if not self.lines:
+                yield from enumerate(_items(what, file, stream))
+                return
+            with _lines(stream) as opened:
+                for number, line in enumerate(opened, 1):
+                    if not line.isspace():
+                        yield number, _row(f"{what}: {file}: line {number}", line)
+
+    def _reading(self, file: File) -> Any:
+        return reading(self.asked.what, file, lambda _: self._misfits(file))
+
+    def _misfits(self, file: File) -> None:
+        """Raises an error that says where a file is wrong; it is read again for this, by Python.
+
+        Raises:
+            ValueError: a line is not JSON.
+            ConversionError: there are values that are not of the type of their column.
+        """
+        pa = require("pyarrow", EXTRA, self.asked.what)
+        problems = Problems(self.asked.plan.what)
+        seen: dict[str, tuple[str, int]] = {}
+        types = {field.name: _readable(pa, field.type) for field in self._schema}
+        for number, row in self._rows(file):
+            place = f"in {'line' if self.lines else 'row'} {number} of {file}"
+            for key, value in row.items():
+                path = self.asked.path(key)
+                if value is None or problems.covers(path):
+                    continue
+                kind, known = _kind(value), types.get(key)
+                if known is not None:
+                    if not _is_of(pa, value, known):
+                        problems.add(path, str(known), f"{shown_value(value)} {place}")
+                elif seen.setdefault(key, (kind, number))[0] != kind:
+                    before, there = seen[key]
+                    problems.add(path, f"{before}, as in {there}", f"{shown_value(value)} {place}")
+        problems.check()
+
+
+@contextlib.contextmanager
+def _lines(stream: Any) -> Generator[io.BufferedReader, None, None]:
+    """The lines of a stream, which stays open."""
+    lines = io.BufferedReader(stream)
+    try:
+        yield lines
+    finally:
+        lines.detach()
+
+
+def _row(place: str, line: bytes) -> dict[str, Any]:
+    """The row in a line."""
+    try:
+        row: Any = python_json.loads(line)
+    except python_json.JSONDecodeError as error:
+        raise ValueError(f"{place}, column {error.colno}: {error.msg}") from None
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
+    if not isinstance(row, dict):
+        hint = "; lines=False reads an array of rows" if isinstance(row, list) else ""
+        raise ValueError(f"{place}: expected an object with a value for each column, got {_kind(row)}{hint}")
+    return cast("dict[str, Any]", row)
+
+
+def _items(what: str, file: File, stream: IO[bytes]) -> Generator[dict[str, Any], None, None]:
+    """The items of an array, one after another; only a part of the text is held."""
+    decode = python_json.JSONDecoder().raw_decode
+    text, lines, ended, started = "", 0, False, False
+    utf8 = codecs.getincrementaldecoder("utf-8-sig")()
+
+    def broken(message: str, at: int = 0) -> ValueError:
+        line = lines + text.count("\n", 0, at) + 1
+        column = at - (text.rfind("\n", 0, at) if "\n" in text[:at] else -1)
+        return ValueError(f"{what}: {file}: line {line}, column {column}: {message}")
+
+    at = 0
+    while True:
+        at = _skipped(text, at)
+        if at < len(text):
+            if not started:
+                if text[at] != "[":
+                    raise broken("expected an array of rows; lines=True reads a row for each line", at)
+                started, at = True, at + 1
+                continue
+            if text[at] == "]":
+                return
+            if text[at] == ",":
+                at += 1
+                continue
+            try:
+                item, end = decode(text, at)
+            except python_json.JSONDecodeError as error:
+                if ended:
+                    raise broken(error.msg, error.pos) from None
+            else:
+                if end < len(text) or ended:  # a number that ends here may go on
+                    yield _checked_rows(what, file, [item])[0]
+                    at = end
+                    continue
+        if ended:
+            raise broken("the array does not end", len(text))
+        chunk = stream.read(_CHUNK)
+        ended = not chunk
+        lines += text.count("\n", 0, at)
+        try:
+            text, at = text[at:] + utf8.decode(chunk, ended), 0
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{what}: {file}: {error}") from None
+
+
+def _skipped(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def _decoded(what: str, file: File, text: bytes) -> Any:
+    try:
+        return python_json.loads(text)
+    except python_json.JSONDecodeError as error:
+        hint = "; lines=True reads a row for each line" if error.msg == "Extra data" else ""
+        raise ValueError(f"{what}: {file}: line {error.lineno}, column {error.colno}: {error.msg}{hint}") from None
+    except ValueError as error:
+        raise ValueError(f"{what}: {file}: {error}") from None
+
+
+def _checked_rows(what: str, file: File, found: Any) -> list[dict[str, Any]]:
+    rows = cast("list[object]", found) if isinstance(found, list) else [found]
+    for row in rows:
+        if not isinstance(row, dict):
+            raise ValueError(
+                f"{what}: {file}: expected an array of objects with a value for each column, got "
+                f"{shown_value(row)} in it"
+            )
+    return cast("list[dict[str, Any]]", rows)
+
+
+def _by_column(found: dict[str, Any]) -> dict[str, list[Any]]:
+    """Columns as pandas writes them, ``{"a": {"0": 1, "1": 2}}`` or ``{"a": [1, 2]}``."""
+    return {
+        name: [*cast("dict[str, Any]", items).values()] if isinstance(items, dict) else items
+        for name, items in found.items()
+    }
+
+
+def _of_rows(pa: Any, rows: Sequence[Mapping[str, Any]], schema: Any) -> Any:
+    names = [*dict.fromkeys([name for row in rows for name in row])]
+    known = {field.name: field.type for field in schema}
+    return pa.table({name: pa.array([row.get(name) for row in rows], known.get(name)) for name in names})
+
+
+def _present(pa: Any, types: Mapping[str, Any], row: Mapping[str, Any]) -> list[Any]:
+    """The types for what is in a row."""
+    fields: list[Any] = []
+    for name, kind in types.items():
+        value = row.get(name)
+        if name in row and pa.types.is_struct(kind) and isinstance(value, Mapping):
+            inner = {kind.field(position).name: kind.field(position).type for position in range(kind.num_fields)}
+            fields.append(pa.field(name, pa.struct(_present(pa, inner, cast("Mapping[str, Any]", value)))))
+        elif name in row and not pa.types.is_struct(kind):
+            fields.append(pa.field(name, kind))
+    return fields
+
+
+def _known(pa: Any, schema: Any) -> Any:
+    """The fields of which the type is known."""
+    return pa.schema([field for field in schema if not pa.types.is_null(field.type)])
+
+
+def _mapped(pa: Any, kind: Any, change: Callable[[Any], Any]) -> Any:
+    """A type with its innermost ones changed."""
+    types = pa.types
+    if types.is_struct(kind):
+        fields = [kind.field(position) for position in range(kind.num_fields)]
+        return pa.struct([field.with_type(_mapped(pa, field.type, change)) for field in fields])
+    if types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_mapped(pa, kind.value_type, change)))
+    return change(kind)
+
+
+def _as_text(pa: Any, kind: Any) -> Any:
+    return _mapped(pa, kind, lambda one: pa.string() if pa.types.is_temporal(one) else one)
+
+
+def _readable(pa: Any, kind: Any) -> Any:
+    return _mapped(pa, kind, lambda one: pa.float32() if pa.types.is_float16(one) else one)
+
+
+def _is_of(pa: Any, value: Any, kind: Any) -> bool:
+    try:
+        pa.array([value], kind)
+    except (pa.ArrowException, TypeError, OverflowError, ValueError):
+        return False
+    return True
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, (int, float)):
+        return "a number"
+    kinds: dict[Any, str] = {str: "text", list: "a list", dict: "an object"}
+    return kinds.get(value.__class__, "null")

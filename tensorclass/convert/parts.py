@@ -1,0 +1,118 @@
+"""Files that say by themselves which columns they have: parts of one table."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from .expected import kept_columns
+from .extras import require
+from .sources import EXTRA, File
+from .streams import Reader
+from .tabular import Asked
+from .tree import C
+
+
+class PartsReader(Reader[C]):
+    """Files with the same columns, read one behind the other.
+
+    Which columns there are is found out from the heads of all files when the reader is made. If they are wrong, that is
+    an error before any data is read.
+    """
+
+    @abc.abstractmethod
+    def _opened(self, file: File) -> AbstractContextManager[Any]:
+        """An open file."""
+
+    @abc.abstractmethod
+    def _head(self, opened: Any) -> tuple[int | None, Any]:
+        """How many rows an open file has, if it says that, and the schema of Arrow."""
+
+    def _look(self, columns: Sequence[str] | None) -> None:
+        """Finds out what there is, and which of it is read."""
+        pa, what = require("pyarrow", EXTRA, self.asked.what), self.asked.what
+        schemas: list[Any] = []
+        self.rows = 0
+        for file in self.files:
+            with self._opened(file) as opened:
+                rows, schema = self._head(opened)
+            self.rows = None if rows is None or self.rows is None else self.rows + rows
+            schemas.append(schema)
+            if {*schema.names} != {*schemas[0].names}:
+                odd = sorted({*schema.names} ^ {*schemas[0].names})
+                raise ValueError(
+                    f"{what}: {file}: expected the columns of {self.files[0]}; {odd} are only in one of the two"
+                )
+        first = schemas[0]
+        if twice := sorted({name for name in first.names if first.names.count(name) > 1}):
+            raise ValueError(f"{what}: {self.files[0]}: several columns have the names {twice}")
+        try:
+            schema = first if len(schemas) == 1 else pa.unify_schemas(schemas, promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise ValueError(f"{what}: the columns of {len(schemas)} files have different types: {error}") from None
+        for name in self.files[0].said:
+            values = [file.said.get(name) for file in self.files]
+            if name not in schema.names and None not in values:
+                whole = all(value is not None and value.lstrip("-").isdecimal() for value in values)
+                schema = schema.append(pa.field(name, pa.int64() if whole else pa.string()))
+        self._choose(pa, schema, columns)
+
+    def _choose(self, pa: Any, schema: Any, columns: Sequence[str] | None) -> None:
+        problems = self.asked.plan.problems
+        leaves = {name: path for field in schema for name, path in _leaves(pa, field, self.asked)}
+        if columns is not None:
+            if isinstance(columns, str):
+                raise TypeError(f"{self.asked.what}: expected a list of columns, got the text {columns!r}")
+            for name in columns:
+                if not any(_is_in(leaf, name) for leaf in leaves):
+                    names = ", ".join(map(repr, schema.names))
+                    problems.add((name,), f"one of the columns {names}", "a name that is none of them")
+            problems.check()
+            leaves = {leaf: path for leaf, path in leaves.items() if any(_is_in(leaf, name) for name in columns)}
+        kept = kept_columns(self.cls, leaves.values(), problems, self.asked.plan.strict)
+        problems.check()
+        chosen = [leaf for leaf, path in leaves.items() if path in kept]
+        #: the columns that are read, those of structs with the names of these in front; ``None``: all
+        self._columns: list[str] | None = None if columns is None and len(chosen) == len(leaves) else chosen
+        self._schema = pa.schema([field for field in (_part(pa, one, chosen) for one in schema) if field is not None])
+
+    def _same(self, pa: Any, table: Any, file: File) -> Any:
+        """A table with the columns of all of them, and with what the names of folders say."""
+        for field in self._schema:
+            if field.name not in table.column_names:
+                said: Any = file.said[field.name]
+                said = int(said) if pa.types.is_integer(field.type) else said
+                table = table.append_column(field, pa.repeat(pa.scalar(said, field.type), table.num_rows))
+        if table.schema.names != self._schema.names:
+            table = table.select(self._schema.names)
+        return table if table.schema.equals(self._schema) else table.cast(self._schema)
+
+
+def _is_in(leaf: str, name: str) -> bool:
+    return leaf == name or leaf.startswith(f"{name}.")
+
+
+def _leaves(pa: Any, field: Any, asked: Asked) -> Iterable[tuple[str, tuple[str, ...]]]:
+    """The columns in a field, structs taken apart: their names in the file, and the keys that they are for."""
+    found = [(field.name, asked.path(field.name), field.type)]
+    while found:
+        name, path, kind = found.pop(0)
+        if pa.types.is_struct(kind) and kind.num_fields:
+            inner = [kind.field(position) for position in range(kind.num_fields)]
+            found[:0] = [(f"{name}.{one.name}", (*path, one.name), one.type) for one in inner]
+        else:
+            yield name, path
+
+
+def _part(pa: Any, field: Any, chosen: Sequence[str], prefix: str = "") -> Any:
+    """A field with the chosen columns only; ``None`` where there are none in it."""
+    name = prefix + field.name
+    if name in chosen:
+        return field
+    if not pa.types.is_struct(field.type):
+        return None
+    inner = [field.type.field(position) for position in range(field.type.num_fields)]
+    kept = [one for one in (_part(pa, one, chosen, f"{name}.") for one in inner) if one is not None]
+    return field.with_type(pa.struct(kept)) if kept else None

@@ -1,0 +1,222 @@
+"""Where a table lies: a path, several, a pattern, a folder of parts, an open file."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import io
+import os
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple, TypeAlias, cast
+
+from tensorclass.atomic import whole_file
+
+from .extras import require
+
+Source: TypeAlias = "str | os.PathLike[str] | IO[bytes] | Sequence[str | os.PathLike[str]]"
+Target: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
+
+EXTRA = "arrow"
+
+#: how a file is compressed, by the end of its name
+_CODECS = {".gz": "gzip", ".bz2": "bz2", ".lz4": "lz4", ".zst": "zstd"}
+
+
+class File(NamedTuple):
+    """One file to read."""
+
+    #: how messages call it
+    name: str
+    #: the file, if it is open already
+    opened: IO[bytes] | None = None
+    #: where the table begins in it
+    start: int = 0
+    #: what the names of the folders around it say: ``{"year": "2024"}`` of ``data/year=2024/a.parquet``
+    said: Mapping[str, str] = {}
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def files(what: str, path: Any, suffixes: tuple[str, ...] = ()) -> list[File]:
+    """The files that a path stands for, in their order.
+
+    Args:
+        what: who asks, for messages: ``"from_csv"``.
+        path: a path, a pattern (``"part-*.csv"``), an open file, or a list of paths.
+        suffixes: of the files that are read from a folder; none where folders are not read.
+
+    Raises:
+        FileNotFoundError: there is no such file, or nothing fits the pattern.
+        IsADirectoryError: it is a folder, and those are not read.
+        TypeError: it is something else.
+    """
+    if isinstance(path, (list, tuple)):
+        several = [file for one in cast("Sequence[Any]", path) for file in files(what, one, suffixes)]
+        if not several:
+            raise ValueError(f"{what}: expected a path, got an empty list of them")
+        return several
+    if isinstance(path, io.TextIOBase):
+        raise TypeError(f"{what}: expected a file that is open for bytes, got one for text; open it with mode 'rb'")
+    if hasattr(path, "read"):
+        return [_open_file(path)]
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{what}: expected a path, a list of paths or an open file, got a {type(path).__name__}")
+    name: str = os.path.expanduser(os.fspath(cast("str | os.PathLike[str]", path)))
+    if not isinstance(name, str):
+        raise TypeError(f"{what}: expected a path that is text, got {name!r}")
+    if os.path.isdir(name):
+        return _parts(what, name, suffixes)
+    if not os.path.exists(name):
+        found = sorted(glob.glob(name, recursive=True)) if glob.has_magic(name) else []
+        if not found:
+            message = "nothing fits the pattern" if glob.has_magic(name) else os.strerror(errno.ENOENT)
+            raise FileNotFoundError(errno.ENOENT, f"{what}: {message}", name)
+        return [file for one in found for file in files(what, glob.escape(one), suffixes)]
+    return [File(name)]
+
+
+def _open_file(file: Any) -> File:
+    name = str(getattr(file, "name", f"<{type(file).__name__}>"))
+    if not (hasattr(file, "seekable") and file.seekable()):  # it is read more than once, the head of it first
+        file = io.BytesIO(file.read())
+    return File(name, file, file.tell())
+
+
+def _parts(what: str, folder: str, suffixes: tuple[str, ...]) -> list[File]:
+    """The parts of a table in a folder, and in those below it."""
+    if not suffixes:
+        raise IsADirectoryError(
+            errno.EISDIR, f"{what}: expected a file, got a folder; give a pattern for those in it", folder
+        )
+    found: list[File] = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
+        inside = Path(place).relative_to(folder).parts
+        said = dict(one.split("=", 1) for one in inside if "=" in one)
+        found += [
+            File(os.path.join(place, name), said=said)
+            for name in sorted(names)
+            if name.endswith(suffixes) and not name.startswith((".", "_"))
+        ]
+    if not found:
+        raise FileNotFoundError(errno.ENOENT, f"{what}: there is no {' or '.join(suffixes)} file in the folder", folder)
+    return found
+
+
+@contextmanager
+def reading(
+    what: str, file: File, failed: Callable[[Exception], str | None] | None = None
+) -> Generator[None, None, None]:
+    """What is raised inside names the file.
+
+    Args:
+        what: who reads.
+        file: the file.
+        failed: looks for the place in the file that the error is about, and describes it.
+    """
+    pa = require("pyarrow", EXTRA, what)
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise ValueError(f"{what}: {file}: {error}") from error
+    except pa.ArrowException as error:
+        found = failed(error) if failed is not None and isinstance(error, Exception) else None
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{what}: {file}: {found or error}") from error
+
+
+@contextmanager
+def byte_stream(what: str, file: File) -> Generator[Any, None, None]:
+    """The bytes of a file for pyarrow, decompressed where its name says that it is compressed (``"table.csv.gz"``)."""
+    pa = require("pyarrow", EXTRA, what)
+    if file.opened is not None:  # whoever opened it closes it
+        file.opened.seek(file.start)
+        yield file.opened
+        return
+    with pa.input_stream(file.name, compression="detect") as stream:
+        yield stream
+
+
+@contextmanager
+def writing(what: str, path: Any, compressed: bool = False) -> Generator[IO[bytes], None, None]:
+    """A file to write to: a path, which gets the whole file or stays what it was, or an open file.
+
+    Args:
+        what: who writes.
+        path: where to.
+        compressed: whether a name such as ``"table.csv.gz"`` asks for compression.
+
+    Raises:
+        OSError: it cannot be written to.
+    """
+    if isinstance(path, io.TextIOBase):
+        raise TypeError(f"{what}: expected a file that is open for bytes, got one for text; open it with mode 'wb'")
+    if hasattr(path, "write"):
+        yield path
+        return
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{what}: expected a path or an open file, got a {type(path).__name__}")
+    name: str = os.path.expanduser(os.fspath(cast("str | os.PathLike[str]", path)))
+    with whole_file(name) as file:
+        codec = _CODECS.get(os.path.splitext(name)[1]) if compressed else None
+        if codec is None:
+            yield file
+            return
+        pa = require("pyarrow", EXTRA, what)
+        with pa.CompressedOutputStream(pa.PythonFile(_Kept(file), "wb"), codec) as stream:
+            yield stream
+
+
+class _Kept(io.RawIOBase):
+    """A file that stays open when what writes to it is closed."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return self._file.write(data)
+
+
+class Options:
+    """The options of pyarrow's readers and writers, by name.
+
+    Args:
+        what: whose: ``"from_csv"``.
+        groups: the options that there are, in groups.
+        others: what other libraries call them, with the name here or what to do.
+        of: whose options they are.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        groups: Mapping[str, Iterable[str]],
+        others: Mapping[str, str] = {},
+        of: str = "pyarrow",
+    ) -> None:
+        self.what, self.others, self.of = what, others, of
+        self.groups = {name: [*names] for name, names in groups.items()}
+
+    def sorted(self, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """What was given, by group.
+
+        Raises:
+            TypeError: names that are no options.
+        """
+        known = {name for names in self.groups.values() for name in names}
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            hints = "".join([f"; for {name} use {self.others[name]}" for name in unknown if name in self.others])
+            raise TypeError(
+                f"{self.what}: there are no options {', '.join([*map(repr, unknown)])}{hints}. Those of {self.of} are: "
+                + (", ".join(sorted(known)) or "none here")
+            )
+        return {group: {name: given[name] for name in names if name in given} for group, names in self.groups.items()}
