@@ -11,8 +11,8 @@ from .json import from_json, iter_json, to_json
 from .list import from_list
 from .namedtuple import from_namedtuple, to_namedtuple
 from .pandas import from_pandas, to_pandas
-from .pydantic import from_pydantic, to_pydantic
 from .parquet import from_parquet, iter_parquet, to_parquet
+from .pydantic import from_pydantic, to_pydantic
 from .pytree import from_pytree, to_pytree
 from .struct_array import from_struct_array, to_struct_array
 from .tuple import from_tuple
@@ -30,8 +30,8 @@ __all__ = [
     "from_list",
     "from_namedtuple",
     "from_pandas",
-    "from_pydantic",
     "from_parquet",
+    "from_pydantic",
     "from_pytree",
     "from_struct_array",
     "from_tuple",
@@ -48,8 +48,8 @@ __all__ = [
     "to_json",
     "to_namedtuple",
     "to_pandas",
-    "to_pydantic",
     "to_parquet",
+    "to_pydantic",
     "to_pytree",
     "to_struct_array",
 ]

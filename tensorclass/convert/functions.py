@@ -33,8 +33,8 @@ __all__ = [
     "to_json",
     "to_namedtuple",
     "to_pandas",
-    "to_pydantic",
     "to_parquet",
+    "to_pydantic",
     "to_pytree",
     "to_struct_array",
 ]
