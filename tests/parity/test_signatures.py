@@ -27,9 +27,9 @@ WORKERS = "map over worker processes comes with a later subject"
 #: names that belong to later subjects
 LATER = {
     FILES: (
-        "consolidate dumps from_consolidated from_csv from_h5 from_json from_parquet from_zarr is_consolidated"
+        "consolidate dumps from_consolidated from_h5 from_zarr is_consolidated"
         " is_memmap load load_ load_memmap load_memmap_ make_memmap make_memmap_from_storage make_memmap_from_tensor"
-        " memmap memmap_ memmap_like memmap_refresh_ save saved_path to_csv to_h5 to_json to_mds to_parquet to_store"
+        " memmap memmap_ memmap_like memmap_refresh_ save saved_path to_h5 to_mds to_store"
         " to_zarr"
         " append_memmap from_safetensors to_safetensors is_memmap_archive pack_memmap unpack_memmap"
         " refresh_archive_checksums"
@@ -68,6 +68,9 @@ DIFFERENT: dict[str, str] = {
     "permute": NAMED,
     "reshape": NAMED,
     "squeeze": NAMED,
+    "from_csv": MORE,
+    "from_json": MORE,
+    "from_parquet": MORE,
     "to_struct_array": MORE,
     "unbind": MORE,
     "unsqueeze": NAMED,

@@ -2,15 +2,27 @@
 from tensorclass.convert.any import from_any as from_any
 from tensorclass.convert.arrow import from_arrow as from_arrow, to_arrow as to_arrow
 from tensorclass.convert.attrs import from_attrs as from_attrs, to_attrs as to_attrs
+from tensorclass.convert.csv import from_csv as from_csv, iter_csv as iter_csv, to_csv as to_csv
 from tensorclass.convert.dataclass import (
     from_dataclass as from_dataclass,
     record_class as record_class,
     to_dataclass as to_dataclass,
 )
 from tensorclass.convert.dict import from_dict as from_dict, from_dict_instance as from_dict_instance
+from tensorclass.convert.feather import (
+    from_feather as from_feather,
+    iter_feather as iter_feather,
+    to_feather as to_feather,
+)
+from tensorclass.convert.json import from_json as from_json, iter_json as iter_json, to_json as to_json
 from tensorclass.convert.list import from_list as from_list
 from tensorclass.convert.namedtuple import from_namedtuple as from_namedtuple, to_namedtuple as to_namedtuple
 from tensorclass.convert.pandas import from_pandas as from_pandas, to_pandas as to_pandas
+from tensorclass.convert.parquet import (
+    from_parquet as from_parquet,
+    iter_parquet as iter_parquet,
+    to_parquet as to_parquet,
+)
 from tensorclass.convert.pydantic import from_pydantic as from_pydantic, to_pydantic as to_pydantic
 from tensorclass.convert.pytree import from_pytree as from_pytree, to_pytree as to_pytree
 from tensorclass.convert.struct_array import from_struct_array as from_struct_array, to_struct_array as to_struct_array
@@ -20,22 +32,34 @@ __all__ = [
     "from_any",
     "from_arrow",
     "from_attrs",
+    "from_csv",
     "from_dataclass",
     "from_dict",
     "from_dict_instance",
+    "from_feather",
+    "from_json",
     "from_list",
     "from_namedtuple",
     "from_pandas",
+    "from_parquet",
     "from_pydantic",
     "from_pytree",
     "from_struct_array",
     "from_tuple",
+    "iter_csv",
+    "iter_feather",
+    "iter_json",
+    "iter_parquet",
     "record_class",
     "to_arrow",
     "to_attrs",
+    "to_csv",
     "to_dataclass",
+    "to_feather",
+    "to_json",
     "to_namedtuple",
     "to_pandas",
+    "to_parquet",
     "to_pydantic",
     "to_pytree",
     "to_struct_array",

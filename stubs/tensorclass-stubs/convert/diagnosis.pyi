@@ -2,6 +2,7 @@
 from collections.abc import Mapping
 from typing import Any
 from torch import Size
+from tensorclass.fields import FieldSpec
 from tensorclass.td.base import TensorCollection
 from tensorclass.convert.problems import Problems
 
@@ -18,3 +19,4 @@ def without_undeclared(
     problems: Problems,
     path: tuple[str, ...],
 ) -> dict[str, Any]: ...
+def is_required(spec: FieldSpec) -> bool: ...
