@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,13 @@ def _model_of_pydantic(record: Any) -> Any:
     pydantic: Any = importlib.import_module("pydantic")
     values = dict(record.items())
     return pydantic.create_model("Source", **dict.fromkeys(values, (Any, ...)))(**values)
+
+
+def _written(write: Any, record: Any, **options: Any) -> io.BytesIO:
+    file = io.BytesIO()
+    write(record, file, **options)
+    file.seek(0)
+    return file
 
 
 #: the arguments of a method that requires some, or the whole call
@@ -63,6 +71,12 @@ ARGUMENTS: dict[str, tuple[Any, ...] | Callable[[Any], Any]] = {
     "flip": (0,),
     "from_arrow": lambda r: type(r).from_arrow(r[0].to_arrow()),
     "from_attrs": lambda r: type(r).from_attrs(_instance_of_attrs(r), batch_size=SIZE),
+    "from_csv": lambda r: type(r).from_csv(
+        _written(TensorClass.to_csv, r[0].exclude("image").set("image", r.label[0]), separator="."), separator="."
+    ),
+    "from_feather": lambda r: type(r).from_feather(_written(TensorClass.to_feather, r)),
+    "from_json": lambda r: type(r).from_json(_written(TensorClass.to_json, r[0])),
+    "from_parquet": lambda r: type(r).from_parquet(_written(TensorClass.to_parquet, r)),
     "from_dict_instance": lambda r: r.from_dict_instance(r.to_dict(), batch_size=SIZE),
     "from_list": lambda r: type(r).from_list([r[0].to_dict(), r[1].to_dict()]),
     "from_namedtuple": lambda r: type(r).from_namedtuple(r.to_namedtuple(), batch_size=SIZE),

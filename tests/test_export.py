@@ -129,10 +129,11 @@ def test_an_exported_program_is_saved_and_loaded() -> None:
 # -- tensors without data ---------------------------------------------------------------------------------------------
 
 #: they read data, write into a source that is on the CPU, or operands on the CPU meet the values
-NOT_ON_META = {"cpu", "from_arrow", "from_pandas", "from_struct_array", "share_memory_"}
+FILES = {"from_csv", "from_feather", "from_json", "from_parquet"}
+NOT_ON_META = {*FILES, "cpu", "from_arrow", "from_pandas", "from_struct_array", "share_memory_"}
 NOT_ON_META |= {"__enter__", "tensor + r", "torch.where", "where", "masked_fill", "masked_fill_"}
 #: they read data
-NOT_FAKE = {"[mask]", "masked_select", "from_arrow", "from_pandas", "from_struct_array", "share_memory_"}
+NOT_FAKE = {*FILES, "[mask]", "masked_select", "from_arrow", "from_pandas", "from_struct_array", "share_memory_"}
 
 
 def form(result: Any) -> Any:

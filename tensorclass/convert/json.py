@@ -72,7 +72,7 @@ def to_json(data: TensorCollection, path: Any, separator: str | None, lines: boo
     made: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":"), **given}
     encode = python_json.JSONEncoder(**made).encode
     check_rows(data, what)
-    source = data if separator is None else data.flatten_keys(separator)
+    source: Any = data if separator is None else TensorCollection.flatten_keys(data, separator)
     first = True
     with writing(what, path, compressed=True) as file:
         file.write(b"" if lines else b"[")
@@ -96,7 +96,7 @@ def _rows_of(data: TensorCollection) -> list[dict[str, Any]]:
 def _listed(value: Any) -> list[Any]:
     """A value row by row, as JSON has it."""
     if isinstance(value, TensorCollection) and value._is_tree():
-        return _rows_of(value) if value.batch_dims == 1 else [_listed(row) for row in value.unbind(0)]
+        return _rows_of(value) if len(value._batch_size) == 1 else [_listed(row) for row in value]
     if isinstance(value, Tensor) and value.is_nested:
         return [row.tolist() for row in value.detach().unbind()]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return cast("list[Any]", value.tolist())  # pyright: ignore[reportUnknownMemberType]

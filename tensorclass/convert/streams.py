@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from torch.utils.data import IterableDataset, get_worker_info
 
 from tensorclass.progress import bar
+from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 
 from .extras import require
@@ -108,7 +109,7 @@ class Batches(IterableDataset[T]):
                     if part.num_rows <= size:
                         yield made
                     else:
-                        several: tuple[T, ...] = made.split(size)
+                        several: Any = TensorCollection.split(made, size)
                         yield from several[:-1] if self._drop_last and len(several[-1]) < size else several
                 position += 1
 

@@ -10,7 +10,7 @@ from torch import Size, Tensor
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 
-from .arrow import read_table, reading_of, table_values
+from .arrow import read_table, reading_of, table_values, to_arrow
 from .arrow_numbers import Nulls
 from .problems import Problems
 from .tree import BatchSize, C, Plan, build, plan
@@ -76,7 +76,7 @@ class Asked(NamedTuple):
 
 def flattened(data: TensorCollection, separator: str | None) -> Any:
     """A table of Arrow with the values of a collection, nested ones under joined names where there is a separator."""
-    return (data if separator is None else data.flatten_keys(separator)).to_arrow()
+    return to_arrow(data if separator is None else TensorCollection.flatten_keys(data, separator))
 
 
 def check_rows(data: TensorCollection, what: str) -> None:
