@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
+import numpy as np
 import torch
 from torch import Size, Tensor
 
@@ -172,7 +173,7 @@ def converted(value: Any, target: Target, plan: Plan, path: tuple[str, ...] = ()
         tensor = as_tensor(rows, plan.device)
         if tensor is not None:
             return tensor
-        if plan.batch_size is None:  # the rows that the list has, while no others are given
+        if not plan.batch_size:  # the rows that the list has, while no others are given
             return column(rows)
         return rows
     return value
@@ -193,6 +194,8 @@ def converted_entries(
             made = values[key] = converted(value, inner, plan, (*path, key))
             if made is FAILED:
                 failed.append(key)
+            elif plan.batch_size and inner is TensorDict and isinstance(made, (bool, int, float, complex, np.generic)):
+                values[key] = NonTensorData(made)  # one number for all rows
     for key in failed:
         del values[key]
     return values
