@@ -112,6 +112,36 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
     "A class is an object.": [
         (lambda m: isinstance(m.from_any(Defaults), type), True, False),
     ],
+    "A number beside a batch is an object for all rows.": [
+        (lambda m: m.from_tuple((1, torch.zeros(3)), batch_size=[3])["0"], 1, error(RuntimeError)),
+    ],
+    "What has no values fits any batch.": [
+        (lambda m: tuple(m.from_dict({"a": torch.zeros(3), "n": {}}, auto_batch_size=True).batch_size), (3,), ()),
+        (lambda m: tuple(m.from_any((torch.zeros(3), (None,)), auto_batch_size=True).batch_size), (3,), ()),
+    ],
+    "Options reach every level.": [
+        (
+            lambda m: (
+                type(
+                    m.from_dict({"n": {"x": 1, "m": {"a": [1, 2]}}}, auto_batch_size=True).to_dict(tolist_first=True)[
+                        "n"
+                    ]["m"]
+                ).__name__
+            ),
+            "list",
+            "dict",
+        ),
+        (
+            lambda m: m.from_struct_array(np.zeros(2, [("n", [("x", "f4")])]), device="cpu")["n", "x"].tolist(),
+            [0.0, 0.0],
+            error(RuntimeError),
+        ),
+        (
+            lambda m: m.from_struct_array(np.zeros((), [("n", [("x", "f4")])]))["n", "x"].item(),
+            0.0,
+            error(RuntimeError),
+        ),
+    ],
     "Only what a converter is for is taken.": [
         (lambda m: m.from_tuple({"a": 1})["0"], error(TypeError), "a"),
         (lambda m: m.from_namedtuple({"a": 1})["a"], error(TypeError), torch.tensor(1)),
