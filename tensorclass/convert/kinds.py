@@ -285,8 +285,14 @@ class Pydantic(Kind):
 DATACLASS, PYDANTIC_DATACLASS, ATTRS, PYDANTIC = Kind(), PydanticDataclass(), Attrs(), Pydantic()
 
 
+#: what most values are, and no kind
+PLAIN = frozenset({int, float, bool, complex, str, bytes, list, type(None)})
+
+
 def kind_of(cls: type[Any]) -> Kind | None:
     """What a class of fields is read with; ``None`` for other classes, and for collections."""
+    if cls in PLAIN:
+        return None
     if hasattr(cls, "__dataclass_fields__"):
         if issubclass(cls, Collection):
             return None

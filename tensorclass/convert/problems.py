@@ -98,7 +98,9 @@ class Problems:
 
     def covers(self, path: tuple[str, ...]) -> bool:
         """Whether a problem is known of a field, of one that it is in, or of one below it."""
-        return any(one.path[: len(path)] == path[: len(one.path)] for one in self.found)
+        broken = [one.path for error in self.contracts for one in error.broken]
+        known = [one.path for one in self.found] + broken
+        return any(one[: len(path)] == path[: len(one)] for one in known)
 
     def check(self) -> None:
         """Raises an error with all that is wrong, if anything is.

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from .kinds import PLAIN
+
 
 def _is_anything(_: Any) -> bool:
     return True
@@ -36,9 +38,6 @@ READERS: tuple[Reader, ...] = (
     Reader("pyarrow", ("Table", "RecordBatch"), "from_arrow"),
 )
 
-#: objects that nobody needs to look up
-_PLAIN = frozenset({int, float, bool, complex, str, bytes, list, type(None)})
-
 
 def reader_of(obj: object) -> Reader | None:
     """The line for an object that has a converter of its own; ``None`` for others.
@@ -47,7 +46,7 @@ def reader_of(obj: object) -> Reader | None:
     >>> reader_of(numpy.zeros(2, [("a", "i4")])).method
     'from_struct_array'
     """
-    if type(obj) in _PLAIN:
+    if type(obj) in PLAIN:
         return None
     for reader in READERS:
         package: Any = sys.modules.get(reader.package)

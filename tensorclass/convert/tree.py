@@ -22,7 +22,7 @@ from tensorclass.td.stores.classes import dense_class
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import Misfit, as_tensor
 
-from .kinds import kind_of
+from .kinds import PLAIN, kind_of
 from .problems import ConversionError, Problems
 from .readers import reader_of
 from .record_class import record_class_for
@@ -108,6 +108,8 @@ def entries(obj: Any) -> dict[Any, Any] | None:
     >>> entries((1, "a"))
     {'0': 1, '1': 'a'}
     """
+    if type(obj) in PLAIN:
+        return None
     if type(obj) is dict or isinstance(obj, Mapping):
         return dict(cast("Mapping[object, Any]", obj))
     if isinstance(obj, tuple):

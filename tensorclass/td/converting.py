@@ -41,7 +41,9 @@ class Converting(Collection):
         batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Any:
-        """A collection of any object that has parts: mappings, dataclasses, (named) tuples, structured arrays, tables.
+        """A collection of any object that has parts: mappings, (named) tuples, structured arrays, tables, and instances.
+
+        Instances are those of dataclasses, of classes of attrs, and models of pydantic.
 
         What is inside is converted too. A list of numbers is a tensor, another list a column of objects. A record
         converts only what its fields declare to be collections; each other field takes the object that is given.

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import tensorclass as tc
-from tensorclass import TensorClass, TensorDict
+from tensorclass import DType, Shape, TensorClass, TensorDict
 from tests.convert.samples import Inner, Plain, Sample, values
 from tests.convert.sides import both
 
@@ -384,6 +384,26 @@ def test_dataclasses_that_name_each_other_give_records_that_do(first: Any, optio
     assert [type(record), type(record.child), type(record.child.friend)] == classes
     assert [type(record.child.friend.parent), type(record.child.friend.child)] == classes[:2]
     assert record.to_dataclass(Parent) == source
+
+
+def test_contracts_of_a_dataclass_are_those_of_its_record() -> None:
+    @dataclasses.dataclass
+    class Image:
+        pixels: Annotated[Tensor, Shape("3 h w")]
+        mask: Annotated[Tensor, Shape("h w")]
+
+    @dataclasses.dataclass
+    class Scene:
+        image: Image
+        scale: Annotated[Tensor, DType(torch.float32)]
+
+    Scene.__annotations__["image"] = Scene.__dataclass_fields__["image"].type = Image
+    assert tc.from_dataclass(Image)(torch.zeros(5, 3, 2, 2), torch.zeros(5, 2, 2)).batch_size == (5,)
+    with pytest.raises(tc.ContractError, match=r"Image_tc.mask: .* w is 2 .*, but dimension 1 is 4"):
+        tc.from_dataclass(Image(torch.zeros(3, 2, 2), torch.zeros(2, 4)))
+    with pytest.raises(tc.ContractError) as caught:
+        tc.from_dataclass(Scene(Image(torch.zeros(3, 2, 2), torch.zeros(2, 4)), torch.zeros(1, dtype=torch.int64)))
+    assert [broken.path for broken in caught.value.broken] == [("image", "mask"), ("scale",)]
 
 
 def test_a_class_that_cannot_be_made_leaves_nothing_behind() -> None:

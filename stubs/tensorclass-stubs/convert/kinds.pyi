@@ -75,6 +75,7 @@ DATACLASS: Kind
 PYDANTIC_DATACLASS: PydanticDataclass
 ATTRS: Attrs
 PYDANTIC: Pydantic
+PLAIN: frozenset[Incomplete]
 
 def kind_of(cls: type[Any]) -> Kind | None: ...
 def hints_of(cls: type[Any]) -> dict[str, Any]: ...
