@@ -41,7 +41,7 @@ class Converting(Collection):
         batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Any:
-        """A collection of any object that has parts: mappings, (named) tuples, structured arrays, tables, and instances.
+        """A collection of any object that has parts: mappings, (named) tuples, structured arrays, tables, instances.
 
         Instances are those of dataclasses, of classes of attrs, and models of pydantic.
 
