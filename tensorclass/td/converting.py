@@ -54,6 +54,10 @@ class Converting(Collection):
             batch_dims: how many dimensions it has at most, when it is found out.
             device: where the values go.
             batch_size: the batch size; none by default.
+            strict: ``False`` leaves keys out that are no fields of a record, at every level, and warns of them.
+
+        Raises:
+            ConversionError: the object does not fit the fields of a record, or the batch size: all that is wrong.
 
         >>> from tensorclass import TensorDict
         >>> data = TensorDict.from_any({"x": (1, [2, 3]), "y": "text"})
@@ -88,8 +92,10 @@ class Converting(Collection):
             device: where the values go.
             batch_dims: how many dimensions the batch size has at most, when it is found out.
             names: of the batch dimensions.
+            strict: ``False`` leaves keys out that are no fields of a record, at every level, and warns of them.
 
         Raises:
+            ConversionError: values do not fit the fields of a record, or the batch size: all that is wrong.
             KeyError: a key is neither a string nor a tuple of strings.
 
         >>> import torch
@@ -203,6 +209,7 @@ class Converting(Collection):
             batch_dims: how many dimensions the batch size of the result has at most, when it is found out.
             names: of the batch dimensions of the result.
             lazy: ``True`` makes a lazy stack, ``False`` stacks the values; by default they are stacked if they can be.
+            strict: as for :meth:`from_dict`.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict.from_list([{"a": 1, "t": "x"}, {"a": 2, "t": "y"}]).to_dict()
