@@ -60,6 +60,7 @@ DIFFERENT: dict[str, str] = {
     "expand": NAMED,
     "from_pandas": MORE,
     "from_struct_array": MORE,
+    "collate": MORE,
     "flip": MORE,
     "from_arrow": "nulls are the defaults of a record's fields; for a TensorDict an error, as in the peer",
     "from_pytree": MORE,
