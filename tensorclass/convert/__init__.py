@@ -7,6 +7,7 @@ from .csv import from_csv, iter_csv, to_csv
 from .dataclass import from_dataclass, record_class, to_dataclass
 from .dict import from_dict, from_dict_instance
 from .feather import from_feather, iter_feather, to_feather
+from .huggingface import from_huggingface, iter_huggingface, to_huggingface
 from .json import from_json, iter_json, to_json
 from .list import from_list
 from .namedtuple import from_namedtuple, to_namedtuple
@@ -26,6 +27,7 @@ __all__ = [
     "from_dict",
     "from_dict_instance",
     "from_feather",
+    "from_huggingface",
     "from_json",
     "from_list",
     "from_namedtuple",
@@ -37,6 +39,7 @@ __all__ = [
     "from_tuple",
     "iter_csv",
     "iter_feather",
+    "iter_huggingface",
     "iter_json",
     "iter_parquet",
     "record_class",
@@ -45,6 +48,7 @@ __all__ = [
     "to_csv",
     "to_dataclass",
     "to_feather",
+    "to_huggingface",
     "to_json",
     "to_namedtuple",
     "to_pandas",

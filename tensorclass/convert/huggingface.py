@@ -36,11 +36,11 @@ def from_huggingface(
     source = _Source(cls, dataset, what)
     if isinstance(dataset, source.datasets.IterableDataset):
         raise TypeError(
-            f"{what}: expected a dataset whose rows are known, got one that is streamed; iter_huggingface gives batches "
-            f"of it, and RecordStream({cls.__name__}, dataset) single records for a DataLoader"
+            f"{what}: expected a dataset whose rows are known, got one that is streamed; iter_huggingface gives "
+            f"batches of it, and RecordStream({cls.__name__}, dataset) single records for a DataLoader"
         )
     asked = plan(what, None, None, None, device, strict=strict)
-    return source.read(source.table(), asked, reading_of(what, nulls, copy, ragged, mask_key), columns)
+    return source.read(source.table(), asked, reading_of(what, nulls, copy, ragged, mask_key), columns)  # type: ignore[no-any-return]
 
 
 def iter_huggingface(
@@ -112,7 +112,8 @@ class _Source:
 
     def table(self) -> Any:
         """The rows of the dataset, in the order that it has."""
-        names = self.dataset.format["columns"] or self.dataset.column_names
+        shown = self.dataset.format["columns"]
+        names = [name for name in self.dataset.column_names if shown is None or name in shown]
         indices = self.dataset._indices
         if indices is None:
             return self.dataset.with_format("arrow", columns=names)[:]
@@ -179,13 +180,10 @@ def _decoded(feature: Any) -> str:
     """The name of a feature that makes other objects of what is stored (images, sounds), here or in what it holds."""
     if getattr(feature, "decode", False) is True:
         return type(feature).__name__
-    inner: list[Any] = []
+    held: Any = feature
+    inner: list[Any] = [held.feature] if hasattr(held, "feature") else []
     if isinstance(feature, Mapping):
-        inner = list(feature.values())
-    elif isinstance(feature, (list, tuple)):
-        inner = list(feature)
-    elif hasattr(feature, "feature"):
-        inner = [feature.feature]
+        inner = list(held.values())
     return next((name for name in map(_decoded, inner) if name), "")
 
 

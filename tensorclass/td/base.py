@@ -17,6 +17,7 @@ from .converting import Converting
 from .creation import Creation
 from .devices import Devices
 from .files import Files
+from .huggingface import HuggingFace
 from .indexing import Indexing
 from .instances import Instances
 from .locking import Locking
@@ -51,6 +52,7 @@ class TensorCollection(
     Instances,
     Tables,
     Files,
+    HuggingFace,
     Devices,
     Applying,
     Attributes,

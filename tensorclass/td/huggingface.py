@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from typing_extensions import Self
 
 from .collection import Collection, DeviceLike
 from .converting import _target
 from .keys import NestedKey
-
-if TYPE_CHECKING:
-    import datasets
 
 
 class HuggingFace(Collection):
@@ -23,7 +20,7 @@ class HuggingFace(Collection):
     @classmethod
     def from_huggingface(
         cls,
-        dataset: datasets.Dataset,
+        dataset: Any,
         *,
         copy: bool | None = None,
         nulls: Literal["default", "raise", "fill", "mask"] = "default",
@@ -42,7 +39,7 @@ class HuggingFace(Collection):
         Labels of classes are numbers; a field that holds text gets their names.
 
         Args:
-            dataset: the dataset.
+            dataset: a ``datasets.Dataset``.
             copy: ``True`` always copies, ``False`` never: a column of numbers that needs it is an error.
             nulls: as for :meth:`from_arrow`, and so are ``mask_key`` and ``ragged``.
             mask_key: the key of the masks.
@@ -72,7 +69,7 @@ class HuggingFace(Collection):
     @classmethod
     def iter_huggingface(
         cls,
-        dataset: datasets.Dataset | datasets.IterableDataset,
+        dataset: Any,
         *,
         batch_size: int,
         drop_last: bool = False,
@@ -103,13 +100,14 @@ class HuggingFace(Collection):
             device=device, columns=columns, ragged=ragged, strict=strict,
         )  # fmt: skip
 
-    def to_huggingface(self, *, features: datasets.Features | None = None) -> datasets.Dataset:
+    def to_huggingface(self, *, features: Any = None) -> Any:
         """A ``datasets.Dataset`` with a row for each item of the batch, in memory that is shared where Arrow can.
 
         Further dimensions become lists of a fixed length, nested collections structs, jagged tensors lists.
 
         Args:
-            features: those of the dataset, such as ``ClassLabel``; by default what the types of the values say.
+            features: the ``datasets.Features`` of the dataset, such as ``ClassLabel``; by default what the types of the
+                values say.
 
         Raises:
             ImportError: datasets is not installed.
@@ -118,4 +116,4 @@ class HuggingFace(Collection):
         """
         from tensorclass.convert import to_huggingface
 
-        return to_huggingface(self, features=features)  # type: ignore[arg-type, no-any-return]
+        return to_huggingface(self, features=features)  # type: ignore[arg-type]

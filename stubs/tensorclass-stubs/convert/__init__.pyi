@@ -14,6 +14,11 @@ from tensorclass.convert.feather import (
     iter_feather as iter_feather,
     to_feather as to_feather,
 )
+from tensorclass.convert.huggingface import (
+    from_huggingface as from_huggingface,
+    iter_huggingface as iter_huggingface,
+    to_huggingface as to_huggingface,
+)
 from tensorclass.convert.json import from_json as from_json, iter_json as iter_json, to_json as to_json
 from tensorclass.convert.list import from_list as from_list
 from tensorclass.convert.namedtuple import from_namedtuple as from_namedtuple, to_namedtuple as to_namedtuple
@@ -37,6 +42,7 @@ __all__ = [
     "from_dict",
     "from_dict_instance",
     "from_feather",
+    "from_huggingface",
     "from_json",
     "from_list",
     "from_namedtuple",
@@ -48,6 +54,7 @@ __all__ = [
     "from_tuple",
     "iter_csv",
     "iter_feather",
+    "iter_huggingface",
     "iter_json",
     "iter_parquet",
     "record_class",
@@ -56,6 +63,7 @@ __all__ = [
     "to_csv",
     "to_dataclass",
     "to_feather",
+    "to_huggingface",
     "to_json",
     "to_namedtuple",
     "to_pandas",

@@ -8,6 +8,7 @@ __all__ = [
     "from_csv",
     "from_dict",
     "from_feather",
+    "from_huggingface",
     "from_json",
     "from_list",
     "from_namedtuple",
@@ -18,6 +19,7 @@ __all__ = [
     "from_tuple",
     "iter_csv",
     "iter_feather",
+    "iter_huggingface",
     "iter_json",
     "iter_parquet",
     "to_arrow",
@@ -26,6 +28,7 @@ __all__ = [
     "to_dataclass",
     "to_dict",
     "to_feather",
+    "to_huggingface",
     "to_json",
     "to_namedtuple",
     "to_pandas",
@@ -40,6 +43,7 @@ from_csv = _Untyped.from_csv
 from_dict = _Untyped.from_dict
 from_feather = _Untyped.from_feather
 from_json = _Untyped.from_json
+from_huggingface = _Untyped.from_huggingface
 from_list = _Untyped.from_list
 from_namedtuple = _Untyped.from_namedtuple
 from_pandas = _Untyped.from_pandas
@@ -49,6 +53,7 @@ from_struct_array = _Untyped.from_struct_array
 from_tuple = _Untyped.from_tuple
 iter_csv = _Untyped.iter_csv
 iter_feather = _Untyped.iter_feather
+iter_huggingface = _Untyped.iter_huggingface
 iter_json = _Untyped.iter_json
 iter_parquet = _Untyped.iter_parquet
 to_arrow = _Collection.to_arrow
@@ -58,6 +63,7 @@ to_dataclass = _Collection.to_dataclass
 to_dict = _Collection.to_dict
 to_feather = _Collection.to_feather
 to_json = _Collection.to_json
+to_huggingface = _Collection.to_huggingface
 to_namedtuple = _Collection.to_namedtuple
 to_pandas = _Collection.to_pandas
 to_pydantic = _Collection.to_pydantic

@@ -10,6 +10,7 @@ from tensorclass.td.converting import Converting
 from tensorclass.td.creation import Creation
 from tensorclass.td.devices import Devices
 from tensorclass.td.files import Files
+from tensorclass.td.huggingface import HuggingFace
 from tensorclass.td.indexing import Index, Indexing
 from tensorclass.td.instances import Instances
 from tensorclass.td.locking import Locking
@@ -24,7 +25,7 @@ from tensorclass.td.state import State
 from tensorclass.td.tables import Tables
 from tensorclass.td.tensordict import TensorDict
 
-class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Instances, Tables, Files, Devices, Applying, Attributes, Locking, State, Printing):
+class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Instances, Tables, Files, HuggingFace, Devices, Applying, Attributes, Locking, State, Printing):
     __slots__ = ()
 
     @classmethod

@@ -99,6 +99,14 @@ def as_that_of_torch(batch: Sample) -> None:
     print(loader, dataset)
 
 
+def hugging_face(dataset: Any) -> None:
+    assert_type(Flags.from_huggingface(dataset), Flags)
+    assert_type(TensorDict.from_huggingface(dataset, nulls="fill"), TensorDict)
+    assert_type(next(Flags.iter_huggingface(dataset, batch_size=1)), Flags)
+    for one in DataLoader(RecordDataset(Flags, dataset)):
+        assert_type(one, Flags)
+
+
 def of_others() -> None:
     for one in DataLoader(Pairs(), 32):
         assert_type(one, Any)
