@@ -80,6 +80,7 @@ ARGUMENTS: dict[str, tuple[Any, ...] | Callable[[Any], Any]] = {
     "from_dict_instance": lambda r: r.from_dict_instance(r.to_dict(), batch_size=SIZE),
     "from_list": lambda r: type(r).from_list([r[0].to_dict(), r[1].to_dict()]),
     "from_namedtuple": lambda r: type(r).from_namedtuple(r.to_namedtuple(), batch_size=SIZE),
+    "from_huggingface": lambda r: type(r).from_huggingface(r[0].to_huggingface()),
     "from_pandas": lambda r: type(r).from_pandas(
         r[0].exclude("image").set("image", r.label[0]).to_pandas(separator="."), separator="."
     ),

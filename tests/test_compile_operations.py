@@ -76,6 +76,7 @@ UNTRACED = {
     "from_parquet": "pyarrow",
     "from_attrs": "makes a class",
     "from_namedtuple": "makes a class",
+    "from_huggingface": "datasets",
     "from_pandas": "pandas",
     "from_pydantic": "makes a class",
     "from_struct_array": "a structured array of numpy",
