@@ -204,17 +204,20 @@ def _pairs(
         array: Any = column[0]
         if array.shape != part.shape:
             problems.add(where, f"a dtype of the shape {list(array.shape)}", str(list(part.shape)))
-        elif not _fits(array.dtype, part.dtype):
+        elif not _fits(array, part.dtype):
             problems.add(where, f"a dtype that can hold {array.dtype}", str(part.dtype))
         else:
             yield part, array
 
 
-def _fits(given: Any, asked: Any) -> bool:
+def _fits(array: Any, asked: Any) -> bool:
     """Whether values are written without losing their kind, and text without being cut."""
+    given = array.dtype
     if given.kind in "biufc" and asked.kind in "biufc":
         return np.can_cast(given, asked, "same_kind")
-    return given.kind not in "US" or given.kind != asked.kind or given.itemsize <= asked.itemsize
+    if given.kind not in "US" or given.kind != asked.kind or given.itemsize <= asked.itemsize:
+        return True
+    return bool(_str_len(array).max(initial=0) * (4 if given.kind == "U" else 1) <= asked.itemsize)
 
 
 def _write(pairs: list[tuple[Any, Any]], shape: tuple[int, ...], itemsize: int) -> None:

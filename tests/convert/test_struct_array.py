@@ -346,6 +346,14 @@ def test_values_that_a_given_dtype_cannot_hold_are_one_error(dtype: Any, paths: 
     assert [problem.path for problem in caught.value.problems] == paths
 
 
+def test_text_is_as_long_as_its_dtype_or_shorter() -> None:
+    array = np.zeros(2, [("none", "U0"), ("long", "U9"), ("zeros", "S4")])
+    array["zeros"] = [b"a\0b", b"c"]
+    data = TensorDict.from_struct_array(array)
+    assert data.to_struct_array(array.dtype).tobytes() == array.tobytes()
+    assert data["zeros"] == [b"a\0b", b"c"]
+
+
 def test_a_large_array_is_written_whole() -> None:
     array = numbers((430, 7), [("a", "f8"), ("b", "f4", (50,)), ("c", [("d", "i8", (9,))], (2,))])
     assert array.nbytes > 1 << 20
@@ -411,6 +419,31 @@ def dtypes(draw: Any, depth: int = 2) -> Any:
         kind = draw(dtypes(depth - 1)) if depth and draw(st.booleans()) else np.dtype(kind)
         fields.append((name, kind, shape))
     return np.dtype(fields, align=draw(st.booleans()))
+
+
+def reached(data: TensorDict, array: Any, path: tuple[str, ...] = ()) -> list[tuple[Any, Any]]:
+    """The tensors of an array's fields, each with the field."""
+    found: list[tuple[Any, Any]] = []
+    for name in array.dtype.names:
+        if array[name].dtype.names:
+            found += reached(data, array[name], (*path, name))
+        elif array[name].dtype.kind in "biufc" and array[name].dtype.isnative:
+            found.append((data[(*path, name)], array[name]))
+    return found
+
+
+@given(data=st.data())
+def test_all_numbers_in_native_byte_order_share_memory(data: st.DataObject) -> None:
+    array = numbers(data.draw(nps.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)), data.draw(dtypes()))
+    if array.ndim > 1 and data.draw(st.booleans()):
+        array = array.swapaxes(0, 1)[::2]
+    for tensor, field in reached(tc.from_struct_array(array), array):
+        assert tensor.shape == field.shape
+        tensor.fill_(1)
+        assert (field == 1).all()
+        field[...] = 0
+        assert not tensor.any()
+        assert type(tensor) is Tensor or any(stride % field.itemsize for stride in field.strides)
 
 
 @given(data=st.data())
