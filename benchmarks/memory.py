@@ -93,7 +93,7 @@ def _arrays(name: str, dtype: list[tuple[object, ...]]) -> tuple[Reading, ...]:
     return (
         Reading(f"structured array in memory, {name}", "", in_memory, read, warm),
         Reading(f"structured array in a mapped file, {name}", write, mapped, read, warm),
-        Reading(f"the same, and 1000 rows of it, {name}", write, mapped, f"{read}[5000:6000].clone()", warm),
+        Reading(f"1000 rows of an array in a mapped file, {name}", write, mapped, f"{read}[5000:6000].clone()", warm),
     )
 
 

@@ -218,16 +218,25 @@ def _to_pytree(name: str, make: Callable[[], Any]) -> Workload:
 # -- structured arrays ------------------------------------------------------------------------------------------------
 
 
-def _array(batch: Batch) -> Any:
-    values = four(batch)
-    array = np.empty(batch, [(key, "f4", value.shape[len(batch) :]) for key, value in values.items()])
-    for key, value in values.items():
-        array[key] = value.numpy()
+#: the dtypes of fields by name; the items of the packed ones are 17 bytes apart
+ARRAYS: dict[str, list[Any]] = {
+    "3 fields": [("a", "f4"), ("b", "i4"), ("c", "f4")],
+    "50 fields": [(f"f{i:02d}", "f4") for i in range(50)],
+    "packed": [("a", "u1"), ("b", "f8"), ("c", "i4"), ("d", "f4")],
+}
+MANY: Batch = (1_000_000,)
+
+
+def _array(dtype: list[Any], batch: Batch) -> Any:
+    random = np.random.default_rng(0)
+    array = np.empty(batch, dtype)
+    for name, kind in dtype:
+        array[name] = random.integers(0, 100, batch).astype(kind)
     return array
 
 
-def _of_array(array: Any) -> Hand:
-    return {name: torch.from_numpy(array[name]) for name in array.dtype.names}, array.shape
+def _of_array(columns: dict[str, Any], size: Batch) -> Hand:
+    return {name: torch.from_numpy(column) for name, column in columns.items()}, size
 
 
 def _to_array(values: dict[str, Any], size: Batch) -> Any:
@@ -238,29 +247,33 @@ def _to_array(values: dict[str, Any], size: Batch) -> Any:
     return array
 
 
-def _from_struct_array() -> Workload:
+def _from_struct_array(form: str, batch: Batch = ROWS) -> Workload:
     def library(side: Side) -> Call:
-        given, method = _array(ROWS), side.TensorDict.from_struct_array
+        given, method = _array(ARRAYS[form], batch), side.TensorDict.from_struct_array
         return lambda: method(given)
 
     def hand() -> Call:
-        given = _array(ROWS)
-        return lambda: _of_array(given)
+        given = _array(ARRAYS[form], batch)
+        if form == "packed":
+            return lambda: _of_array({name: given[name].copy() for name in given.dtype.names}, batch)
+        return lambda: _of_array({name: given[name] for name in given.dtype.names}, batch)
 
-    return Workload("from_struct_array", library, hand)
+    return Workload(f"from_struct_array ({form}{'' if batch == ROWS else ', 1e6 rows'})", library, hand)
 
 
-def _to_struct_array() -> Workload:
-    scalars = ("reward", "value")
+def _to_struct_array(form: str, batch: Batch = ROWS) -> Workload:
+    def values() -> dict[str, Any]:
+        array = _array(ARRAYS[form], batch)
+        return {name: torch.from_numpy(array[name].copy()) for name in array.dtype.names}
 
     def library(side: Side) -> Call:
-        return side.TensorDict({key: four(ROWS)[key] for key in scalars}, ROWS).to_struct_array
+        return side.TensorDict(values(), batch).to_struct_array
 
     def hand() -> Call:
-        values = {key: four(ROWS)[key] for key in scalars}
-        return lambda: _to_array(values, ROWS)
+        given = values()
+        return lambda: _to_array(given, batch)
 
-    return Workload("to_struct_array", library, hand)
+    return Workload(f"to_struct_array ({form}{'' if batch == ROWS else ', 1e6 rows'})", library, hand)
 
 
 WORKLOADS = (
@@ -285,6 +298,6 @@ WORKLOADS = (
     _to_pytree("4 values", _small_tree),
     _to_pytree("50 values", _wide_tree),
     _to_pytree("20 levels", _deep_tree),
-    _from_struct_array(),
-    _to_struct_array(),
+    *(make(form) for make in (_from_struct_array, _to_struct_array) for form in ARRAYS),
+    *(make(form, MANY) for make in (_from_struct_array, _to_struct_array) for form in ("3 fields", "packed")),
 )

@@ -18,7 +18,6 @@ from tensorclass.td.tensordict import TensorDict
 
 from .declared import fitted
 from .problems import Problems
-from .readers import is_struct_array
 from .tree import BatchSize, C, build, objects, plan, settled
 
 #: what stands where an array has no items, so that a field declared as text stays one
@@ -45,17 +44,18 @@ def from_struct_array(
     """See :meth:`TensorDict.from_struct_array`."""
     asked = plan(f"{cls.__name__}.from_struct_array", auto_batch_size, batch_dims, batch_size, device, strict=strict)
     given: Any = struct_array
-    if not is_struct_array(struct_array):
-        kind = f"an array of dtype {given.dtype}" if isinstance(struct_array, np.ndarray) else repr(given)
+    is_array: bool = isinstance(struct_array, (np.ndarray, np.void))
+    if not is_array or given.dtype.names is None:
+        kind = f"an array of dtype {given.dtype}" if is_array else repr(given)
         raise TypeError(
             f"from_struct_array: expected a numpy array of a structured dtype, such as [('a', 'i4')]; got {kind}"
         )
-    if type(given) is not np.ndarray and isinstance(given, np.ma.MaskedArray) and _is_masked(given):
+    if _is_masked(struct_array):
         raise TypeError(
             "from_struct_array: expected an array without masked values, which tensors do not have; .filled(...) puts "
             "numbers in their place"
         )
-    array: Any = np.asarray(struct_array)
+    array: Any = np.asarray(given)
     values = fitted(cls, _Reader(array, copy, asked.problems).read(array, ()), array.shape)
     data: C = build(cls, values, asked._replace(auto=False, batch_size=Size(array.shape), device=None))
     return settled(data, asked)
@@ -80,6 +80,8 @@ def to_struct_array(data: TensorCollection, dtype: Any = None) -> Any:
 
 def _is_masked(array: Any) -> bool:
     """Whether any value of any field is."""
+    if type(array) is np.ndarray or not isinstance(array, np.ma.MaskedArray):
+        return False
     return b"\1" in np.ma.getmaskarray(array).tobytes()
 
 

@@ -124,12 +124,15 @@ def packed(array: NDArray[Any]) -> Tensor:
     """
     itemsize = array.itemsize
     if itemsize != 16 or not array.ctypes.data % 16:
-        if not any(stride % itemsize for stride in array.strides):
+        for stride in array.strides:
+            if stride % itemsize:
+                break
+        else:
             return _from_numpy(array)
         if array.size < 2:  # its strides lead nowhere
-            flat: NDArray[Any] = np.ndarray(array.shape, array.dtype, array.data)
-            return _from_numpy(flat)
-    dtype = _from_numpy(np.empty(0, array.dtype)).dtype
+            alone: NDArray[Any] = np.ndarray(array.shape, array.dtype, array.data)
+            return _from_numpy(alone)
+    dtype = _dtype_of_torch(array.dtype)
     items: Any = array[..., None]
     return PackedTensor(_from_numpy(items.view(np.uint8)), dtype)
 
@@ -137,6 +140,11 @@ def packed(array: NDArray[Any]) -> Tensor:
 @functools.cache
 def _dtype_of_numpy(dtype: torch.dtype) -> np.dtype[Any]:
     return torch.empty(0, dtype=dtype).numpy().dtype
+
+
+@functools.cache
+def _dtype_of_torch(dtype: np.dtype[Any]) -> torch.dtype:
+    return _from_numpy(np.empty(0, dtype)).dtype
 
 
 def _plain(value: PackedTensor) -> Tensor:
