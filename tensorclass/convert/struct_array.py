@@ -80,9 +80,8 @@ def to_struct_array(data: TensorCollection, dtype: Any = None) -> Any:
 
 def _is_masked(array: Any) -> bool:
     """Whether any value of any field is."""
-    if type(array) is np.ndarray or not isinstance(array, np.ma.MaskedArray):
-        return False
-    return b"\1" in np.ma.getmaskarray(array).tobytes()
+    masked: bool = isinstance(array, np.ma.MaskedArray)
+    return masked and b"\1" in np.ma.getmaskarray(array).tobytes()
 
 
 class _Reader:
