@@ -25,6 +25,7 @@ _EMPTY: dict[str, Any] = {"U": "", "S": b""}
 
 # numpy has a part of its types only
 _str_len: Callable[[Any], Any] = np.char.str_len  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+_mask_of: Callable[[Any], Any] = np.ma.getmaskarray
 
 #: bytes of an array that is written by rows, and of the rows that are written at once
 _LARGE, _BLOCK = 1 << 20, 1 << 17
@@ -80,8 +81,7 @@ def to_struct_array(data: TensorCollection, dtype: Any = None) -> Any:
 
 def _is_masked(array: Any) -> bool:
     """Whether any value of any field is."""
-    masked: bool = isinstance(array, np.ma.MaskedArray)
-    return masked and b"\1" in np.ma.getmaskarray(array).tobytes()
+    return isinstance(array, np.ma.MaskedArray) and b"\1" in _mask_of(array).tobytes()  # pyright: ignore[reportUnknownArgumentType]
 
 
 class _Reader:
