@@ -307,7 +307,8 @@ def part(
 
         values = without_undeclared(target, values, problems, path)
     size = plan.batch_size
-    if plan.auto and issubclass(cls, TensorClass):  # it takes a list for a column only where the rows are known
+    # a record takes a list for a column only where the rows are known, and names need dimensions
+    if plan.auto and (issubclass(cls, TensorClass) or _named(values)):
         size = Size((_common_size(values, target) or ())[: plan.batch_dims])
     if problems:  # it will not be made: what else is wrong?
         from .diagnosis import diagnose
@@ -386,6 +387,17 @@ def settled(data: C, plan: Plan) -> C:
     if plan.names is not None:
         data._set_names(shapes.as_names(plan.names, data.ndim))
     return data
+
+
+def _named(values: Mapping[str, Any]) -> bool:
+    """Whether dimensions of collections among the values have names."""
+    for value in values.values():
+        if type(value) is dict:
+            if _named(cast("dict[str, Any]", value)):
+                return True
+        elif isinstance(value, Collection) and value._names is not None:
+            return True
+    return False
 
 
 def _common_size(
