@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 
     R = TypeVar("R", bound=TensorClass)
 
-    class AnyRecord(TensorClass, Any):  # type: ignore[misc]
+    class AnyMembers(RecordMeta):
+        """The class of classes that are made while the program runs, with members that nobody knows before."""
+
+        def __getattr__(cls, name: str) -> Any: ...
+
+    class AnyRecord(TensorClass, metaclass=AnyMembers):
         """What type checkers know of a record whose class is made while the program runs: operations, not fields."""
 
         def __init__(
@@ -42,6 +47,8 @@ if TYPE_CHECKING:
             names: Sequence[str | None] | None = ...,
             **kwargs: Any,
         ) -> None: ...
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     class Recording(Protocol):
         """A function that makes record classes of classes, and records of their instances."""

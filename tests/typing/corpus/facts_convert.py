@@ -22,6 +22,10 @@ class Plain:
     label: Tensor
     source: str = ""
 
+    @classmethod
+    def of(cls, x: Tensor) -> Any:
+        return cls(x, x)
+
 
 class Plains(Plain, TensorClass):
     pass
@@ -81,6 +85,7 @@ def classes(x: Tensor) -> None:
     assert_type(from_dataclass(Plain, frozen=True)(x, x).to_dataclass(Plain), Plain)
     assert_type(from_dataclass(Plain(x, x)).to_tensordict(), TensorDict)
     assert_type(from_dataclass(Plain(x, x)).image, Any)
+    assert_type(from_dataclass(Plain).of(x), Any)
     assert_type(from_attrs(OfAttrs)(x, x, batch_size=[4])[0].to_attrs(OfAttrs), OfAttrs)
     assert_type(from_pydantic(OfPydantic)(image=x, label=x, batch_size=[4])[0].label, Any)
 
