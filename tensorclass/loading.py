@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeVar, cast, overload
 
-from torch import Size
+from torch import Size, Tensor
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from .contracts.checking import inferred_size
@@ -222,7 +222,11 @@ class _Options(NamedTuple):
     def batch(self, rows: list[_Parts], ragged: Ragged, left_out: set[Path]) -> Any:
         """The record of several samples."""
         single = self.plan(None)
-        values = [converted_entries(row.values, self.cls, single) for row in rows]
+        values = [
+            row.values if all(type(value) is Tensor and type(key) is str for key, value in row.values.items())
+            else converted_entries(row.values, self.cls, single)
+            for row in rows
+        ]  # fmt: skip
         single.problems.check()
         columns = Columns(self.cls, ragged, len(rows)).of(values)
         inner = rows[0].size

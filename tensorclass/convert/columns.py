@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -73,6 +74,9 @@ class Columns:
                 masks[path] = mask
             return joined
         if isinstance(first, Tensor):
+            if all(isinstance(value, Tensor) and value.dtype is first.dtype for value in values):
+                with contextlib.suppress(RuntimeError):  # of several shapes: found below
+                    return torch.stack(values)
             return torch.stack(_tensors(values, path))
         if isinstance(first, dict) and inner is not None:
             for position, value in enumerate(values):
