@@ -145,12 +145,19 @@ class JSONReader(Reader[C]):
         pa = require("pyarrow", EXTRA, self.asked.what)
         self._schema = pa.schema([])
         for file in self.files:
+            types = nested_types(pa, self.cls, self.asked.separator)
+            if not self.lines and self._begins_with(file, b"{"):  # an object of columns
+                self._schema = pa.schema([*types.items()])
+                return
             with contextlib.closing(self._rows(file)) as rows:
                 first = next(rows, None)
             if first is not None:
-                types = nested_types(pa, self.cls, self.asked.separator)
                 self._schema = pa.schema(_present(pa, types, first[1]))
                 return
+
+    def _begins_with(self, file: File, sign: bytes) -> bool:
+        with byte_stream(self.asked.what, file) as stream:
+            return bool(stream.read(_CHUNK).lstrip().startswith(sign))
 
     def table(self) -> Any:
         pa = require("pyarrow", EXTRA, self.asked.what)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import io
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -198,6 +199,17 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
             error(ValueError),
         ),
         (lambda m: m.from_pandas(pd.DataFrame({"c": [{"a": 1}]}))["c"][0]["a"], torch.tensor(1), 1),
+    ],
+    "Missing values in files are an error.": [
+        (lambda m: m.from_csv(io.BytesIO(b"a,b\n1,2\n,3\n"))["a"][1].isnan().item(), error(ValueError), True),
+        (lambda m: m.from_json(io.BytesIO(b'[{"a": 1}, {"a": null}]'))["a"][1].isnan().item(), error(ValueError), True),
+    ],
+    "Options of files are those of pyarrow.": [
+        (lambda m: m.from_csv(io.BytesIO(b"a;b\n1;2\n"), sep=";")["b"].item(), error(TypeError), 2),
+    ],
+    "Files hold nested values.": [
+        (lambda m: m.TensorDict({"n": {"a": torch.zeros(1)}}, [1]).to_parquet(io.BytesIO()), None, error(ValueError)),
+        (lambda m: m.TensorDict({"a": torch.zeros(1, 2)}, [1]).to_json(io.BytesIO()), None, error(ValueError)),
     ],
     "Missing times are an error.": [
         (lambda m: m.from_pandas(pd.DataFrame({"c": pd.to_datetime([None])}))["c"][0], error(TypeError), NAT),

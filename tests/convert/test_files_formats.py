@@ -1,0 +1,267 @@
+"""What is particular to one format of files: types, names, places of mistakes, files of other libraries."""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from jaxtyping import Float, Float16, Int, UInt8
+from torch import Tensor
+
+from tensorclass import ConversionError, TensorClass, TensorDict
+from tests.convert.sides import both
+
+
+def csv(text: str) -> io.BytesIO:
+    return io.BytesIO(text.encode())
+
+
+class Typed(TensorClass):
+    label: Int[Tensor, ""]
+    name: str
+    score: Float[Tensor, ""]
+
+
+# -- CSV --------------------------------------------------------------------------------------------------------------
+
+
+def test_fields_say_how_text_is_read() -> None:
+    class Sample(TensorClass):
+        byte: UInt8[Tensor, ""]
+        small: Float16[Tensor, ""]
+        score: Float[Tensor, ""]
+        name: str
+        day: str
+        flag: bool
+        count: int
+
+    data = Sample.from_csv(csv("byte,small,score,name,day,flag,count\n1,1.5,2,007,2020-01-01,true,3\n"))
+    assert (data.byte.dtype, data.small.dtype, data.score.dtype) == (torch.uint8, torch.float16, torch.float64)
+    assert (data[0].name, data[0].day, data[0].flag, data[0].count) == ("007", "2020-01-01", True, 3)
+
+
+def test_columns_without_a_type_are_what_their_cells_are() -> None:
+    data = TensorDict.from_csv(csv("a,b,c,day,t\n1,1.5,true,2020-01-01,x\n2,nan,false,2021-01-01,\n"))
+    assert (data["a"].dtype, data["b"].dtype, data["c"].dtype) == (torch.int64, torch.float64, torch.bool)
+    assert data["day"] == ["2020-01-01", "2021-01-01"]
+    assert data["t"] == ["x", ""]
+
+
+def test_dates_behind_the_first_rows_are_text_too() -> None:
+    lines = "a,b\n" + ",x\n" * 1000 + "2020-01-01,x\n"
+    data = TensorDict.from_csv(csv(lines), block_size=100, nulls="fill")
+    assert data["a"][-1] == "2020-01-01"
+
+
+def test_an_empty_cell_is_a_null() -> None:
+    class Sample(TensorClass):
+        a: Tensor = torch.tensor(7)
+        t: str | None = None
+
+    data = Sample.from_csv(csv('a,t\n1,\n,""\n'))
+    assert data.a.tolist() == [1, 7]
+    assert data.t == [None, ""]
+    with pytest.raises(ConversionError, match="a: expected"):
+        TensorDict.from_csv(csv("a,b\n1,2\n,3\n"))
+    assert TensorDict.from_csv(csv("a,b\n1,2\n,3\n"), nulls="fill")["a"].tolist() == [1, 0]
+
+
+def test_names_of_pandas_lead_to_ours() -> None:
+    with pytest.raises(TypeError, match="for sep use delimiter"):
+        TensorDict.from_csv(csv("a;b\n1;2\n"), sep=";")
+    assert TensorDict.from_csv(csv("a;b\n1;2\n"), delimiter=";")["b"].tolist() == [2]
+
+
+def test_cells_that_do_not_fit_are_listed_with_their_lines(tmp_path: Path) -> None:
+    lines = ["label,name,score", *[f"{i},n,0.5" for i in range(1000)], "x,n,1", "3,n,y", "z,n,1"]
+    (tmp_path / "bad.csv").write_text("\n".join(lines) + "\n")
+    for call in (Typed.from_csv, lambda path: list(Typed.iter_csv(path, batch_size=100))):
+        with pytest.raises(ConversionError, match=r"bad\.csv") as caught:
+            call(tmp_path / "bad.csv")
+        found = {problem.path: problem.got for problem in caught.value.problems}
+        assert "'x' in line 1002" in found[("label",)]
+        assert "'y' in line 1003" in found[("score",)]
+
+
+def test_a_line_with_too_many_cells_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ragged.csv").write_text('a,b\n1,2\n"x\ny",3\n4,5,6\n')
+    with pytest.raises(ValueError, match=r"ragged\.csv: line 5: expected 2 cells, got 3"):
+        TensorDict.from_csv(tmp_path / "ragged.csv")
+
+
+def test_a_number_of_another_kind_behind_the_first_rows_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a\n" + "1\n" * 1000 + "2.5\n")
+    assert TensorDict.from_csv(tmp_path / "a.csv")["a"].dtype == torch.float64
+    with pytest.raises(ConversionError, match=r"'2.5' in line 1002.*column_types"):
+        list(TensorDict.iter_csv(tmp_path / "a.csv", batch_size=10, block_size=64))
+
+
+def test_all_values_that_a_cell_cannot_hold_are_listed(tmp_path: Path) -> None:
+    data = TensorDict({"v": torch.zeros(2, 3), "n": {"x": torch.zeros(2)}, "ok": torch.zeros(2)}, [2])
+    with pytest.raises(ConversionError) as caught:
+        data.to_csv(tmp_path / "x.csv")
+    assert [problem.path for problem in caught.value.problems] == [("v",), ("n",)]
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_column_that_must_be_split_is_told_so() -> None:
+    class Outer(TensorClass):
+        n: Typed
+
+    with pytest.raises(ConversionError, match=r"separator='\.' splits it"):
+        Outer.from_csv(csv("n.label,n.name,n.score\n1,a,2\n"))
+
+
+# -- JSON -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_objects_are_collections_and_lists_dimensions(lines: bool) -> None:
+    text = '{"n": {"b": [[1, 2], [3, 4]]}, "day": "2020-01-01"}'
+    data = TensorDict.from_json(csv(text if lines else f"[{text}]"), lines=lines)
+    assert data["n", "b"].shape == (1, 2, 2)
+    assert data[0]["day"] == "2020-01-01"
+
+
+def test_columns_as_pandas_writes_them_are_read() -> None:
+    for text in ('{"a": [1, 2]}', '{"a": {"0": 1, "1": 2}}'):
+        assert TensorDict.from_json(csv(text))["a"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_broken_json_is_named_with_line_and_column(lines: bool, tmp_path: Path) -> None:
+    rows = ['{"a": 1}'] * 999 + ['{"a": oops}'] + ['{"a": 1}'] * 5
+    (tmp_path / "bad").write_text("\n".join(rows) if lines else "[" + ",\n".join(rows) + "]")
+    for call in (
+        TensorDict.from_json,
+        lambda path, lines: list(TensorDict.iter_json(path, lines=lines, batch_size=10)),
+    ):
+        with pytest.raises(ValueError, match=r"bad: line 1000, column 7"):
+            call(tmp_path / "bad", lines=lines)
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_values_of_a_wrong_type_are_listed_with_their_places(lines: bool, tmp_path: Path) -> None:
+    rows = ['{"label": 1, "name": "a", "score": 1}'] * 10 + ['{"label": "x", "name": 3, "score": 1}']
+    (tmp_path / "bad").write_text("\n".join(rows) if lines else "[" + ",\n".join(rows) + "]")
+    with pytest.raises(ConversionError) as caught:
+        Typed.from_json(tmp_path / "bad", lines=lines)
+    assert {problem.path for problem in caught.value.problems} == {("label",), ("name",)}
+    assert all(f"{11 if lines else 10} of " in problem.got for problem in caught.value.problems)
+
+
+def test_all_values_that_json_does_not_have_are_listed() -> None:
+    data = TensorDict({"a": torch.zeros(1), "o": [{1, 2}], "n": {"p": [object()]}}, [1])
+    with pytest.raises(ConversionError) as caught:
+        data.to_json(io.BytesIO())
+    assert {problem.path for problem in caught.value.problems} == {("o",), ("n", "p")}
+
+
+# -- Parquet ----------------------------------------------------------------------------------------------------------
+
+
+def test_only_the_columns_asked_for_are_read(tmp_path: Path) -> None:
+    data = TensorDict({"a": torch.zeros(2), "n": {"x": torch.zeros(2), "y": torch.ones(2)}}, [2])
+    for kind in ("parquet", "feather"):
+        getattr(data, f"to_{kind}")(tmp_path / kind)
+        read: Any = getattr(TensorDict, f"from_{kind}")
+        assert list(read(tmp_path / kind, columns=["a"]).keys()) == ["a"]
+        assert list(read(tmp_path / kind, columns=["n.y"]).keys(True, True)) == [("n", "y")]
+        with pytest.raises(ConversionError, match="q: expected one of the columns 'a', 'n'"):
+            read(tmp_path / kind, columns=["q"])
+
+
+def test_a_folder_of_parts_is_one_table_with_what_its_names_say(tmp_path: Path) -> None:
+    table = pa.table({"year": [2020, 2020, 2021], "x": [1, 2, 3]})
+    pq.write_to_dataset(table, tmp_path, partition_cols=["year"])
+    data = TensorDict.from_parquet(tmp_path)
+    assert data["x"].tolist() == [1, 2, 3]
+    assert data["year"].tolist() == [2020, 2020, 2021]
+
+
+def test_what_was_written_comes_back_with_shapes_and_dtypes(tmp_path: Path) -> None:
+    data = TensorDict(
+        {"v": torch.rand(3, 2, 4), "b": torch.tensor([True, False, True]), "h": torch.rand(3).half(),
+         "u": torch.arange(3, dtype=torch.uint8), "t": ["a", "b", "c"], "n": {"w": torch.rand(3, 1)}},
+        [3],
+    )  # fmt: skip
+    for kind in ("parquet", "feather"):
+        getattr(data, f"to_{kind}")(tmp_path / kind)
+        back = getattr(TensorDict, f"from_{kind}")(tmp_path / kind)
+        assert bool((back == data).all())
+        assert [back[key].dtype for key in "vbhu"] == [data[key].dtype for key in "vbhu"]
+    two = TensorDict({"a": torch.rand(2, 3, 4)}, [2, 3])
+    two.to_parquet(tmp_path / "two")
+    assert TensorDict.from_parquet(tmp_path / "two").batch_size == torch.Size([2, 3])
+
+
+def test_files_of_other_libraries_are_read(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"label": [1, 2], "name": ["a", "b"], "score": [0.5, 1.5]})
+    polars = pl.from_pandas(frame)
+    frame.to_parquet(tmp_path / "pandas.parquet")
+    polars.write_parquet(tmp_path / "polars.parquet")
+    frame.to_feather(tmp_path / "pandas.feather")
+    polars.write_ipc(tmp_path / "polars.feather")
+    polars.write_ipc_stream(tmp_path / "stream.feather")
+    frame.to_csv(tmp_path / "pandas.csv", index=False)
+    polars.write_csv(tmp_path / "polars.csv")
+    frame.to_json(tmp_path / "pandas.json", orient="records")
+    frame.to_json(tmp_path / "columns.json")
+    polars.write_json(tmp_path / "polars.json")
+    for path in sorted(tmp_path.iterdir()):
+        data = getattr(Typed, f"from_{path.suffix[1:]}")(path)
+        assert (data.label.tolist(), data.name, data.score.tolist()) == ([1, 2], ["a", "b"], [0.5, 1.5]), path
+    frame.to_json(tmp_path / "lines", orient="records", lines=True)
+    assert Typed.from_json(tmp_path / "lines", lines=True).name == ["a", "b"]
+
+
+# -- Feather ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_mapped_file_is_not_copied_and_cannot_be_changed(tmp_path: Path) -> None:
+    path = tmp_path / "big.feather"
+    TensorDict({"x": torch.zeros(4_000_000)}, [4_000_000]).to_feather(path)
+    gc.collect()
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    before = resident()
+    data = TensorDict.from_feather(path)
+    assert resident() - before < 8_000_000
+    data["x"].fill_(1)
+    assert float(data["x"].sum()) == 4_000_000
+    assert float(TensorDict.from_feather(path)["x"].sum()) == 0
+    assert torch.equal(TensorDict.from_feather(path, memory_map=False)["x"], torch.zeros(4_000_000))
+
+
+# -- as the peer ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"separator": "."}, {"dtype": torch.float32}, {"batch_size": []}, {"auto_batch_size": True}],
+    ids=str,
+)
+def test_the_options_do_what_they_do_in_the_peer(kind: str, options: dict[str, Any], tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [1, 2], "n.b": [0.5, np.pi], "flag": [True, False]})
+    if kind == "parquet":
+        frame.to_parquet(tmp_path / "f")
+    elif kind == "csv":
+        frame.to_csv(tmp_path / "f", index=False)
+    else:
+        frame.to_json(tmp_path / "f", orient="records")
+    ours, peers = both(lambda m: getattr(m.TensorDict, f"from_{kind}")(str(tmp_path / "f"), **options))
+    assert ours == peers
