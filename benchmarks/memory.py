@@ -97,7 +97,44 @@ def _arrays(name: str, dtype: list[tuple[object, ...]]) -> tuple[Reading, ...]:
     )
 
 
+FEATHER_FILE = """
+import numpy as np
+import pyarrow as pa
+path = folder / "numbers.feather"
+if not path.exists():
+    column = pa.array(np.ones(size // 16))
+    table = pa.table({"a": column, "b": column})
+    with pa.ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
+"""
+PARQUET_FILE = """
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+path = folder / "numbers.parquet"
+if not path.exists():
+    schema = pa.schema([("a", pa.float64()), ("b", pa.float64())])
+    with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False) as file:
+        for start in range(0, size // 16, 1 << 20):
+            column = pa.array(np.random.default_rng(start).standard_normal(min(1 << 20, size // 16 - start)))
+            file.write_table(pa.table({"a": column, "b": column}))
+"""
+WARM_FILES = """
+import io
+from tensorclass import TensorDict
+for kind in ("parquet", "feather"):
+    file = io.BytesIO()
+    getattr(TensorDict({"a": [1.0]}, [1]), f"to_{kind}")(file)
+    file.seek(0)
+    for _ in getattr(TensorDict, f"iter_{kind}")(file, batch_size=1):
+        pass
+"""
+BATCHES = "sum(len(batch) for batch in TensorDict.iter_{kind}(folder / 'numbers.{kind}', batch_size=4096))"
+
+
 READINGS: tuple[Reading, ...] = (
+    Reading("Feather file", FEATHER_FILE, "", "TensorDict.from_feather(folder / 'numbers.feather')", WARM_FILES),
+    Reading("Parquet file, in batches", PARQUET_FILE, "", BATCHES.format(kind="parquet"), WARM_FILES),
     *_arrays("aligned", ALIGNED),
     *_arrays("packed", PACKED),
     Reading(
