@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import io
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -43,8 +44,32 @@ def _written(write: Any, record: Any, **options: Any) -> io.BytesIO:
     return file
 
 
+def _saved(write: str, then: Callable[[Any, str], Any]) -> Callable[[Any], Any]:
+    """A call that has the record in a file: written by the method of this name, then read."""
+
+    def call(record: Any) -> Any:
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/record"
+            getattr(record, write)(path)
+            return then(record, path)
+
+    return call
+
+
+#: operations on files that hold one collection
+STORED: dict[str, Callable[[Any], Any]] = {
+    "from_safetensors": _saved("to_safetensors", lambda r, path: type(r).from_safetensors(path)),
+    "load": _saved("save", lambda r, path: type(r).load(path)),
+    "load_": _saved("save", lambda r, path: r.load_(path)),
+    "load_memmap": _saved("memmap", lambda r, path: type(r).load_memmap(path)),
+    "load_memmap_": _saved("memmap", lambda r, path: r.load_memmap_(path)),
+    "load_safetensors": _saved("save_safetensors", lambda r, path: type(r).load_safetensors(path)),
+    "memmap_refresh_": _saved("memmap", lambda r, path: type(r).load_memmap(path).memmap_refresh_()),
+}
+
 #: the arguments of a method that requires some, or the whole call
 ARGUMENTS: dict[str, tuple[Any, ...] | Callable[[Any], Any]] = {
+    **STORED,
     "__deepcopy__": lambda r: r.__deepcopy__({}),
     "__getitems__": ([0, 1],),
     "addcdiv": lambda r: r.addcdiv(r, r),

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tensorclass import TensorClass, TensorDict
-from tests.calls import CALLS, INTEGER
+from tests.calls import CALLS, INTEGER, STORED
 from tests.checks import assert_equal, outcome
 
 
@@ -63,6 +63,7 @@ RANDOM = {"torch.empty_like", "new_empty", "random"}
 
 #: what dynamo does not trace on a tensor either, and converters that call other libraries
 UNTRACED = {
+    **dict.fromkeys(STORED, "files"),
     "__deepcopy__": "copy.deepcopy of a tensor",
     "detach_": "a view in place of a graph input",
     "grad": "requires_grad_",

@@ -30,6 +30,7 @@ from .reductions import Reductions
 from .shapes import Names
 from .shaping import Shaping
 from .state import State
+from .storing import Storing
 from .tables import Tables
 from .torch_functions import HANDLERS, unsupported
 
@@ -50,6 +51,7 @@ class TensorCollection(
     Creation,
     Converting,
     Instances,
+    Storing,
     Tables,
     Files,
     HuggingFace,

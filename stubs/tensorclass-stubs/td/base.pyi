@@ -22,10 +22,11 @@ from tensorclass.td.printing import Printing
 from tensorclass.td.reductions import Reductions
 from tensorclass.td.shaping import Shaping
 from tensorclass.td.state import State
+from tensorclass.td.storing import Storing
 from tensorclass.td.tables import Tables
 from tensorclass.td.tensordict import TensorDict
 
-class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Instances, Tables, Files, HuggingFace, Devices, Applying, Attributes, Locking, State, Printing):
+class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Instances, Storing, Tables, Files, HuggingFace, Devices, Applying, Attributes, Locking, State, Printing):
     __slots__ = ()
 
     @classmethod

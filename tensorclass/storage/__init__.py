@@ -1,0 +1,32 @@
+"""Files: a module a format. README.md in this folder says how they are made."""
+
+from .memmap import (
+    load_memmap,
+    load_memmap_,
+    make_memmap,
+    make_memmap_from_storage,
+    make_memmap_from_tensor,
+    memmap,
+    memmap_,
+    memmap_like,
+    memmap_refresh_,
+    saved_path,
+)
+from .safetensors import load_safetensors, save_safetensors
+from .tree import FileError
+
+__all__ = [
+    "FileError",
+    "load_memmap",
+    "load_memmap_",
+    "load_safetensors",
+    "make_memmap",
+    "make_memmap_from_storage",
+    "make_memmap_from_tensor",
+    "memmap",
+    "memmap_",
+    "memmap_like",
+    "memmap_refresh_",
+    "save_safetensors",
+    "saved_path",
+]

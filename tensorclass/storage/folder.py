@@ -1,0 +1,626 @@
+"""Folders of memory-mapped files: a folder for each collection, with a file of raw values for each tensor.
+
+The layout is that of the peer, so that each reads what the other writes. A folder holds ``meta.json``, ``KEY.memmap``
+for each tensor (values in C order and the byte order of the machine, no header), and a folder ``KEY`` for each nested
+collection or object. What the peer's ``meta.json`` cannot say stands in it under ``"_tensorclass"``, which the peer
+passes over. docs/formats.md has all of it.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import json
+import os
+import re
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Size, Tensor
+
+from tensorclass.atomic import swapped_folder, whole_file
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.memmap import Filename, MemoryMappedTensor, map_file
+from tensorclass.td.objects import CPU, flattened
+
+from . import tree
+from .objects import TAG
+from .tree import FileError, Node, Source, as_dict, as_list
+
+T = TypeVar("T")
+
+META = "meta.json"
+OWN = "_tensorclass"  #: where our own part of it is
+SUFFIX = ".memmap"
+VERSION = 1  #: of our own part
+
+#: what of ``meta.json`` is about the folder itself; a value under such a key stands in our own part
+_RESERVED = frozenset(("shape", "device", "_type", "_format_version", "_class", "_names", OWN))
+#: how much of ``meta.json`` is read at all, in bytes
+_LONGEST = 2**30
+
+_PLAIN = {"_type": "<class 'tensordict._td.TensorDict'>", "_format_version": 1, "_class": "tensordict:TensorDict"}
+_STACK = {
+    "_type": "<class 'tensordict._lazy.LazyStackedTensorDict'>",
+    "_format_version": 1,
+    "_class": "tensordict:LazyStackedTensorDict",
+}
+_OBJECT = {"_type": "<class 'tensordict.tensorclass.NonTensorData'>"}
+_OBJECTS = {
+    "_type": "<class 'tensordict.tensorclass.NonTensorStack'>",
+    "_format_version": 1,
+    "_class": "tensordict:NonTensorStack",
+}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# names
+
+
+def file_name(key: str) -> str:
+    """The name of the file (without its suffix) or the folder of a key.
+
+    >>> file_name("a/b"), file_name(".."), file_name("")
+    ('a%2Fb', '%2E%2E', '%')
+    """
+    if not key:
+        return "%"
+    if key in (".", "..", META):
+        return key.replace(".", "%2E")
+    return _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", key)
+
+
+_UNSAFE = re.compile(r'[\x00-\x20\x7f"%*/:<>?\\|]')
+
+
+def _tensor_file(key: str, part: str) -> str:
+    if part == "shapes":  # as the peer calls it
+        return f"{file_name(key)}.shape{SUFFIX}"
+    return file_name(key) + (f"%{part}" if part else "") + SUFFIX  # no key gives a percent sign and a letter like o
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# writing
+
+
+def save(
+    data: TensorCollection,
+    prefix: Filename,
+    *,
+    what: str,
+    copy_existing: bool = False,
+    num_threads: int = 0,
+    allow_pickle: bool = False,
+    values: bool = True,
+    robust_key: bool = True,
+) -> None:
+    """Writes a collection to a folder, as a whole or not at all.
+
+    Args:
+        data: the collection.
+        prefix: the folder. One that is there already is replaced in one step, but for files in it that are none of a
+            collection.
+        what: who asks, to begin errors with.
+        copy_existing: copy tensors that lie in other files.
+        num_threads: how many threads write.
+        allow_pickle: write objects that JSON cannot hold as pickles.
+        values: write the values of tensors; otherwise their files have zeros, and take no space.
+        robust_key: whether keys may be no names of files.
+    """
+    path = Path(prefix).absolute()
+    if not robust_key:
+        _check_keys(data, what)
+    node, leaves = tree.describe(data, what, allow_pickle)
+    linked: dict[str, str] = {}
+    files: dict[str, Tensor] = {}
+    for leaf in leaves:
+        name = "/".join([*map(file_name, leaf.path[:-1]), _tensor_file(leaf.path[-1], leaf.part)])
+        if type(leaf.tensor) is MemoryMappedTensor and leaf.tensor._filename is not None and leaf.tensor.numel():
+            source = leaf.tensor._filename
+            if source == str(path / name) and leaf.tensor._index is None and values:
+                linked[name] = source  # it is there already: the new folder has the same file
+                continue
+            if not copy_existing:
+                raise RuntimeError(
+                    f"{what}: {'.'.join(leaf.path)} lies in the file {source} already; copy_existing=True copies it"
+                )
+        files[name] = leaf.tensor
+    folders: list[tuple[str, dict[str, Any]]] = []
+    _folders(node, "", folders)
+    with swapped_folder(path) as draft:
+        for folder, meta in folders:
+            if folder:
+                os.mkdir(draft / folder)
+            (draft / folder / META).write_text(json.dumps(meta, allow_nan=False), encoding="utf-8")
+        for name, source in linked.items():
+            os.link(source, draft / name)
+        jobs: list[Callable[[], None]] = [
+            functools.partial(_write_file, draft / name, tensor, values) for name, tensor in files.items()
+        ]
+        if num_threads > 0 and len(jobs) > 1:
+            with ThreadPoolExecutor(num_threads) as pool:
+                for done in [pool.submit(job) for job in jobs]:
+                    done.result()
+        else:
+            for job in jobs:
+                job()
+        if path.is_dir():
+            _keep_strangers(path, draft)
+
+
+def _check_keys(data: TensorCollection, what: str) -> None:
+    keys: list[Any] = [key if isinstance(key, tuple) else (key,) for key in data.keys(True)]
+    if unsafe := [".".join(key) for key in keys if any(file_name(name) != name for name in key)]:
+        raise ValueError(
+            f"{what}: with robust_key=False keys must be names of files, got {unsafe}; nothing was written"
+        )
+
+
+def _folders(node: Node, folder: str, found: list[tuple[str, dict[str, Any]]]) -> None:
+    """What ``meta.json`` says in each folder, the outer ones first."""
+    kind = node["type"]
+    if kind == "object" or kind == "objects":
+        found.append((folder, _meta_of_objects(node)))
+        return
+    if kind == "lazy_stack":
+        meta: dict[str, Any] = {**_STACK, "stack_dim": node["stack_dim"], "stack_dim_name": node["stack_dim_name"]}
+        found.append((folder, {**meta, OWN: {"version": VERSION, "parts": len(node["parts"])}}))
+        for at, part in enumerate(node["parts"]):
+            _folders(part, f"{folder}{at}/", found)
+        return
+    own: dict[str, Any] = {"version": VERSION}
+    if "class" in node:
+        own["class"] = node["class"]
+    more: dict[str, Any] = {}
+    meta = {}
+    below: list[tuple[Node, str]] = []
+    for key, entry in node["entries"].items():
+        kind = entry["type"]
+        if kind == "tensor":
+            known = {
+                "device": "cpu", "shape": entry["shape"], "dtype": f"torch.{entry['dtype']}", "is_nested": False,
+            }  # fmt: skip
+        elif kind == "unbatched" or kind == "jagged":  # the peer has no files of them
+            more[key] = entry
+            continue
+        else:
+            known = {"type": _PEER_TYPES[kind]}
+            if kind == "object" or kind == "objects":
+                shown, more[key] = _for_peer(entry)
+            else:
+                shown = entry
+            below.append((shown, f"{folder}{file_name(key)}/"))
+        if key in _RESERVED:
+            more[key] = more.get(key) or (entry if "dtype" in entry else {"type": kind})
+        else:
+            meta[key] = known
+    if more:
+        own["entries"] = more
+    meta.update(shape=node["batch_size"], device="cpu", **_PLAIN)
+    if "names" in node:
+        meta["_names"] = node["names"]
+    meta[OWN] = own
+    found.append((folder, meta))
+    for entry, place in below:
+        _folders(entry, place, found)
+
+
+_PEER_TYPES = {
+    "collection": "TensorDict", "lazy_stack": "LazyStackedTensorDict", "object": "NonTensorData",
+    "objects": "NonTensorStack",
+}  # fmt: skip
+
+
+def _for_peer(node: Node) -> tuple[Node, Node]:
+    """What the folder of an object says, for the peer too, and what stands beside it that only we know.
+
+    Objects that JSON has stand in the folder alone; others beside it, and in the folder what the peer makes of them:
+    lists of tuples, nothing of the rest.
+    """
+    if TAG not in json.dumps(node["data"]):
+        return node, {key: value for key, value in node.items() if key != "data"}
+    try:
+        return {**node, "data": _untagged(node["data"])}, node
+    except ValueError:
+        return {key: value for key, value in node.items() if key != "data"}, node
+
+
+def _untagged(form: Any) -> Any:
+    known, items = as_dict(form), as_list(form)
+    if known is not None:
+        return {key: _untagged(item) for key, item in known.items()}
+    if items is None:
+        return form
+    if items[:1] == [TAG]:
+        if items[1] not in ("tuple", "list"):
+            raise ValueError(items[1])
+        items = items[2]
+    return [_untagged(item) for item in items or ()]
+
+
+def _meta_of_objects(node: Node) -> dict[str, Any]:
+    if node["type"] == "object":
+        data = {"data": node["data"]} if "data" in node else {}
+        return {**_OBJECT, **data, "_metadata": None, "_is_non_tensor": True}
+    data = {"data": _listed(iter(node["data"]), node["batch_size"])} if "data" in node else {}
+    return {**_OBJECTS, "stack_dim": 0, "device": None, **data}
+
+
+def _listed(items: Any, size: list[int]) -> Any:
+    return [_listed(items, size[1:]) for _ in range(size[0])] if size else next(items)
+
+
+def _write_file(path: Path, tensor: Tensor, values: bool) -> None:
+    count = tensor.numel() * tensor.element_size()
+    if not count:
+        return  # the peer has no file for nothing
+    with open(path, "xb", buffering=0) as file:
+        if values:
+            write_values(file.fileno(), tensor)
+        else:
+            os.truncate(file.fileno(), count)
+
+
+#: how many bytes are copied at a time, where the values do not lie one behind the other
+_PIECE = 2**24
+
+
+def write_values(file: int, tensor: Tensor) -> None:
+    """Writes the values of a tensor in C order to an open file.
+
+    They are written and not copied to a memory map, so that a full disk is an error and no signal.
+    """
+    value = tensor.detach()
+    if value.is_contiguous() and value.device.type == "cpu" and not value.is_conj() and not value.is_neg():
+        rest = memoryview(value.reshape(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
+        while rest:
+            rest = rest[os.write(file, rest) :]
+        return
+    if value.ndim == 0 or value.numel() * value.element_size() <= _PIECE:
+        write_values(file, value.cpu().resolve_conj().resolve_neg().contiguous())
+        return
+    rows = max(1, _PIECE * len(value) // (value.numel() * value.element_size()))
+    for start in range(0, len(value), rows):
+        write_values(file, value[start : start + rows] if rows > 1 else value[start])
+
+
+def _keep_strangers(old: Path, new: Path) -> None:
+    """What is in a folder and was not written as a collection stays: the new folder gets the same files."""
+    with os.scandir(old) as found:
+        entries = list(found)
+    for entry in entries:
+        place = new / entry.name
+        if place.exists():
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            if not (Path(entry.path) / META).exists():
+                _link_all(Path(entry.path), place)
+        elif entry.is_symlink():
+            os.symlink(os.readlink(entry.path), place)
+        elif not entry.name.endswith(SUFFIX) and entry.name != META and entry.name not in _PICKLES:
+            os.link(entry.path, place)
+
+
+_PICKLES = ("other.pickle", "pickle.pkl")
+
+
+def _link_all(old: Path, new: Path) -> None:
+    os.mkdir(new)
+    for entry in os.scandir(old):
+        if entry.is_dir(follow_symlinks=False):
+            _link_all(Path(entry.path), new / entry.name)
+        elif entry.is_symlink():
+            os.symlink(os.readlink(entry.path), new / entry.name)
+        else:
+            os.link(entry.path, new / entry.name)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# reading
+
+
+class Opened(NamedTuple):
+    """An open folder, of which files are opened: whatever takes its place in the meantime, they are of one version."""
+
+    handle: int
+    name: str  #: for errors
+
+
+def load(
+    target: type[TensorCollection] | TensorCollection | None,
+    prefix: Filename,
+    *,
+    device: torch.device | None = None,
+    non_blocking: bool = False,
+    mode: str | None = None,
+    num_threads: int = 0,
+    allow_pickle: bool = False,
+    strict: bool = True,
+    same_objects: bool = False,
+) -> Any:
+    """The collection in a folder, its tensors mapped to memory.
+
+    Args:
+        target: the class of the result, or a collection that it shall be like; see :func:`tree.rebuild`.
+        prefix: the folder.
+        device: where the tensors go; ``meta`` opens no file of a tensor.
+        non_blocking: do not wait for them to get there.
+        mode: ``"r+"`` writes to the files what is written to the tensors, ``"r"`` keeps it in this process; by
+            default the first where the files may be written.
+        num_threads: how many threads open files; more than one pays where opening one takes long, as over a network.
+        allow_pickle: read objects that were written as pickles.
+        strict: for a record: the folder has its fields and no others.
+        same_objects: take the objects of ``target``, of which the folder has copies.
+
+    Raises:
+        FileNotFoundError: there is no such folder, or nothing was saved there.
+        FileError: a file is damaged, or does not fit the record.
+    """
+    if mode not in (None, "r", "r+"):
+        raise ValueError(f"load_memmap: expected mode to be 'r', 'r+' or None, got {mode!r}")
+    path: str = os.path.abspath(prefix)
+    opens = not _only_shapes(device)
+
+    def work(root: Opened) -> Any:
+        handles: dict[tuple[str, ...], Opened] = {(): root}
+        try:
+            node = read_node(root, (), handles)
+
+            def read(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+                if not opens:
+                    return torch.empty(shape, dtype=dtype, device=device)
+                return _opened_tensor(
+                    handles[where[:-1]], _tensor_file(where[-1], part), dtype, shape, mode, device, non_blocking
+                )
+
+            source = Source(path, read, device or CPU, allow_pickle, strict, same_objects)
+            return tree.rebuild(node, target, source)
+        finally:
+            for opened in handles.values():
+                if opened is not root:
+                    os.close(opened.handle)
+
+    return _retried(path, work)
+
+
+def _opened_tensor(
+    folder: Opened,
+    name: str,
+    dtype: torch.dtype,
+    shape: Size,
+    mode: str | None,
+    device: torch.device | None,
+    non_blocking: bool,
+) -> Tensor:
+    if not shape.numel():  # there is no file of nothing
+        mapped, used = torch.empty(shape, dtype=dtype), "r+"
+    else:
+        try:
+            mapped, used = map_file(name, dtype, shape, mode, folder.handle)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _of_file(error, f"{folder.name}/{name}") from None
+        except ValueError as error:
+            raise FileError(f"{folder.name}/{error}") from None
+    if device is not None and device.type != "cpu":
+        return mapped.to(device, non_blocking=non_blocking)
+    return MemoryMappedTensor._of(mapped, f"{folder.name}/{name}", used, shape)
+
+
+def _retried(path: str, work: Callable[[Opened], T]) -> T:
+    """What a function does with an open folder, again where another has taken the folder's place in the meantime."""
+    while True:
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except NotADirectoryError:
+            raise NotADirectoryError(f"{path} is a file; a folder was expected, as memmap() makes it") from None
+        except FileNotFoundError:
+            raise FileNotFoundError(f"there is no folder {path}") from None
+        try:
+            return work(Opened(handle, path))
+        except FileNotFoundError as error:
+            if _same_folder(handle, path):
+                raise _missing(path, error) from None
+        finally:
+            os.close(handle)
+
+
+def _missing(path: str, error: FileNotFoundError) -> Exception:
+    if str(error.filename) == META and error.args:
+        return FileNotFoundError(f"nothing is saved in {path}: it has no {META}")
+    return FileError(f"{path}: the file {error.filename} is missing")
+
+
+def _same_folder(handle: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except OSError:
+        return True  # it is gone: nothing to try again
+
+
+def _of_file(error: OSError, path: str) -> Exception:
+    """An error of an open folder's file as one of the path that users know."""
+    if error.errno == errno.ELOOP:
+        return FileError(f"{path}: a link; what it leads to is not opened")
+    return type(error)(error.errno, error.strerror, path)
+
+
+def _only_shapes(device: torch.device | None) -> bool:
+    """Whether no values are wanted: on ``meta``, and for fake tensors."""
+    if device is not None and device.type == "meta":
+        return True
+    active: Any = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+    return active is not None
+
+
+def read_node(folder: Opened, path: tree.Path, handles: dict[tuple[str, ...], Opened]) -> Node:
+    """The tree that the ``meta.json`` of a folder and of those below it tell of.
+
+    Args:
+        folder: the folder.
+        path: where it is in the tree.
+        handles: gets the folders below it.
+    """
+    if len(path) > tree.DEPTH:
+        raise FileError(f"{folder.name}: collections are nested deeper than {tree.DEPTH} levels")
+    meta = _read_meta(folder)
+    own = as_dict(meta.get(OWN)) or {}
+    version = own.get("version", VERSION)
+    if version != VERSION:
+        raise FileError(
+            f"{folder.name}/{META}: version {str(version)[:20]} of the format; this package reads {VERSION}"
+        )
+    kind = _peer_class(meta)
+
+    def below(key: str) -> Node:
+        return _read_below(folder, key, path, handles)
+
+    if kind in ("NonTensorData", "NonTensorStack"):
+        return _node_of_objects(kind, meta, folder)
+    if kind == "LazyStackedTensorDict":
+        count = own.get("parts")
+        if not isinstance(count, int):
+            count = _count_parts(folder)
+        return {
+            "type": "lazy_stack", "stack_dim": meta.get("stack_dim"), "stack_dim_name": meta.get("stack_dim_name"),
+            "parts": [below(str(at)) for at in range(count)],
+        }  # fmt: skip
+    if "shape" not in meta:  # a record as the peer writes it
+        inner = _opened(folder, "_tensordict")
+        outer = handles.pop(path)
+        if path:
+            os.close(outer.handle)
+        handles[path] = inner
+        return read_node(inner, path, handles)
+    more = as_dict(own.get("entries")) or {}
+    entries: dict[str, Any] = {}
+    for key, known in meta.items():
+        if key not in _RESERVED:
+            entries[key] = _entry(key, known, more.get(key), below, folder)
+    for key, entry in more.items():
+        if key not in entries:
+            entries[key] = _entry(key, {}, entry, below, folder)
+    node: Node = {"type": "collection", "batch_size": meta["shape"], "entries": entries}
+    if meta.get("_names") is not None:
+        node["names"] = meta["_names"]
+    if "class" in own:
+        node["class"] = own["class"]
+    return node
+
+
+def _entry(key: str, known: Any, own: Any, below: Callable[[str], Node], folder: Opened) -> Node:
+    """The node of a key, of what the peer reads and what only we do."""
+    given, more = as_dict(known), as_dict(own)
+    if given is None or (own is not None and more is None):
+        raise FileError(f"{folder.name}/{META}: expected what is known of {key!r}, got {str(known or own)[:40]}")
+    if more is not None and ("dtype" in more or "data" in more):
+        return more
+    if "dtype" not in given:
+        return {**below(key), **(more or {})}
+    dtype = str(given["dtype"]).removeprefix("torch.")
+    if given.get("is_nested") is True:
+        shape = as_list(given.get("shape"))
+        if shape is None or len(shape) != 2:
+            raise FileError(f"{folder.name}/{META}: {key!r}: expected a shape of two numbers, got {str(shape)[:40]}")
+        return {"type": "nested", "dtype": dtype, "shape": None, "rows": shape[0], "dims": shape[1]}
+    return {"type": "tensor", "dtype": dtype, "shape": given.get("shape")}
+
+
+def _node_of_objects(kind: str, meta: dict[str, Any], folder: Opened) -> Node:
+    data = meta.get("data", "other.pickle")
+    if data == "other.pickle" or (kind == "NonTensorStack" and not isinstance(data, list)):
+        raise FileError(
+            f"{folder.name}: the objects were written as a pickle by another program, and reading one can run any code"
+        )
+    if kind == "NonTensorData":
+        return {"type": "object", "batch_size": [], "data": data}
+    items, size = flattened(data)
+    return {"type": "objects", "batch_size": size, "data": items}
+
+
+def _count_parts(folder: Opened) -> int:
+    names = set(os.listdir(folder.handle))
+    count = 0
+    while str(count) in names:
+        count += 1
+    return count
+
+
+def _read_below(folder: Opened, key: str, path: tree.Path, handles: dict[tuple[str, ...], Opened]) -> Node:
+    inner, where = _opened(folder, file_name(key)), (*path, key)
+    handles[where] = inner
+    return read_node(inner, where, handles)
+
+
+def _opened(folder: Opened, name: str) -> Opened:
+    """A folder in a folder; symbolic links are not followed, so that nothing outside is opened."""
+    try:
+        handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder.handle)
+    except FileNotFoundError:
+        raise FileNotFoundError(2, "missing", f"{folder.name}/{name}") from None
+    except OSError as error:
+        raise FileError(f"{folder.name}/{name}: expected a folder ({error.strerror})") from None
+    return Opened(handle, f"{folder.name}/{name}")
+
+
+def _read_meta(folder: Opened) -> dict[str, Any]:
+    try:
+        handle = os.open(META, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder.handle)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise FileError(f"{folder.name}/{META}: {error.strerror}") from None
+    with open(handle, "rb") as file:
+        if os.fstat(handle).st_size > _LONGEST:
+            raise FileError(f"{folder.name}/{META}: it is longer than {_LONGEST} bytes")
+        text = file.read()
+    try:
+        meta = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{folder.name}/{META}: it is no JSON ({error})") from None
+    known = as_dict(meta)
+    if known is None:
+        raise FileError(f"{folder.name}/{META}: expected a JSON object, got {str(meta)[:40]}")
+    return known
+
+
+def _peer_class(meta: dict[str, Any]) -> str:
+    """The name of the class that a collection had in the peer."""
+    named = meta.get("_class") or meta.get("_type") or ""
+    return re.sub(r"[^\w]+$", "", str(named)).rsplit(".", 1)[-1].rsplit(":", 1)[-1]
+
+
+def add_tensor(prefix: str, path: tree.Path, size: Size, dtype: torch.dtype) -> MemoryMappedTensor:
+    """A new tensor in a folder that is there: its file of zeros first, then what ``meta.json`` says of it.
+
+    Args:
+        prefix: the folder of the collection.
+        path: the key; folders of nested collections are there.
+        size: the shape.
+        dtype: of the values.
+    """
+    *parents, key = path
+    place = Path(prefix).joinpath(*map(file_name, parents))
+    if key in _RESERVED:
+        raise KeyError(f"make_memmap: {key!r} has a meaning in {META}; give the tensor another key")
+    with _open_folder(str(place)) as folder:
+        meta = _read_meta(folder)
+    made = MemoryMappedTensor._allocated(size, dtype, place / _tensor_file(key, ""), True)
+    known = {"device": "cpu", "shape": list(size), "dtype": str(dtype), "is_nested": False}
+    with whole_file(place / META) as file:
+        file.write(json.dumps({**meta, key: known}, allow_nan=False).encode())
+    return made
+
+
+@contextmanager
+def _open_folder(path: str) -> Generator[Opened, None, None]:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield Opened(handle, path)
+    finally:
+        os.close(handle)

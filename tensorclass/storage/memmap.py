@@ -1,0 +1,212 @@
+"""Memory-mapped collections: those whose tensors lie in the files of a folder. The format is :mod:`.folder`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tensorclass.td import shapes
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import DeviceLike, as_device
+from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
+from tensorclass.td.memmap import Filename, MemoryMappedTensor
+from tensorclass.td.reading import MISSING
+
+from . import folder
+
+
+def memmap(data: Any, prefix: Filename | None, copy_existing: bool, **options: Any) -> Any:
+    """See :meth:`TensorDict.memmap`."""
+    return _write("memmap", data, prefix, copy_existing, True, **options)
+
+
+def memmap_(data: Any, prefix: Filename | None, copy_existing: bool, **options: Any) -> Any:
+    """See :meth:`TensorDict.memmap_`."""
+    data._check_unlocked()
+
+    def taken(made: Any) -> Any:
+        _take(data, made)
+        return data.lock_()
+
+    return _write("memmap_", data, prefix, copy_existing, True, taken, **options)
+
+
+def memmap_like(data: Any, prefix: Filename | None, copy_existing: bool, **options: Any) -> Any:
+    """See :meth:`TensorDict.memmap_like`."""
+    return _write("memmap_like", data, prefix, copy_existing, False, **options)
+
+
+def _write(
+    what: str,
+    data: Any,
+    prefix: Filename | None,
+    copy_existing: bool,
+    values: bool,
+    finish: Callable[[Any], Any] | None = None,
+    *,
+    num_threads: int,
+    return_early: bool,
+    share_non_tensor: bool,
+    existsok: bool,
+    robust_key: bool | None,
+    atomic: bool,
+    allow_pickle: bool,
+) -> Any:
+    if share_non_tensor:
+        raise NotImplementedError(f"{what}: share_non_tensor=True is not supported: objects belong to each process")
+    if prefix is not None and not existsok and (Path(prefix) / folder.META).exists():
+        raise FileExistsError(f"{what}: a collection is saved in {os.fspath(prefix)}; existsok=True writes over it")
+
+    def work() -> Any:
+        if prefix is None:
+            made = _shared(data, values)
+        else:
+            folder.save(
+                data, prefix, what=what, copy_existing=copy_existing, num_threads=num_threads,
+                allow_pickle=allow_pickle, values=values, robust_key=robust_key is not False,
+            )  # fmt: skip
+            made = folder.load(data, prefix, allow_pickle=allow_pickle, same_objects=True)
+        return made.lock_() if finish is None else finish(made)
+
+    if not return_early:
+        return work()
+    pool = ThreadPoolExecutor(1, thread_name_prefix=what)
+    future: Future[Any] = pool.submit(work)
+    pool.shutdown(wait=False)  # the thread goes when its work is done
+    return future
+
+
+def _shared(data: Any, values: bool) -> Any:
+    """A collection with its tensors in memory that processes share."""
+    leaves = [
+        leaf
+        if type(leaf) is MemoryMappedTensor and leaf._filename is None and values
+        else MemoryMappedTensor.from_tensor(leaf, copy_existing=True, copy_data=values)
+        for leaf in data._leaves()
+    ]
+    return data._with_leaves(iter(leaves))
+
+
+def _take(data: Any, made: Any) -> None:
+    """Puts the values of one collection into another of the same structure, at every level."""
+    parts = data._nodes()
+    if not data._holds_values():
+        for part, other in zip(parts, made._nodes(), strict=True):
+            _take(part, other)
+        return
+    for key, value in made._store.items():
+        own = data._store.get(key)
+        if isinstance(own, TensorCollection) and own._is_tree():
+            _take(own, value)
+        else:
+            data._store[key] = value
+    data._device = made._device
+
+
+def load_memmap(
+    cls: Any,
+    prefix: Filename,
+    device: DeviceLike | None,
+    non_blocking: bool,
+    *,
+    out: Any,
+    robust_key: bool | None,
+    subpath: NestedKey | None,
+    mode: str | None,
+    num_threads: int,
+    allow_pickle: bool | None,
+    strict: bool,
+) -> Any:
+    """See :meth:`TensorDict.load_memmap`."""
+    path = Path(prefix)
+    if subpath is not None:
+        path = path.joinpath(*map(folder.file_name, unravel_key_to_tuple(subpath)))
+    loaded = folder.load(
+        out if out is not None else cls, path, device=as_device(device), non_blocking=non_blocking, mode=mode,
+        num_threads=num_threads, allow_pickle=bool(allow_pickle), strict=strict,
+    )  # fmt: skip
+    return loaded if out is None else out.update_(loaded)
+
+
+def load_memmap_(
+    data: Any, prefix: Filename, robust_key: bool | None, *, allow_pickle: bool | None, mode: str | None
+) -> Any:
+    """See :meth:`TensorDict.load_memmap_`."""
+    return data.update_(folder.load(data, prefix, mode=mode, allow_pickle=bool(allow_pickle)))
+
+
+def memmap_refresh_(data: Any, *, allow_pickle: bool | None) -> Any:
+    """See :meth:`TensorDict.memmap_refresh_`."""
+    try:
+        path = saved_path(data)
+    except AttributeError as error:
+        raise RuntimeError(f"memmap_refresh_: {error}") from None
+    _take(data, folder.load(data.__class__, path, allow_pickle=bool(allow_pickle)))
+    return data
+
+
+def saved_path(data: Any) -> str:
+    """See :attr:`TensorDict.saved_path`."""
+    if not data._holds_values():  # a lazy stack, whose parts have folders in its own
+        return os.path.dirname(saved_path(data._nodes()[0]))
+    leaves: list[tuple[tuple[str, ...], Any]] = data._named_leaves()
+    for path, leaf in leaves:
+        if type(leaf) is MemoryMappedTensor and leaf._filename is not None and leaf._index is None:
+            end = "/".join(map(folder.file_name, path)) + folder.SUFFIX
+            if leaf._filename.endswith(f"/{end}"):
+                return leaf._filename[: -len(end) - 1]
+        break
+    raise AttributeError("the collection does not lie in a folder; memmap(folder) writes it to one")
+
+
+def make_memmap(
+    data: Any, key: NestedKey, shape: Sequence[int], *, dtype: torch.dtype | None, robust_key: bool | None
+) -> MemoryMappedTensor:
+    """See :meth:`TensorDict.make_memmap`."""
+    path = unravel_key_to_tuple(key)
+    size = shapes.as_size(shape)
+    if robust_key is False and any(folder.file_name(name) != name for name in path):
+        raise ValueError(f"make_memmap: with robust_key=False the key must be the name of a file, got {key!r}")
+    if not data.is_memmap():
+        raise RuntimeError("make_memmap: the collection is not memory-mapped; memmap(folder) makes it so")
+    if data._find(path) is not MISSING:
+        raise RuntimeError(f"make_memmap: there is a value for {key!r} already; write into it in place")
+    if size[: data.ndim] != data.batch_size:
+        raise RuntimeError(
+            f"make_memmap: the shape {list(size)} does not begin with the batch size {list(data.batch_size)}"
+        )
+    holder = data._parent_of(path[:-1])
+    made = folder.add_tensor(saved_path(data), path, size, dtype or torch.get_default_dtype())
+    holder._store[path[-1]] = made
+    return made
+
+
+def make_memmap_from_tensor(
+    data: Any, key: NestedKey, tensor: Tensor, *, copy_data: bool, robust_key: bool | None
+) -> MemoryMappedTensor:
+    """See :meth:`TensorDict.make_memmap_from_tensor`."""
+    made = make_memmap(data, key, tensor.shape, dtype=tensor.dtype, robust_key=robust_key)
+    if copy_data:
+        made.copy_(tensor.detach())
+    return made
+
+
+def make_memmap_from_storage(
+    data: Any,
+    key: NestedKey,
+    storage: torch.UntypedStorage,
+    shape: Sequence[int],
+    *,
+    dtype: torch.dtype | None,
+    robust_key: bool | None,
+) -> MemoryMappedTensor:
+    """See :meth:`TensorDict.make_memmap_from_storage`."""
+    flat = torch.empty(0, dtype=dtype or torch.get_default_dtype()).set_(storage)
+    values = flat[: shapes.as_size(shape).numel()].view(shapes.as_size(shape))
+    return make_memmap_from_tensor(data, key, values, copy_data=True, robust_key=robust_key)

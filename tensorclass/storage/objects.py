@@ -1,0 +1,155 @@
+"""Objects in files: JSON, and tags for what JSON lacks; pickles only where both sides ask for them.
+
+What JSON has (``None``, ``bool``, ``int``, ``float``, ``str``, lists, dicts with strings as keys) stands for itself.
+All else is a list of three: a tuple is ``["<tag>", "tuple", [...]]``. A list that begins with that string is tagged,
+too, so that nothing is taken for something else.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import math
+import pathlib
+import pickle
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+TAG = "<tag>"
+
+#: how deep an object may be nested; Python's own recursion ends at some 1,000 levels
+DEPTH = 100
+
+
+class Unwritable(TypeError):
+    """An object that a file cannot hold."""
+
+
+def encode(value: Any, allow_pickle: bool = False, depth: int = 0) -> Any:
+    """An object as JSON has it.
+
+    Raises:
+        Unwritable: there is no form for it, and pickles are not allowed.
+
+    >>> encode({"a": (1, 2)})
+    {'a': ['<tag>', 'tuple', [1, 2]]}
+    """
+    kind: Any = value.__class__
+    if kind in _PLAIN or (kind is float and math.isfinite(value)):
+        return value
+    if depth > DEPTH:
+        raise Unwritable(f"it is nested deeper than {DEPTH} levels")
+    if kind is list:
+        items = _encoded(value, allow_pickle, depth)
+        return [TAG, "list", items] if items[:1] == [TAG] else items
+    if kind is dict:
+        given: dict[Any, Any] = value
+        if all(type(key) is str for key in given):
+            return {key: encode(item, allow_pickle, depth + 1) for key, item in given.items()}
+        return [TAG, "dict", [_encoded(pair, allow_pickle, depth) for pair in given.items()]]
+    if kind in _COLLECTIONS:
+        return [TAG, kind.__name__, _encoded(value, allow_pickle, depth)]
+    if issubclass(kind, np.generic) and value.dtype.kind in "biufcSUmM":
+        return [TAG, "numpy", [value.dtype.str, base64.b64encode(value.tobytes()).decode("ascii")]]
+    for known, (name, write, _) in _FORMS.items():
+        if isinstance(value, known) if known is pathlib.PurePath else kind is known:
+            return [TAG, name, write(value)]
+    if not allow_pickle:
+        raise Unwritable(
+            f"a {kind.__module__}.{kind.__qualname__} cannot be written as JSON; write what it consists of (text, "
+            "numbers, lists, dicts), or allow_pickle=True, here and when it is loaded"
+        )
+    return [TAG, "pickle", base64.b64encode(pickle.dumps(value)).decode("ascii")]
+
+
+def decode(value: Any, allow_pickle: bool = False) -> Any:
+    """The object of what :func:`encode` gave.
+
+    Raises:
+        ValueError: it is nothing that :func:`encode` gives, or a pickle, and these are not allowed.
+
+    >>> decode(["<tag>", "tuple", [1, 2]])
+    (1, 2)
+    """
+    given: Any = value
+    if type(value) is dict:
+        return {key: decode(item, allow_pickle) for key, item in given.items()}
+    if type(value) is not list:
+        return given
+    if given[:1] != [TAG]:
+        return [decode(item, allow_pickle) for item in given]
+    name = given[1] if len(given) == 3 and isinstance(given[1], str) else "?"
+    content = given[-1]
+    if name == "pickle":
+        if not allow_pickle:
+            raise ValueError(
+                "an object was written as a pickle, and reading one can run any code; allow_pickle=True reads it, for "
+                "files that you trust"
+            )
+        return pickle.loads(base64.b64decode(content, validate=True))
+    try:
+        if name in _BY_NAME:
+            return _BY_NAME[name](content)
+        if name == "list":
+            return [decode(item, allow_pickle) for item in content]
+        if name == "dict":
+            return {decode(key, allow_pickle): decode(item, allow_pickle) for key, item in content}
+        if name == "numpy":
+            dtype, raw = np.dtype(content[0]), base64.b64decode(content[1], validate=True)
+            if dtype.kind not in "biufcSUmM":
+                raise ValueError(f"the dtype {dtype}")
+            return np.frombuffer(raw, dtype=dtype, count=1)[0]
+        for kind in _COLLECTIONS:
+            if name == kind.__name__:
+                return kind([decode(item, allow_pickle) for item in content])
+    except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+        raise ValueError(f"an object of the type {name!r} is damaged: {error}") from None
+    raise ValueError(f"an object has the type {name!r}, which is unknown here: {str(given)[:80]}")
+
+
+def _encoded(items: Iterable[Any], allow_pickle: bool, depth: int) -> list[Any]:
+    return [encode(item, allow_pickle, depth + 1) for item in items]
+
+
+def _dtype(name: str) -> torch.dtype:
+    found = getattr(torch, name)
+    if not isinstance(found, torch.dtype):
+        raise ValueError(f"{name!r} is no dtype")
+    return found
+
+
+def _seconds(value: datetime.timedelta) -> list[int]:
+    return [value.days, value.seconds, value.microseconds]
+
+
+_PLAIN = frozenset((str, bool, int, type(None)))
+_COLLECTIONS: tuple[Any, ...] = (tuple, set, frozenset)
+
+#: type -> its name in files, its form, and back
+_FORMS: dict[Any, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    float: ("float", repr, float),  # nan and infinities, which JSON lacks
+    complex: ("complex", lambda value: [repr(value.real), repr(value.imag)], lambda pair: complex(*map(float, pair))),
+    bytes: (
+        "bytes",
+        lambda value: base64.b64encode(value).decode("ascii"),
+        lambda text: base64.b64decode(text, validate=True),
+    ),
+    torch.dtype: ("dtype", lambda value: str(value).removeprefix("torch."), _dtype),
+    torch.device: ("device", str, torch.device),
+    torch.Size: ("size", list, torch.Size),
+    range: ("range", lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts)),
+    type(...): ("ellipsis", lambda value: None, lambda value: ...),
+    datetime.datetime: ("datetime", datetime.datetime.isoformat, datetime.datetime.fromisoformat),
+    datetime.date: ("date", datetime.date.isoformat, datetime.date.fromisoformat),
+    datetime.time: ("time", datetime.time.isoformat, datetime.time.fromisoformat),
+    datetime.timedelta: ("timedelta", _seconds, lambda parts: datetime.timedelta(*parts)),
+    decimal.Decimal: ("decimal", str, decimal.Decimal),
+    uuid.UUID: ("uuid", str, uuid.UUID),
+    pathlib.PurePath: ("path", str, pathlib.Path),
+}
+_BY_NAME: dict[str, Callable[[Any], Any]] = {name: read for name, _, read in _FORMS.values()}

@@ -1,0 +1,146 @@
+"""One file in the safetensors format, which other tools read too: all tensors, and in its metadata what they belong to.
+
+A tensor is written under its keys, joined by dots; a dot or a percent sign in a key as ``%2E`` or ``%25``. Under
+``"tensorclass"`` the metadata has the tree (:mod:`.tree`) as JSON. A file that another program wrote has none, and is a
+flat collection of its tensors.
+
+Reading maps the file to memory: values are read when they are used, and what is written to them stays in this process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Size, Tensor
+
+from tensorclass.atomic import whole_path
+from tensorclass.convert.extras import require
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import DeviceLike, as_device
+from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
+from tensorclass.td.memmap import Filename
+
+from . import tree
+from .tree import FileError, Node, Source, as_dict
+
+_EXTRA = "safetensors"
+_KEY = "tensorclass"  #: of the tree in the metadata
+_LACKS = ("complex32", "complex128")  #: dtypes that the format does not have
+
+
+def save_safetensors(data: TensorCollection, path: Filename) -> None:
+    """See :meth:`TensorDict.save_safetensors`."""
+    library = require("safetensors.torch", _EXTRA, "save_safetensors")
+    node, leaves = tree.describe(data, "save_safetensors")
+    if lacking := [".".join(leaf.path) for leaf in leaves if str(leaf.tensor.dtype).removeprefix("torch.") in _LACKS]:
+        raise TypeError(f"save_safetensors: nothing was written; the format has no tensors of the dtypes of {lacking}")
+    tensors: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for leaf in leaves:
+        value = leaf.tensor.detach().contiguous()
+        place = value.untyped_storage().data_ptr()
+        # the library refuses tensors that share memory: loaded, they would no longer
+        tensors[_name(leaf.path, leaf.part)] = value.clone() if place in seen else value.as_subclass(Tensor)
+        seen.add(place)
+    metadata = {"format": "pt", _KEY: json.dumps({"version": tree.VERSION, "tree": node}, allow_nan=False)}
+    with whole_path(path) as draft:
+        library.save_file(tensors, draft, metadata=metadata)
+
+
+def load_safetensors(
+    cls: Any,
+    path: Filename,
+    *,
+    device: DeviceLike | None = None,
+    keys: Sequence[NestedKey] | None = None,
+    strict: bool = True,
+) -> Any:
+    """See :meth:`TensorDict.load_safetensors`."""
+    name = os.path.abspath(path)
+    target = as_device(device)
+    with _opened(name) as file:
+        node, name_of = _node(file, name)
+        if keys is not None:
+            node = _chosen(node, [unravel_key_to_tuple(key) for key in keys], name)
+
+        def read(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+            if target is not None and target.type == "meta":
+                return torch.empty(shape, dtype=dtype, device=target)
+            try:
+                value: Tensor = file.get_tensor(name_of(where, part))
+            except Exception as error:  # the library's own class is not known without it
+                raise FileError(f"{name}: {'.'.join(where)}: {error}") from None
+            if value.shape != shape or value.dtype != dtype:
+                raise FileError(
+                    f"{name}: {'.'.join(where)}: expected a tensor of the shape {list(shape)} and {dtype}, it has "
+                    f"{list(value.shape)} and {value.dtype}"
+                )
+            return value if target is None else value.to(target)
+
+        return tree.rebuild(node, cls, Source(name, read, target, False, strict))
+
+
+def _name(path: tree.Path, part: str) -> str:
+    joined = ".".join([key.replace("%", "%25").replace(".", "%2E") for key in path])
+    return f"{joined}%{part}" if part else joined
+
+
+@contextmanager
+def _opened(name: str) -> Generator[Any, None, None]:
+    library = require("safetensors", _EXTRA, "load_safetensors")
+    if not os.path.isfile(name):
+        raise FileNotFoundError(f"there is no file {name}")
+    try:
+        file = library.safe_open(name, "pt")
+    except library.SafetensorError as error:
+        raise FileError(f"{name}: it is no safetensors file, or damaged: {error}") from None
+    with file as opened:
+        yield opened
+
+
+def _plain_name(path: tree.Path, part: str) -> str:
+    return path[0]
+
+
+def _node(file: Any, name: str) -> tuple[Node, Callable[[tree.Path, str], str]]:
+    """The tree in the metadata, or of a file from elsewhere that of its tensors; and how these are named."""
+    metadata: dict[str, str] = file.metadata() or {}
+    text = metadata.get(_KEY)
+    if text is None:
+        entries: dict[str, Any] = {}
+        for key in file.keys():  # noqa: SIM118  # it is no mapping
+            part = file.get_slice(key)
+            dtype = str(file.get_tensor(key).dtype).removeprefix("torch.")
+            entries[key] = {"type": "tensor", "dtype": dtype, "shape": list(part.get_shape())}
+        return {"type": "collection", "batch_size": [], "entries": entries}, _plain_name
+    try:
+        known = as_dict(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{name}: its metadata is no JSON ({error})") from None
+    node = None if known is None else as_dict(known.get("tree"))
+    if known is None or node is None or known.get("version") != tree.VERSION:
+        version = None if known is None else str(known.get("version"))[:20]
+        raise FileError(f"{name}: its metadata has the version {version}; this package reads {tree.VERSION}")
+    return node, _name
+
+
+def _chosen(node: Node, keys: list[tree.Path], name: str) -> Node:
+    """The tree with some keys alone."""
+    wanted: dict[str, list[tree.Path]] = {}
+    for key in keys:
+        wanted.setdefault(key[0], []).append(key[1:])
+    entries = as_dict(node.get("entries")) or {}
+    if missing := [key for key in wanted if key not in entries]:
+        raise KeyError(f"{name} has the keys {list(entries)}, not {missing}")
+    return {
+        **node,
+        "entries": {
+            key: entries[key] if () in rest else _chosen(entries[key], rest, f"{name}: {key}")
+            for key, rest in wanted.items()
+        },
+    }

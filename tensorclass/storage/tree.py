@@ -1,0 +1,449 @@
+"""What a file says of the collection it holds, whatever its format: a tree that JSON can hold, and the tensors by path.
+
+A *node* is a dict with a ``"type"``:
+
+- ``collection``: ``batch_size``, ``names`` (absent without any), ``class`` (of a record: module and name) and
+  ``entries``, a node for each key;
+- ``lazy_stack``: ``stack_dim``, ``stack_dim_name`` and ``parts``, a node for each;
+- ``tensor``: ``dtype`` and ``shape``; likewise ``unbatched``, one tensor for all rows;
+- ``jagged``: ``dtype`` and ``shape`` of all values one behind the other, ``rows``: how many rows they make. The tensor
+  is written in two parts, the values and the ``offsets`` where rows begin;
+- ``object``: ``data``, one object for all rows, and the ``batch_size``; ``objects``: ``data``, those of all rows in a
+  flat list. :mod:`tensorclass.storage.objects` says what stands for an object.
+
+:func:`describe` takes a collection apart, :func:`rebuild` puts it together again. What a format does is to write the
+tree and the tensors, and to give a tensor back for a path.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import torch
+from torch import Size, Tensor
+
+from tensorclass.record import TensorClass
+from tensorclass.td import shapes
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.nontensor import MetaData, NonTensorData, NonTensorDataBase, stack_of
+from tensorclass.td.objects import listed, row_by_row
+from tensorclass.td.stores.classes import dense_class
+from tensorclass.td.stores.lazy.base import lazily
+from tensorclass.td.stores.lazy.stack import LazyStacked
+from tensorclass.td.tensordict import TensorDict
+from tensorclass.td.unbatched import UnbatchedTensor
+
+from .objects import Unwritable, decode, encode
+
+Node: TypeAlias = dict[str, Any]
+Path: TypeAlias = tuple[str, ...]
+
+VERSION = 1  #: of the tree
+
+#: the dtypes that files can hold, by their names
+DTYPES: dict[str, torch.dtype] = {
+    str(found).removeprefix("torch."): found
+    for found in vars(torch).values()
+    if isinstance(found, torch.dtype) and not re.match(r"torch\.(q|bits|u?int[1-7]$)", str(found))
+}
+
+#: how deep collections may be nested in a file
+DEPTH = 200
+
+
+class Leaf(NamedTuple):
+    """A tensor of a tree."""
+
+    path: Path  #: keys, and numbers of parts of lazy stacks
+    part: str  #: ``""``, or what of a tensor that is written in several parts
+    tensor: Tensor
+
+
+class Reader(Protocol):
+    """Gives the tensors of a file."""
+
+    def __call__(self, path: Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor: ...
+
+
+class FileError(ValueError):
+    """A file, or what it says of itself, is damaged, or does not fit what is loaded from it."""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# taking apart
+
+
+def describe(data: TensorCollection, what: str, allow_pickle: bool = False) -> tuple[Node, list[Leaf]]:
+    """The tree of a collection, and its tensors.
+
+    Args:
+        data: the collection.
+        what: who asks, to begin errors with.
+        allow_pickle: write objects that JSON cannot hold as pickles.
+
+    Raises:
+        TypeError: values that no file can hold, all of them.
+    """
+    leaves: list[Leaf] = []
+    problems: list[str] = []
+    node = _described(data, (), leaves, problems, allow_pickle)
+    if problems:
+        raise TypeError(f"{what}: nothing was written; " + "; ".join(problems))
+    return node, leaves
+
+
+def _described(value: Any, path: Path, leaves: list[Leaf], problems: list[str], pickles: bool) -> Node:
+    if isinstance(value, Tensor):
+        return _of_tensor(value, path, leaves, problems)
+    if isinstance(value, NonTensorDataBase):
+        return _of_objects(value, path, problems, pickles)
+    if isinstance(value, UnbatchedTensor):
+        return {**_of_tensor(value._tensor, path, leaves, problems), "type": "unbatched"}
+    if isinstance(value, LazyStacked):
+        store: Any = value._store
+        return {
+            "type": "lazy_stack",
+            "stack_dim": store.dim,
+            "stack_dim_name": store.name,
+            "parts": [
+                _described(part, (*path, str(at)), leaves, problems, pickles) for at, part in enumerate(store.items_)
+            ],
+        }
+    node: Node = {"type": "collection", "batch_size": list(value._batch_size)}
+    if value._names is not None:
+        node["names"] = list(value._names)
+    cls: Any = dense_class(value.__class__)
+    if issubclass(cls, TensorClass):
+        node["class"] = {"module": cls.__module__, "name": cls.__qualname__}
+    node["entries"] = {
+        key: _described(item, (*path, key), leaves, problems, pickles) for key, item in value._store.items()
+    }
+    return node
+
+
+def _of_tensor(value: Tensor, path: Path, leaves: list[Leaf], problems: list[str]) -> Node:
+    dtype = str(value.dtype).removeprefix("torch.")
+    name = ".".join(path)
+    if dtype not in DTYPES:
+        problems.append(f"{name}: files have no tensors of the dtype {value.dtype}")
+    elif value.is_meta:
+        problems.append(f"{name}: a tensor on the device meta has no values")
+    elif value.is_nested and value.layout == torch.jagged:
+        jagged: Any = value
+        if jagged.lengths() is not None or jagged._ragged_idx != 1:
+            problems.append(f"{name}: a jagged tensor with holes, or a ragged dimension other than 1; clone it first")
+        else:
+            leaves.append(Leaf(path, "", jagged.values()))
+            leaves.append(Leaf(path, "offsets", jagged.offsets().to(torch.int64)))
+            return {"type": "jagged", "dtype": dtype, "shape": list(jagged.values().shape), "rows": len(jagged)}
+    elif value.layout != torch.strided:
+        problems.append(f"{name}: a tensor of the layout {value.layout}; make it dense first, with to_dense()")
+    else:
+        leaves.append(Leaf(path, "", value))
+    return {"type": "tensor", "dtype": dtype, "shape": list(value.shape)}
+
+
+def _of_objects(value: NonTensorDataBase, path: Path, problems: list[str], pickles: bool) -> Node:
+    size = list(value._batch_size)
+    try:
+        if isinstance(value, NonTensorData):
+            node = {"type": "object", "batch_size": size, "data": encode(value._objects[0], pickles)}
+            if value._metadata is not None:
+                node["metadata"] = encode(value._metadata, pickles)
+            if isinstance(value, MetaData):
+                node["kind"] = "MetaData"
+            return node
+        codes: list[int] = listed(value._codes().reshape(-1))
+        forms = [encode(item, pickles) for item in value._objects]
+        return {"type": "objects", "batch_size": size, "data": [forms[code] for code in codes]}
+    except Unwritable as error:
+        problems.append(f"{'.'.join(path)}: {error}")
+        return {}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# putting together
+
+
+class Source(NamedTuple):
+    """Where a tree comes from, and how it is put together."""
+
+    file: str  #: for errors
+    read: Reader
+    device: torch.device | None = None  #: that of the collections
+    allow_pickle: bool = False
+    strict: bool = True  #: a record wants its fields and no others
+    same_objects: bool = False  #: the objects of a target are taken, not those of the file
+
+    def damaged(self, path: Path, why: str) -> FileError:
+        return FileError(f"{self.file}: {'.'.join(path) + ': ' if path else ''}{why}")
+
+
+def rebuild(node: Any, target: type[TensorCollection] | TensorCollection | None, source: Source) -> Any:
+    """The collection of a tree.
+
+    Args:
+        node: the tree.
+        target: its class, or a collection whose classes it gets; ``None`` for the class that the file
+            names, where that is a record which is defined already (nothing is imported), and else :class:`TensorDict`.
+        source: where the tensors come from.
+
+    Raises:
+        FileError: the tree is damaged, or does not fit the record that is asked for.
+    """
+    try:
+        return _rebuilt(node, target, source, ())
+    except RecursionError:
+        raise source.damaged((), "what it says of itself is nested too deep") from None
+
+
+def _rebuilt(node: Any, target: Any, source: Source, path: Path) -> Any:
+    found = as_dict(node)
+    if found is None:
+        raise source.damaged(path, f"expected what is known of a value, got {str(node)[:40]}")
+    kind = found.get("type")
+    if kind == "collection":
+        return _collection(found, target, source, path)
+    if kind == "tensor":
+        return _tensor(found, source, path)
+    if kind == "object" or kind == "objects":
+        return _objects(found, target, source, path)
+    if kind == "lazy_stack":
+        return _lazy_stack(found, target, source, path)
+    if kind == "unbatched":
+        return UnbatchedTensor(_tensor(found, source, path))
+    if kind == "jagged":
+        return _jagged(found, source, path)
+    if kind == "nested":
+        return _nested(found, source, path)
+    raise source.damaged(path, f"the type {str(kind)[:40]!r} is unknown here; a newer version may have written it")
+
+
+def _collection(node: Node, target: Any, source: Source, path: Path) -> Any:
+    if len(path) > DEPTH:
+        raise source.damaged(path[:3], f"collections are nested deeper than {DEPTH} levels")
+    cls = _class(node, target)
+    size = size_of(node.get("batch_size"), source, path)
+    names = _names(node.get("names"), size, source, path)
+    given = as_dict(node.get("entries"))
+    if given is None:
+        raise source.damaged(path, "its entries are missing")
+    if issubclass(cls, TensorClass):
+        return _record(cls, given, target, size, names, source, path)
+    store: dict[str, Any] = {}
+    below = target if isinstance(target, TensorCollection) else None
+    ndim = len(size)
+    for key, entry in given.items():
+        value = _rebuilt(entry, None if below is None else below._store.get(key), source, (*path, key))
+        if value.shape[:ndim] != size:
+            if not isinstance(value, TensorCollection) or len(value._batch_size) >= ndim:
+                raise source.damaged(
+                    (*path, key), f"its shape {list(value.shape)} does not begin with the batch size {list(size)}"
+                )
+            value._set_batch_size(size)  # it belongs to any batch
+        store[key] = value
+    return _made(cls, store, size, names, source.device)
+
+
+def _made(cls: Any, store: dict[str, Any], size: Size, names: Any, device: torch.device | None) -> Any:
+    new = object.__new__(cls)
+    new._store = store
+    new._batch_size = size
+    new._device = device
+    new._names = names
+    new._lock = None
+    return new
+
+
+def _class(node: Node, target: Any) -> Any:
+    """The class of a collection; the one that the file names only where it is there, since an import runs code."""
+    if isinstance(target, TensorCollection):
+        return dense_class(type(target))
+    if target is not None and target is not TensorCollection:
+        return dense_class(target)
+    named = as_dict(node.get("class"))
+    if named is not None:
+        found: Any = sys.modules.get(str(named.get("module")))
+        for name in str(named.get("name")).split("."):
+            inside: dict[str, Any] = getattr(found, "__dict__", {})
+            found = inside.get(name)
+        if isinstance(found, type) and issubclass(found, TensorClass):
+            return found
+    return TensorDict
+
+
+def _record(
+    cls: type[TensorClass], entries: dict[str, Any], target: Any, size: Size, names: Any, source: Source, path: Path
+) -> Any:
+    specs = cls._specs
+    unexpected = [key for key in entries if key not in specs]
+    if unexpected and not source.strict:
+        entries = {key: entry for key, entry in entries.items() if key in specs}
+        warnings.warn(f"{source.file}: {cls.__name__} has no fields for {unexpected}, which are left out", stacklevel=4)
+        unexpected = []
+    missing = [
+        name
+        for name, spec in specs.items()
+        if name not in entries
+        and not spec.optional
+        and spec.kind is not None
+        and (not spec.init or spec.default is None)
+    ]
+    if unexpected or missing:
+        raise source.damaged(
+            path,
+            f"the fields of {cls.__name__} are {list(specs)}, the file has {list(entries)};"
+            + (f" missing, without a default: {missing}" if missing else "")
+            + (f" unexpected: {unexpected} (strict=False leaves them out)" if unexpected else ""),
+        )
+    values: dict[str, Any] = {}
+    for key, entry in entries.items():
+        below = target._store.get(key) if isinstance(target, TensorCollection) else specs[key].target(cls)
+        if isinstance(below, type) and not issubclass(below, TensorCollection):
+            below = None  # a field of tensors
+        values[key] = _rebuilt(entry, below, source, (*path, key))
+    try:
+        return cls._from_mapping(values, size, source.device, names)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise source.damaged(path, f"it does not fit {cls.__name__}: {error}") from None
+
+
+def _lazy_stack(node: Node, target: Any, source: Source, path: Path) -> Any:
+    parts, dim, name = as_list(node.get("parts")), node.get("stack_dim"), node.get("stack_dim_name")
+    if not parts or not (name is None or isinstance(name, str)):
+        raise source.damaged(path, "a lazy stack without parts")
+    if len(path) > DEPTH:
+        raise source.damaged(path[:3], f"collections are nested deeper than {DEPTH} levels")
+    like: Any = target
+    targets: list[Any] = [target] * len(parts)
+    if isinstance(target, LazyStacked) and len(like._store.items_) == len(parts):
+        targets = like._store.items_
+    elif isinstance(target, TensorCollection):
+        targets = [dense_class(type(target))] * len(parts)
+    items: list[Any] = [
+        _rebuilt(part, below, source, (*path, str(at)))
+        for at, (part, below) in enumerate(zip(parts, targets, strict=True))
+    ]
+    if any(not isinstance(item, TensorCollection) for item in items) or len({item.ndim for item in items}) != 1:
+        raise source.damaged(path, "the parts of a lazy stack must be collections of as many dimensions each")
+    if not isinstance(dim, int) or not 0 <= dim <= items[0].ndim:
+        raise source.damaged(path, f"a lazy stack cannot have the dimension {str(dim)[:20]}")
+    try:
+        return lazily(items, dim, name=name)
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise source.damaged(path, str(error)) from None
+
+
+def _tensor(node: Node, source: Source, path: Path) -> Tensor:
+    return source.read(path, "", dtype_of(node.get("dtype"), source, path), size_of(node.get("shape"), source, path))
+
+
+def _jagged(node: Node, source: Source, path: Path) -> Tensor:
+    rows = node.get("rows")
+    values = _tensor(node, source, path)
+    if type(rows) is not int or not 0 <= rows < _MOST:
+        raise source.damaged(path, "the number of its rows is missing")
+    offsets = source.read(path, "offsets", torch.int64, Size([rows + 1]))
+    if not offsets.is_meta:
+        steps = offsets.diff()
+        if values.ndim == 0 or int(offsets[0]) or int(offsets[-1]) != len(values) or bool((steps < 0).any()):
+            raise source.damaged(path, "where its rows begin does not fit its values")
+    ragged: Any = torch.nested.nested_tensor_from_jagged(values, offsets)
+    return ragged  # type: ignore[no-any-return]
+
+
+def _nested(node: Node, source: Source, path: Path) -> Tensor:
+    """A tensor of torch's older layout, as the peer writes it: the values, and the shape of each row."""
+    rows, dims = node["rows"], node["dims"]
+    if type(rows) is not int or type(dims) is not int or not (0 <= rows < _MOST and 0 < dims < 64):
+        raise source.damaged(path, "expected the numbers of rows and dimensions")
+    sizes = source.read(path, "shapes", torch.int64, Size([rows, dims]))
+    if sizes.is_meta:
+        raise source.damaged(path, "a nested tensor of this layout cannot be loaded without its values")
+    if rows and bool((sizes[:, 1:] != sizes[0, 1:]).any()):
+        raise source.damaged(path, "its rows differ in more than the first dimension, which no jagged tensor can have")
+    rest: list[int] = listed(sizes[0, 1:]) if rows else [0] * (dims - 1)
+    offsets = torch.cat([sizes.new_zeros(1), sizes[:, 0].cumsum(0)])
+    shape = size_of([int(offsets[-1]), *rest], source, path)
+    values = source.read(path, "", dtype_of(node.get("dtype"), source, path), shape)
+    ragged: Any = torch.nested.nested_tensor_from_jagged(values, offsets)
+    return ragged  # type: ignore[no-any-return]
+
+
+def _objects(node: Node, target: Any, source: Source, path: Path) -> Any:
+    size = size_of(node.get("batch_size"), source, path)
+    try:
+        if node["type"] == "object":
+            if source.same_objects and isinstance(target, NonTensorData) and target._batch_size == size:
+                return target._shallow()  # the very object
+            kind = MetaData if node.get("kind") == "MetaData" else NonTensorData
+            value = decode(node["data"], source.allow_pickle)
+            return kind(value, decode(node.get("metadata"), source.allow_pickle), batch_size=size, device=source.device)
+        if source.same_objects and isinstance(target, NonTensorDataBase) and target._batch_size == size:
+            return target._shallow()
+        items = as_list(node["data"])
+        if items is None or len(items) != size.numel():
+            raise ValueError(f"expected {size.numel()} objects for the batch size {list(size)}")
+        objects = tuple([decode(item, source.allow_pickle) for item in items])
+        return stack_of(objects, row_by_row(size), source.device, None)
+    except KeyError as error:
+        raise source.damaged(path, f"{error} is missing") from None
+    except ValueError as error:
+        raise source.damaged(path, str(error)) from None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# what a file says is looked at before it is believed
+
+
+def as_dict(given: object) -> dict[str, Any] | None:
+    """A JSON object, or ``None`` for anything else."""
+    found: Any = given
+    return found if type(given) is dict else None
+
+
+def as_list(given: object) -> list[Any] | None:
+    """A JSON array, or ``None`` for anything else."""
+    found: Any = given
+    return found if type(given) is list else None
+
+
+def size_of(given: Any, source: Source, path: Path) -> Size:
+    """A shape that a file gives."""
+    lengths = as_list(given)
+    if lengths is not None:
+        total = 1
+        for length in lengths:
+            if type(length) is not int or length < 0:
+                break
+            total *= length or 1
+        else:
+            if total <= _MOST:
+                return Size(lengths)
+    raise source.damaged(path, f"expected a shape, got {str(given)[:80]}")
+
+
+def dtype_of(given: Any, source: Source, path: Path) -> torch.dtype:
+    """A dtype that a file names."""
+    found = DTYPES.get(given) if isinstance(given, str) else None
+    if found is None:
+        raise source.damaged(path, f"the dtype {str(given)[:40]!r} is unknown here")
+    return found
+
+
+def _names(given: Any, size: Size, source: Source, path: Path) -> Any:
+    if given is None:
+        return None
+    names = as_list(given)
+    if names is not None and all(name is None or isinstance(name, str) for name in names):
+        try:
+            return shapes.as_names(names, len(size))
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise source.damaged(path, str(error)) from None
+    raise source.damaged(path, f"expected names of dimensions, got {str(given)[:80]}")
+
+
+_MOST = 2**62  #: values in a tensor

@@ -1,0 +1,457 @@
+"""Tensors whose memory is a file: read and written through the page cache, shared between processes."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Size, Tensor
+from typing_extensions import Self
+
+from . import shapes
+
+Filename: TypeAlias = "str | os.PathLike[str]"
+
+#: how a file is mapped: what is written goes to the file, or (copy on write) stays in this process
+MODES = ("r+", "r")
+
+_frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
+_subclass: Callable[[Any, Tensor], Any] = Tensor._make_subclass
+_C: Any = torch._C
+_getitem: Callable[[Tensor, Any], Tensor] = Tensor.__getitem__
+
+
+class MemoryMappedTensor(Tensor):
+    """A tensor whose memory is a file, or (without the name of one) memory that processes share.
+
+    Nothing is read before values are used, and what is written goes to the file. Indices of integers, slices, ``None``
+    and ``...`` give tensors in the same file, as do ``unbind``, ``split`` and ``chunk``; what other operations give is
+    a plain tensor. A pickle has the name of the file, not what is in it: sending one to another process costs next to
+    nothing.
+
+    Args:
+        source: the values, which are copied.
+        filename: the file, which must not be there yet.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rows = MemoryMappedTensor(torch.arange(4).view(2, 2), filename=folder + "/rows.memmap")
+    ...     rows[1] = 7
+    ...     again = MemoryMappedTensor.from_filename(rows.filename, torch.int64, [2, 2])
+    >>> again
+    MemoryMappedTensor([[0, 1],
+                        [7, 7]])
+    """
+
+    # results of operations are plain tensors, and cost what those cost
+    __torch_function__: Any = _C._disabled_torch_function_impl
+
+    _filename: str | None
+    _mode: str
+    _parent: Size  #: the shape of all that the file holds
+    _index: Any  #: what part of it this is
+
+    def __new__(cls, source: Tensor, *, filename: Filename | None = None) -> Self:
+        """A file with the values of a tensor; see the class."""
+        return cls.from_tensor(source, filename=filename)
+
+    def __init__(self, source: Tensor, *, filename: Filename | None = None) -> None:
+        """What the arguments are stands at the class."""
+
+    @classmethod
+    def _of(cls, tensor: Tensor, filename: str | None, mode: str, parent: Size, index: Any = None) -> Self:
+        """A tensor that lies in a file, with what is known of the file."""
+        new: Any = _subclass(cls, tensor)
+        new._filename = filename
+        new._mode = mode
+        new._parent = parent
+        new._index = index
+        return new  # type: ignore[no-any-return]
+
+    # -- making one ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_filename(
+        cls,
+        filename: Filename,
+        dtype: torch.dtype,
+        shape: Sequence[int],
+        index: Any = None,
+        mode: str | None = None,
+    ) -> Self:
+        """The tensor in a file of raw values, in the byte order of this machine, without a header.
+
+        Args:
+            filename: the file.
+            dtype: of the values.
+            shape: of what the file holds. What follows in a longer file is left alone.
+            index: which part of it.
+            mode: ``"r+"`` writes to the file what is written to the tensor, ``"r"`` keeps it in this process. By
+                default the first, where the file may be written.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: the file is too short.
+        """
+        if mode not in (None, *MODES):
+            raise ValueError(f"from_filename: expected mode to be 'r', 'r+' or None, got {mode!r}")
+        path, size = _path(filename), shapes.as_size(shape)
+        whole, mode = map_file(path, dtype, size, mode)
+        new = cls._of(whole, path, mode, size)
+        return new if index is None else new._part(_getitem(new, index), index)
+
+    @classmethod
+    def from_tensor(
+        cls,
+        input: Tensor,
+        *,
+        filename: Filename | None = None,
+        existsok: bool = False,
+        copy_existing: bool = False,
+        copy_data: bool = True,
+        shape: Sequence[int] | None = None,
+    ) -> Self:
+        """A file with the values of a tensor.
+
+        Args:
+            input: the tensor; one that is expanded is written row by row, not held in memory.
+            filename: the file; without one the memory is shared between processes, and gone with the last of them.
+            existsok: write over a file that is there already.
+            copy_existing: take a tensor that lies in another file already; otherwise that is an error.
+            copy_data: write the values. Otherwise the file has zeros, and takes no space until it is written.
+            shape: another shape of as many values.
+
+        Raises:
+            FileExistsError: the file is there, and ``existsok`` is not.
+            RuntimeError: the tensor lies in another file, and ``copy_existing`` is not.
+        """
+        if isinstance(input, MemoryMappedTensor) and input._filename is not None:
+            same = filename is not None and _path(filename) == input._filename
+            if same and input._index is None:
+                return input  # type: ignore[return-value]
+            if not copy_existing:
+                raise RuntimeError(
+                    f"from_tensor: the tensor lies in the file {input._filename} already; copy_existing=True copies it "
+                    "to another one"
+                )
+        size = input.shape if shape is None else shapes.as_size(shape)
+        if size.numel() != input.numel():
+            raise ValueError(f"from_tensor: the shape {list(size)} does not fit {input.numel()} values")
+        new = cls._allocated(size, input.dtype, filename, existsok)
+        if copy_data:
+            with torch.no_grad():
+                Tensor.copy_(new, input.detach().reshape(size) if shape is not None else input.detach())
+        return new
+
+    @classmethod
+    def from_storage(
+        cls,
+        storage: torch.UntypedStorage,
+        *,
+        shape: Sequence[int] | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+        index: Any = None,
+        filename: Filename | None = None,
+    ) -> Self:
+        """A tensor on memory that is mapped, or shared, already.
+
+        Args:
+            storage: the memory.
+            shape: of all that it holds; one dimension by default.
+            dtype: of the values; torch's default by default.
+            device: ``None`` or the CPU, where all files are mapped.
+            index: which part of it.
+            filename: the file that it is; without one the memory must be shared.
+        """
+        if device is not None and torch.device(device).type != "cpu":
+            raise ValueError(f"from_storage: files are mapped to the memory of the CPU, not to {device}")
+        dtype = dtype or torch.get_default_dtype()
+        flat = torch.empty(0, dtype=dtype).set_(storage)
+        size = flat.shape if shape is None else shapes.as_size(shape)
+        if size.numel() > flat.numel():
+            raise ValueError(f"from_storage: {flat.numel()} values of {dtype} do not fill the shape {list(size)}")
+        if filename is None and not storage.is_shared():
+            raise ValueError("from_storage: expected the name of the file, or memory that processes share")
+        path = None if filename is None else _path(filename)
+        new = cls._of(flat[: size.numel()].view(size), path, "r+", size)
+        return new if index is None else new._part(_getitem(new, index), index)
+
+    @classmethod
+    def from_handler(
+        cls, handler: torch.UntypedStorage, dtype: torch.dtype, shape: Sequence[int], index: Any = None
+    ) -> Self:
+        """A tensor on memory that processes share: the ``handler`` of another one.
+
+        Args:
+            handler: the memory.
+            dtype: of the values.
+            shape: of all that it holds.
+            index: which part of it.
+        """
+        return cls.from_storage(handler, shape=shape, dtype=dtype, index=index)
+
+    @classmethod
+    def empty(
+        cls, *size: Any, dtype: torch.dtype | None = None, filename: Filename | None = None, **device: Any
+    ) -> Self:
+        """A file for a tensor, as ``torch.empty``. It holds zeros, and takes space only where it is written.
+
+        Args:
+            size: the shape, as ints or a sequence.
+            dtype: torch's default by default.
+            filename: the file, which must not be there yet; without one the memory is shared between processes.
+            device: ``device`` may be the CPU.
+
+        >>> MemoryMappedTensor.empty(2, 3, dtype=torch.int64).shape
+        torch.Size([2, 3])
+        """
+        _check_device("empty", device)
+        return cls._allocated(_size(size), dtype or torch.get_default_dtype(), filename, False)
+
+    @classmethod
+    def zeros(
+        cls, *size: Any, dtype: torch.dtype | None = None, filename: Filename | None = None, **device: Any
+    ) -> Self:
+        """A file of zeros, as ``torch.zeros``; see :meth:`empty`."""
+        _check_device("zeros", device)
+        return cls._allocated(_size(size), dtype or torch.get_default_dtype(), filename, False)
+
+    @classmethod
+    def ones(
+        cls, *size: Any, dtype: torch.dtype | None = None, filename: Filename | None = None, **device: Any
+    ) -> Self:
+        """A file of ones, as ``torch.ones``; see :meth:`empty`."""
+        return cls.full(_size(size), 1, dtype=dtype or torch.get_default_dtype(), filename=filename, **device)
+
+    @classmethod
+    def full(
+        cls,
+        *size: Any,
+        fill_value: Any = None,
+        dtype: torch.dtype | None = None,
+        filename: Filename | None = None,
+        **device: Any,
+    ) -> Self:
+        """A file of one number, as ``torch.full(size, fill_value)``; see :meth:`empty`."""
+        _check_device("full", device)
+        if fill_value is None:
+            *size, fill_value = size  # type: ignore[assignment]
+        new = cls._allocated(_size(size), dtype or torch.full((), fill_value).dtype, filename, False)
+        Tensor.fill_(new, fill_value)
+        return new
+
+    @classmethod
+    def empty_like(cls, input: Tensor, *, filename: Filename | None = None) -> Self:
+        """A file for a tensor of the shape and dtype of another one; see :meth:`empty`."""
+        return cls._allocated(input.shape, input.dtype, filename, False)
+
+    zeros_like = empty_like
+
+    @classmethod
+    def ones_like(cls, input: Tensor, *, filename: Filename | None = None) -> Self:
+        """A file of ones, of the shape and dtype of a tensor."""
+        return cls.full_like(input, 1, filename=filename)
+
+    @classmethod
+    def full_like(cls, input: Tensor, fill_value: Any, *, filename: Filename | None = None) -> Self:
+        """A file of one number, of the shape and dtype of a tensor."""
+        return cls.full(input.shape, fill_value, dtype=input.dtype, filename=filename)
+
+    @classmethod
+    def _allocated(cls, size: Size, dtype: torch.dtype, filename: Filename | None, existsok: bool) -> Self:
+        """Zeros in a new file, or in shared memory."""
+        if filename is None:
+            memory = torch.zeros(size, dtype=dtype)
+            if memory.numel():
+                memory.share_memory_()  # type: ignore[no-untyped-call]
+            return cls._of(memory, None, "r+", size)
+        path = _path(filename)
+        how = os.O_RDWR | os.O_CREAT | (os.O_TRUNC if existsok else os.O_EXCL)
+        try:
+            file = os.open(path, how | os.O_CLOEXEC, 0o666)
+        except FileExistsError:
+            raise FileExistsError(
+                f"the file {path} is there already; existsok=True writes over it, from_filename opens it"
+            ) from None
+        try:
+            os.ftruncate(file, size.numel() * dtype.itemsize)
+            whole = map_open_file(file, dtype, size, "r+")
+        finally:
+            os.close(file)
+        return cls._of(whole, path, "r+", size)
+
+    # -- what is known of the file ------------------------------------------------------------------------------------
+
+    @property
+    def filename(self) -> str:
+        """The file, as an absolute path.
+
+        Raises:
+            RuntimeError: the tensor lies in shared memory without a name.
+        """
+        if self._filename is None:
+            raise RuntimeError("the tensor lies in shared memory, which has no file name")
+        return self._filename
+
+    @property
+    def handler(self) -> torch.UntypedStorage:
+        """The memory, which :meth:`from_handler` takes."""
+        return self.untyped_storage()
+
+    @property
+    def index(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The index that gave this part of the file; ``None`` for all of it."""
+        return self._index
+
+    @property
+    def parent_shape(self) -> Size:
+        """The shape of all that the file holds."""
+        return self._parent
+
+    def is_shared(self) -> bool:
+        """Whether other processes see what is written: always, but for files that are only read."""
+        return self._mode == "r+"
+
+    # -- parts of it --------------------------------------------------------------------------------------------------
+
+    def _part(self, tensor: Tensor, index: Any) -> Any:
+        known = index if self._index is None else (self._index, index)
+        return self._of(tensor, self._filename, self._mode, self._parent, known)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        """Views lie in the same file; the rows at an index tensor or a mask are copied, as for any tensor."""
+        found = _getitem(self, index)
+        return self._part(found, index) if found._is_view() else found
+
+    def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
+        """The slices along a dimension, in the same file."""
+        lead = (slice(None),) * (dim if dim >= 0 else dim + self.ndim)
+        return tuple([self._part(part, (*lead, at)) for at, part in enumerate(Tensor.unbind(self, dim))])
+
+    def split(self, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+        """Consecutive parts along a dimension, in the same file."""
+        return self._consecutive(Tensor.split(self, split_size, dim), dim)  # type: ignore[no-untyped-call]
+
+    def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+        """As many consecutive parts along a dimension, in the same file."""
+        return self._consecutive(Tensor.chunk(self, chunks, dim), dim)
+
+    def _consecutive(self, parts: Sequence[Tensor], dim: int) -> tuple[Tensor, ...]:
+        dim = dim if dim >= 0 else dim + self.ndim
+        lead, start, found = (slice(None),) * dim, 0, list[Tensor]()
+        for part in parts:
+            stop = start + part.shape[dim]
+            found.append(self._part(part, (*lead, slice(start, stop))))
+            start = stop
+        return tuple(found)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        if tensor_contents is not None:
+            return f"{type(self).__name__}({tensor_contents})"
+        shown = repr(self.as_subclass(Tensor)).removeprefix("tensor")
+        return type(self).__name__ + shown.replace("\n", "\n" + " " * (len(type(self).__name__) - len("tensor")))
+
+    def detach(self) -> Tensor:
+        """The same, in the same file: parameters are made of it."""
+        return self._of(Tensor.detach(self), self._filename, self._mode, self._parent, self._index)
+
+    # -- copies and pickles -------------------------------------------------------------------------------------------
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self._filename is None:
+            return _rebuilt_shared, (self.as_subclass(Tensor), self._parent, self._index)
+        layout = (tuple(self.shape), self.stride(), self.storage_offset())
+        return _rebuilt, (self._filename, self.dtype, tuple(self._parent), self._mode, layout, self._index)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        """A plain tensor: a copy in memory is no file."""
+        copied: Tensor = memo.setdefault(id(self), self.as_subclass(Tensor).clone())
+        return copied
+
+
+#: the name that it had in older programs
+MemmapTensor = MemoryMappedTensor
+
+
+def _rebuilt(
+    filename: str, dtype: torch.dtype, parent: tuple[int, ...], mode: str, layout: tuple[Any, ...], index: Any
+) -> MemoryMappedTensor:
+    whole = MemoryMappedTensor.from_filename(filename, dtype, parent, mode=mode)
+    return whole if index is None else whole._of(whole.as_strided(*layout), filename, mode, whole._parent, index)
+
+
+def _rebuilt_shared(tensor: Tensor, parent: Size, index: Any) -> MemoryMappedTensor:
+    return MemoryMappedTensor._of(tensor, None, "r+", parent, index)
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def map_file(
+    path: str, dtype: torch.dtype, size: Size, mode: str | None, folder: int | None = None
+) -> tuple[Tensor, str]:
+    """The values in a file, and the mode that it could be opened in.
+
+    Args:
+        path: the file; below ``folder``, where this is the descriptor of an open directory.
+        dtype: of the values.
+        size: their shape.
+        mode: ``None`` takes ``"r+"`` where the file may be written and else ``"r"``.
+        folder: where the file is. Symbolic links are not followed there.
+    """
+    flags = os.O_CLOEXEC | (0 if folder is None else os.O_NOFOLLOW)
+    try:
+        file = os.open(path, flags | (os.O_RDONLY if mode == "r" else os.O_RDWR), dir_fd=folder)
+    except PermissionError:
+        if mode is not None:
+            raise
+        file = os.open(path, flags | os.O_RDONLY, dir_fd=folder)
+        mode = "r"
+    try:
+        mode = mode or "r+"
+        return map_open_file(file, dtype, size, mode), mode
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    finally:
+        os.close(file)
+
+
+def map_open_file(file: int, dtype: torch.dtype, size: Size, mode: str) -> Tensor:
+    """The values in an open file, which may be closed afterwards."""
+    count = 1
+    for length in size:
+        count *= length
+    info = os.fstat(file)
+    if not stat.S_ISREG(info.st_mode):
+        raise ValueError("it is no regular file")
+    if info.st_size < count * dtype.itemsize:
+        raise ValueError(
+            f"expected {count * dtype.itemsize} bytes, for the shape {list(size)} of {dtype}; it has {info.st_size}"
+        )
+    if not count:
+        return torch.empty(size, dtype=dtype)
+    access = mmap.ACCESS_WRITE if mode == "r+" else mmap.ACCESS_COPY
+    memory = mmap.mmap(file, count * dtype.itemsize, access=access)
+    flat: Tensor = _frombuffer(memory, dtype=dtype)  # keeps the map alive, and closes it at its end
+    return flat if len(size) == 1 else flat.view(size)
+
+
+def _path(filename: Filename) -> str:
+    return os.path.abspath(os.fspath(filename))
+
+
+def _size(size: tuple[Any, ...]) -> Size:
+    return shapes.as_size(size[0] if len(size) == 1 else size)
+
+
+def _check_device(what: str, options: dict[str, Any]) -> None:
+    if unknown := set(options) - {"device"}:
+        raise TypeError(f"{what}: unexpected arguments {sorted(unknown)}")
+    device = options.get("device")
+    if device is not None and torch.device(device).type != "cpu":
+        raise ValueError(f"{what}: files are mapped to the memory of the CPU, not to {device}")

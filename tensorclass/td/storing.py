@@ -1,0 +1,430 @@
+"""Files: collections on memory-mapped tensors, saved and loaded.
+
+What is done is in :mod:`tensorclass.storage`, a module a format. It knows records, which the engine does not; so it is
+imported when it is called, and these methods only name it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from .collection import Collection, DeviceLike
+from .keys import NestedKey
+from .memmap import Filename, MemoryMappedTensor
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+
+class Storing(Collection):
+    """``memmap``, ``load_memmap`` and their kin."""
+
+    __slots__ = ()
+
+    # -- memory maps --------------------------------------------------------------------------------------------------
+
+    @overload
+    def memmap(
+        self,
+        prefix: Filename | None = ...,
+        copy_existing: bool = ...,
+        *,
+        num_threads: int = ...,
+        return_early: Literal[False] = ...,
+        share_non_tensor: bool = ...,
+        existsok: bool = ...,
+        robust_key: bool | None = ...,
+        atomic: bool = ...,
+        allow_pickle: bool = ...,
+    ) -> Self: ...
+    @overload
+    def memmap(
+        self,
+        prefix: Filename | None = ...,
+        copy_existing: bool = ...,
+        *,
+        num_threads: int = ...,
+        return_early: Literal[True],
+        share_non_tensor: bool = ...,
+        existsok: bool = ...,
+        robust_key: bool | None = ...,
+        atomic: bool = ...,
+        allow_pickle: bool = ...,
+    ) -> Future[Self]: ...
+    def memmap(
+        self,
+        prefix: Filename | None = None,
+        copy_existing: bool = False,
+        *,
+        num_threads: int = 0,
+        return_early: bool = False,
+        share_non_tensor: bool = False,
+        existsok: bool = True,
+        robust_key: bool | None = True,
+        atomic: bool = True,
+        allow_pickle: bool = False,
+    ) -> Any:
+        """Writes the collection to a folder, and gives one whose tensors lie in the files there.
+
+        The folder is written as a whole or not at all: it takes its place when all is written, in one step, and so does
+        one that is written over. The result is locked; its values can be written in place, and go to the files.
+
+        Args:
+            prefix: the folder, with a folder in it for each nested collection. Without one the tensors are in memory
+                that processes share.
+            copy_existing: copy tensors that lie in other files already; otherwise that is an error.
+            num_threads: how many threads write files.
+            return_early: give a future whose ``result()`` is the collection. Leave the tensors alone until then.
+            share_non_tensor: not supported: objects belong to each process.
+            existsok: write over a collection that is there already.
+            robust_key: write keys that are no names of files (``"a/b"``) in another form; ``False``: an error.
+            atomic: for calls as the peer has them; a folder is whole or absent in any case.
+            allow_pickle: write objects that JSON cannot hold as pickles, which only ``allow_pickle=True`` reads.
+
+        Raises:
+            FileExistsError: a collection is there, and ``existsok`` is ``False``.
+            RuntimeError: a tensor lies in another file, and ``copy_existing`` is ``False``.
+            TypeError: values that files cannot hold, all of them. Nothing was written.
+
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     rows = TensorDict({"x": torch.zeros(3, 2)}, [3]).memmap(folder + "/rows")
+        ...     rows["x"][1] = 1.0
+        ...     TensorDict.load_memmap(folder + "/rows")["x"].sum()
+        tensor(2.)
+        """
+        from tensorclass.storage import memmap
+
+        return memmap(
+            self, prefix, copy_existing, num_threads=num_threads, return_early=return_early,
+            share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
+            allow_pickle=allow_pickle,
+        )  # fmt: skip
+
+    @overload
+    def memmap_(
+        self,
+        prefix: Filename | None = ...,
+        copy_existing: bool = ...,
+        *,
+        num_threads: int = ...,
+        return_early: Literal[False] = ...,
+        share_non_tensor: bool = ...,
+        existsok: bool = ...,
+        robust_key: bool | None = ...,
+        atomic: bool = ...,
+        allow_pickle: bool = ...,
+    ) -> Self: ...
+    @overload
+    def memmap_(
+        self,
+        prefix: Filename | None = ...,
+        copy_existing: bool = ...,
+        *,
+        num_threads: int = ...,
+        return_early: Literal[True],
+        share_non_tensor: bool = ...,
+        existsok: bool = ...,
+        robust_key: bool | None = ...,
+        atomic: bool = ...,
+        allow_pickle: bool = ...,
+    ) -> Future[Self]: ...
+    def memmap_(
+        self,
+        prefix: Filename | None = None,
+        copy_existing: bool = False,
+        *,
+        num_threads: int = 0,
+        return_early: bool = False,
+        share_non_tensor: bool = False,
+        existsok: bool = True,
+        robust_key: bool | None = True,
+        atomic: bool = True,
+        allow_pickle: bool = False,
+    ) -> Any:
+        """:meth:`memmap` in place: the tensors of this collection become those in the files, and it is locked.
+
+        The arguments are those of :meth:`memmap`. Where writing fails, the collection stays as it was.
+        """
+        from tensorclass.storage import memmap_
+
+        return memmap_(
+            self, prefix, copy_existing, num_threads=num_threads, return_early=return_early,
+            share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
+            allow_pickle=allow_pickle,
+        )  # fmt: skip
+
+    @overload
+    def memmap_like(
+        self,
+        prefix: Filename | None = ...,
+        copy_existing: bool = ...,
+        *,
+        num_threads: int = ...,
+        return_early: Literal[False] = ...,
+        share_non_tensor: bool = ...,
+        existsok: bool = ...,
+        robust_key: bool | None = ...,
+        atomic: bool = ...,
+        allow_pickle: bool = ...,
+    ) -> Self: ...
+    @overload
+    def memmap_like(
+        self,
+        prefix: Filename | None = ...,
+        copy_existing: bool = ...,
+        *,
+        num_threads: int = ...,
+        return_early: Literal[True],
+        share_non_tensor: bool = ...,
+        existsok: bool = ...,
+        robust_key: bool | None = ...,
+        atomic: bool = ...,
+        allow_pickle: bool = ...,
+    ) -> Future[Self]: ...
+    def memmap_like(
+        self,
+        prefix: Filename | None = None,
+        copy_existing: bool = False,
+        *,
+        num_threads: int = 0,
+        return_early: bool = False,
+        share_non_tensor: bool = False,
+        existsok: bool = True,
+        robust_key: bool | None = True,
+        atomic: bool = True,
+        allow_pickle: bool = False,
+    ) -> Any:
+        """:meth:`memmap` without the values: files of the same shapes and dtypes, for a data set that is to be filled.
+
+        The files hold zeros, and take no space before they are written. Objects are written as they are. The arguments
+        are those of :meth:`memmap`.
+
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> row = TensorDict(
+        ...     {"image": torch.zeros(3, 8, 8, dtype=torch.uint8), "label": torch.zeros((), dtype=torch.int64)}
+        ... )
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     data = row.expand(1000).memmap_like(folder + "/data")  # expand allocates nothing
+        ...     data[10:20] = row.expand(10) + 1
+        ...     int(TensorDict.load_memmap(folder + "/data")["label"].sum())
+        10
+        """
+        from tensorclass.storage import memmap_like
+
+        return memmap_like(
+            self, prefix, copy_existing, num_threads=num_threads, return_early=return_early,
+            share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
+            allow_pickle=allow_pickle,
+        )  # fmt: skip
+
+    save = memmap
+    dumps = memmap
+
+    @classmethod
+    def load_memmap(
+        cls,
+        prefix: Filename,
+        device: DeviceLike | None = None,
+        non_blocking: bool = False,
+        *,
+        out: Any = None,
+        robust_key: bool | None = True,
+        subpath: NestedKey | None = None,
+        mode: str | None = None,
+        num_threads: int = 0,
+        allow_pickle: bool | None = None,
+        strict: bool = True,
+    ) -> Self:
+        """The collection that :meth:`memmap` wrote to a folder, its tensors mapped to memory.
+
+        Only what the folder says of itself is read; values are read when they are used. A record is checked against its
+        fields, whatever class wrote the folder. No code in the folder runs, and nothing is imported for it.
+
+        Args:
+            prefix: the folder; one of a nested collection is loaded by itself.
+            device: where the tensors go. ``meta`` opens no file of a tensor, as fake tensors do.
+            non_blocking: do not wait for them to get there.
+            out: a collection to write the values into, which is then the result.
+            robust_key: how keys were written; ``False`` for folders that were written so.
+            subpath: the key of a nested collection, to load this one alone.
+            mode: ``"r+"`` writes to the files what is written to the tensors, ``"r"`` keeps it in this process; by
+                default the first where the files may be written.
+            num_threads: how many threads open files.
+            allow_pickle: read objects that were written as pickles. A pickle can run any code: only for files that you
+                trust.
+            strict: for a record, the folder has its fields and no others; ``False`` leaves others out, with a warning.
+
+        Raises:
+            FileNotFoundError: there is no folder, or nothing was saved there.
+            ValueError: a file is damaged, or does not fit the record: every field that does not is named.
+
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     saved = TensorDict({"x": torch.ones(3), "below": {"y": torch.ones(3)}}, [3]).memmap(folder)
+        ...     TensorDict.load_memmap(folder, subpath="below")["y"]
+        MemoryMappedTensor([1., 1., 1.])
+        """
+        from tensorclass.storage import load_memmap
+
+        return load_memmap(  # type: ignore[no-any-return]
+            cls, prefix, device, non_blocking, out=out, robust_key=robust_key, subpath=subpath, mode=mode,
+            num_threads=num_threads, allow_pickle=allow_pickle, strict=strict,
+        )  # fmt: skip
+
+    load = load_memmap
+
+    def load_memmap_(
+        self,
+        prefix: Filename,
+        robust_key: bool | None = True,
+        *,
+        allow_pickle: bool | None = None,
+        mode: str | None = None,
+    ) -> Self:
+        """Writes the values in a folder into this collection; :meth:`load_memmap` says what the arguments are.
+
+        Raises:
+            ValueError: keys, shapes or dtypes differ; every difference is named, and nothing was written.
+        """
+        from tensorclass.storage import load_memmap_
+
+        return load_memmap_(self, prefix, robust_key, allow_pickle=allow_pickle, mode=mode)  # type: ignore[no-any-return]
+
+    load_ = load_memmap_
+
+    def memmap_refresh_(self, *, allow_pickle: bool | None = None) -> Self:
+        """Looks again at the folder that this collection lies in: what another process saved there meanwhile.
+
+        Raises:
+            RuntimeError: it does not lie in a folder.
+        """
+        from tensorclass.storage import memmap_refresh_
+
+        return memmap_refresh_(self, allow_pickle=allow_pickle)  # type: ignore[no-any-return]
+
+    def make_memmap(
+        self, key: NestedKey, shape: Sequence[int], *, dtype: torch.dtype | None = None, robust_key: bool | None = True
+    ) -> MemoryMappedTensor:
+        """A new tensor of this memory-mapped collection, of zeros, in a file of its folder.
+
+        Args:
+            key: where it goes; a nested collection that is not there is made.
+            shape: its shape, which begins with the batch size.
+            dtype: torch's default by default.
+            robust_key: see :meth:`memmap`.
+
+        Raises:
+            RuntimeError: the collection is not memory-mapped, or has the key already.
+        """
+        from tensorclass.storage import make_memmap
+
+        return make_memmap(self, key, shape, dtype=dtype, robust_key=robust_key)
+
+    def make_memmap_from_tensor(
+        self, key: NestedKey, tensor: Tensor, *, copy_data: bool = True, robust_key: bool | None = True
+    ) -> MemoryMappedTensor:
+        """:meth:`make_memmap` of a tensor, with its values unless ``copy_data`` is ``False``."""
+        from tensorclass.storage import make_memmap_from_tensor
+
+        return make_memmap_from_tensor(self, key, tensor, copy_data=copy_data, robust_key=robust_key)
+
+    def make_memmap_from_storage(
+        self,
+        key: NestedKey,
+        storage: torch.UntypedStorage,
+        shape: Sequence[int],
+        *,
+        dtype: torch.dtype | None = None,
+        robust_key: bool | None = True,
+    ) -> MemoryMappedTensor:
+        """:meth:`make_memmap` with the values in a piece of memory."""
+        from tensorclass.storage import make_memmap_from_storage
+
+        return make_memmap_from_storage(self, key, storage, shape, dtype=dtype, robust_key=robust_key)
+
+    def is_memmap(self) -> bool:
+        """Whether all tensors are memory-mapped, and the collection is locked, so that none can be replaced."""
+        leaves = list(self._leaves())
+        return self._lock is not None and bool(leaves) and all(type(leaf) is MemoryMappedTensor for leaf in leaves)
+
+    @property
+    def saved_path(self) -> str:
+        """The folder that a memory-mapped collection lies in.
+
+        Raises:
+            AttributeError: it does not lie in a folder.
+        """
+        from tensorclass.storage import saved_path
+
+        return saved_path(self)
+
+    # -- one file -----------------------------------------------------------------------------------------------------
+
+    def save_safetensors(self, path: Filename) -> None:
+        """Writes the collection to one file in the safetensors format, as a whole or not at all.
+
+        Other tools read its tensors; what they belong to (nested collections, batch sizes, names, fields of records,
+        objects) is in the metadata.
+
+        Args:
+            path: the file; one that is there is replaced.
+
+        Raises:
+            ImportError: safetensors is not installed (the extra ``safetensors``).
+            TypeError: values that the file cannot hold, all of them. Nothing was written.
+
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     TensorDict({"x": torch.ones(3), "text": "a"}, [3]).save_safetensors(folder + "/rows.safetensors")
+        ...     TensorDict.load_safetensors(folder + "/rows.safetensors")[1].to_dict()
+        {'x': tensor(1.), 'text': 'a'}
+        """
+        from tensorclass.storage import save_safetensors
+
+        save_safetensors(self, path)  # type: ignore[arg-type]
+
+    @classmethod
+    def load_safetensors(
+        cls,
+        path: Filename,
+        *,
+        device: DeviceLike | None = None,
+        keys: Sequence[NestedKey] | None = None,
+        strict: bool = True,
+    ) -> Self:
+        """The collection in a file in the safetensors format, also in one that another program wrote.
+
+        The file is mapped to memory: values are read when they are used, a slice alone where a slice is used. What is
+        written to them stays in this process.
+
+        Args:
+            path: the file.
+            device: where the tensors go; ``meta`` reads none of them.
+            keys: those that are wanted, nested or not; all by default.
+            strict: for a record, the file has its fields and no others; ``False`` leaves others out, with a warning.
+
+        Raises:
+            ImportError: safetensors is not installed (the extra ``safetensors``).
+            FileNotFoundError: there is no such file.
+            ValueError: it is damaged, or does not fit the record: every field that does not is named.
+        """
+        from tensorclass.storage import load_safetensors
+
+        return load_safetensors(cls, path, device=device, keys=keys, strict=strict)  # type: ignore[no-any-return]
+
+    to_safetensors = save_safetensors
+    from_safetensors = load_safetensors
+
+    if TYPE_CHECKING:
+
+        def _leaves(self) -> Any: ...

@@ -1,0 +1,257 @@
+"""Collections in folders of memory-mapped files."""
+
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from tensorclass import TensorClass, TensorDict, UnbatchedTensor, lazy_stack
+from tensorclass.storage import FileError
+from tensorclass.td.memmap import MemoryMappedTensor
+
+
+class Inner(TensorClass):
+    q: Tensor
+
+
+class Sample(TensorClass):
+    x: Tensor
+    text: str
+    inner: Inner
+    maybe: Tensor | None = None
+
+
+def a_tree() -> TensorDict:
+    return TensorDict(
+        {
+            "a": torch.arange(6.0).view(2, 3),
+            "b": {"c": torch.ones(2, dtype=torch.bool), "d/e": torch.ones(2, 4, dtype=torch.bfloat16)},
+            "text": "hello",
+            "rows": ["u", "v"],
+            "one": UnbatchedTensor(torch.ones(3)),
+            "shape": torch.ones(2),
+            "empty": torch.zeros(2, 0),
+        },
+        [2],
+        names=["time"],
+    )
+
+
+def files_in(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_tree_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    data = a_tree()
+    data.memmap(tmp_path / "saved")
+    loaded = TensorDict.load_memmap(tmp_path / "saved")
+    assert set(loaded.keys(True)) == set(data.keys(True))
+    assert loaded.names == ["time"]
+    assert loaded.batch_size == data.batch_size
+    for key in ("a", ("b", "c"), ("b", "d/e"), "one", "shape", "empty"):
+        assert loaded[key].dtype == data[key].dtype
+        assert torch.equal(loaded[key], data[key])
+    assert loaded["text"] == "hello"
+    assert loaded["rows"] == ["u", "v"]
+
+
+def test_a_record_comes_back_with_its_nested_record(tmp_path: Path) -> None:
+    data = Sample(x=torch.rand(2, 3), text="t", inner=Inner(q=torch.ones(2), batch_size=[2]), batch_size=[2])
+    saved = data.memmap(tmp_path / "saved")
+    assert type(saved) is Sample
+    loaded = Sample.load_memmap(tmp_path / "saved")
+    assert type(loaded) is Sample
+    assert type(loaded.inner) is Inner
+    assert torch.equal(loaded.x, data.x)
+    assert loaded.text == "t"
+    assert loaded.maybe is None
+
+
+def test_values_written_in_place_go_to_the_files(tmp_path: Path) -> None:
+    saved = a_tree().memmap(tmp_path / "saved")
+    saved["a"][0] = 9.0
+    assert TensorDict.load_memmap(tmp_path / "saved")["a"][0].tolist() == [9.0] * 3
+
+
+def test_memmap_locks_and_unlocking_ends_it(tmp_path: Path) -> None:
+    saved = a_tree().memmap(tmp_path / "saved")
+    assert saved.is_locked
+    assert saved.is_memmap()
+    assert saved.saved_path == str(tmp_path / "saved")
+    assert saved["b"].saved_path == str(tmp_path / "saved" / "b")
+    saved.unlock_()
+    assert not saved.is_memmap()
+
+
+def test_memmap_in_place_keeps_the_collection(tmp_path: Path) -> None:
+    data = a_tree()
+    inner = data["b"]
+    assert data.memmap_(tmp_path / "saved") is data
+    assert data.is_memmap()
+    assert data["b"] is inner
+    assert type(inner["c"]) is MemoryMappedTensor
+
+
+def test_parts_of_a_lazy_stack_have_folders_of_their_own(tmp_path: Path) -> None:
+    rows = lazy_stack([TensorDict({"a": torch.zeros(3)}), TensorDict({"a": torch.ones(4), "b": torch.ones(1)})])
+    rows.memmap(tmp_path / "rows")
+    loaded = TensorDict.load_memmap(tmp_path / "rows")
+    assert loaded[1]["a"].tolist() == [1.0] * 4
+    assert TensorDict.load_memmap(tmp_path / "rows" / "1")["b"].tolist() == [1.0]
+
+
+def test_a_nested_collection_is_loaded_by_itself(tmp_path: Path) -> None:
+    a_tree().memmap(tmp_path / "saved")
+    assert TensorDict.load_memmap(tmp_path / "saved", subpath="b")["c"].all()
+    assert TensorDict.load_memmap(tmp_path / "saved" / "b")["c"].all()
+
+
+def test_memmap_like_writes_no_values(tmp_path: Path) -> None:
+    row = TensorDict({"image": torch.ones(3, 8), "label": torch.ones((), dtype=torch.int64)})
+    data = row.expand(1000).memmap_like(tmp_path / "data")
+    assert data["image"].shape == (1000, 3, 8)
+    assert not data["image"].any()
+    assert os.stat(tmp_path / "data" / "image.memmap").st_blocks == 0
+
+
+def test_tensors_in_other_files_are_copied_only_when_asked(tmp_path: Path) -> None:
+    saved = a_tree().memmap(tmp_path / "one")
+    with pytest.raises(RuntimeError, match="copy_existing=True"):
+        saved.memmap(tmp_path / "two")
+    assert os.listdir(tmp_path) == ["one"]
+    saved.memmap(tmp_path / "two", copy_existing=True)
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+
+
+def test_saving_to_the_same_place_keeps_the_files(tmp_path: Path) -> None:
+    saved = a_tree().memmap(tmp_path / "one")
+    before = os.stat(tmp_path / "one" / "a.memmap").st_ino
+    again = saved.memmap(tmp_path / "one")
+    assert os.stat(tmp_path / "one" / "a.memmap").st_ino == before
+    saved["a"][0] = 5.0
+    assert again["a"][0].tolist() == [5.0] * 3
+
+
+def test_writing_over_leaves_files_of_others_and_takes_its_own(tmp_path: Path) -> None:
+    folder = tmp_path / "saved"
+    a_tree().memmap(folder)
+    (folder / "config.yaml").write_text("x")
+    (folder / "logs" / "deep").mkdir(parents=True)
+    (folder / "logs" / "deep" / "log.txt").write_text("y")
+    TensorDict(q=torch.ones(2)).memmap(folder)
+    assert files_in(folder) == ["config.yaml", "logs/deep/log.txt", "meta.json", "q.memmap"]
+    assert os.listdir(tmp_path) == ["saved"]
+
+
+def test_existsok_false_refuses_a_folder_that_is_there(tmp_path: Path) -> None:
+    a_tree().memmap(tmp_path / "saved")
+    with pytest.raises(FileExistsError, match="existsok"):
+        a_tree().memmap(tmp_path / "saved", existsok=False)
+
+
+def test_a_future_has_the_result(tmp_path: Path) -> None:
+    future = a_tree().memmap(tmp_path / "saved", return_early=True, num_threads=2)
+    assert future.result().is_memmap()
+
+
+def test_without_a_folder_tensors_are_in_shared_memory() -> None:
+    data = a_tree().memmap()
+    assert data.is_memmap()
+    assert data["a"].is_shared()
+    with pytest.raises(AttributeError, match="folder"):
+        _ = data.saved_path
+
+
+def test_meta_and_fake_tensors_open_no_file(tmp_path: Path) -> None:
+    a_tree().memmap(tmp_path / "saved")
+    for file in (tmp_path / "saved").rglob("*.memmap"):
+        file.unlink()
+    assert TensorDict.load_memmap(tmp_path / "saved", device="meta")["a"].is_meta
+    from torch._subclasses import FakeTensor, FakeTensorMode
+
+    with FakeTensorMode():
+        assert isinstance(TensorDict.load_memmap(tmp_path / "saved")["a"], FakeTensor)
+
+
+def test_values_are_loaded_into_a_collection(tmp_path: Path) -> None:
+    a_tree().memmap(tmp_path / "saved")
+    data = a_tree()
+    data["a"].zero_()
+    data["text"] = "other"
+    inner = data["a"]
+    data.load_memmap_(tmp_path / "saved")
+    assert data["a"] is inner
+    assert torch.equal(inner, a_tree()["a"])
+    assert data["text"] == "hello"
+
+
+def test_refresh_sees_what_was_saved_meanwhile(tmp_path: Path) -> None:
+    data = TensorDict(a=torch.zeros(3)).memmap(tmp_path / "saved")
+    TensorDict(a=torch.ones(3)).memmap(tmp_path / "saved")
+    assert data["a"].tolist() == [0.0] * 3
+    data.memmap_refresh_()
+    assert data["a"].tolist() == [1.0] * 3
+
+
+def test_a_pickle_has_names_of_files_only(tmp_path: Path) -> None:
+    data = TensorDict(a=torch.zeros(10_000)).memmap(tmp_path / "saved")
+    sent = pickle.dumps(data)
+    assert len(sent) < 1000
+    pickle.loads(sent)["a"][3] = 4.0
+    assert data["a"][3] == 4.0
+
+
+def test_a_new_tensor_gets_a_file(tmp_path: Path) -> None:
+    data = a_tree().memmap(tmp_path / "saved")
+    data.make_memmap(("b", "new"), [2, 5], dtype=torch.int64)[1] = 3
+    data.make_memmap_from_tensor("copy", torch.ones(2))
+    loaded = TensorDict.load_memmap(tmp_path / "saved")
+    assert loaded["b", "new"].tolist() == [[0] * 5, [3] * 5]
+    assert loaded["copy"].tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match="batch size"):
+        data.make_memmap("wrong", [3])
+
+
+def test_all_values_that_no_file_can_hold_are_named_and_nothing_is_written(tmp_path: Path) -> None:
+    data = TensorDict(a=torch.ones(2), obj=object(), meta=torch.zeros(2, device="meta"))
+    with pytest.raises(TypeError, match=r"(?s)obj: .*JSON.*meta: .*no values"):
+        data.memmap(tmp_path / "saved")
+    assert os.listdir(tmp_path) == []
+
+
+def test_objects_are_pickled_only_where_both_sides_allow_it(tmp_path: Path) -> None:
+    data = TensorDict(when=complex, a=torch.ones(2))
+    data.memmap(tmp_path / "saved", allow_pickle=True)
+    with pytest.raises(FileError, match="allow_pickle"):
+        TensorDict.load_memmap(tmp_path / "saved")
+    assert TensorDict.load_memmap(tmp_path / "saved", allow_pickle=True)["when"] is complex
+
+
+def test_a_folder_without_a_collection_is_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        TensorDict.load_memmap(tmp_path / "no")
+    with pytest.raises(FileNotFoundError, match="nothing is saved"):
+        TensorDict.load_memmap(tmp_path)
+
+
+def test_a_short_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+    a_tree().memmap(tmp_path / "saved")
+    os.truncate(tmp_path / "saved" / "a.memmap", 8)
+    with pytest.raises(FileError, match=r"saved/a\.memmap: expected 24 bytes"):
+        TensorDict.load_memmap(tmp_path / "saved")
+
+
+def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+    a_tree().memmap(tmp_path / "saved")
+    (tmp_path / "saved" / "a.memmap").unlink()
+    with pytest.raises(FileError, match=r"a\.memmap"):
+        TensorDict.load_memmap(tmp_path / "saved")
+
+
+def test_a_record_names_the_fields_that_differ(tmp_path: Path) -> None:
+    TensorDict(x=torch.ones(2), other=torch.ones(2)).memmap(tmp_path / "saved")
+    with pytest.raises(FileError, match=r"missing, without a default: \['text', 'inner'\] unexpected: \['other'\]"):
+        Sample.load_memmap(tmp_path / "saved")
