@@ -13,7 +13,16 @@ from records import Box, Flags, Sample, Scene
 from torch import Size, Tensor
 from typing_extensions import assert_type
 
-from tensorclass import TensorClass, TensorDict, from_attrs, from_dataclass, from_pydantic
+from tensorclass import (
+    TensorClass,
+    TensorDict,
+    from_attrs,
+    from_dataclass,
+    from_dict,
+    from_namedtuple,
+    from_pydantic,
+    from_tuple,
+)
 
 
 @dataclasses.dataclass
@@ -64,6 +73,11 @@ def into(x: Tensor, batch: Sample, data: TensorDict) -> None:
     assert_type(TensorDict.from_namedtuple(Named(x, x)), TensorDict)
     assert_type(TensorDict.from_tuple((x, x)), TensorDict)
     assert_type(Flags.from_pytree({"seen": x, "kept": x}), Flags)
+    assert_type(Flags.from_pytree({"seen": x, "kept": x}, namespace="", strict=False), Flags)
+    assert_type(Flags.from_tuple((x, x)), Flags)
+    assert_type(from_dict({"a": x}), TensorDict)
+    assert_type(from_tuple((x, x)), TensorDict)
+    assert_type(from_namedtuple(Named(x, x)), TensorDict)
 
 
 def instances(x: Tensor, batch: Sample) -> None:
