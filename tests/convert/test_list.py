@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tensorclass import TensorDict
 from tests.convert.samples import Inner, Pair, Plain, Sample, values
@@ -112,3 +114,17 @@ def test_a_record_takes_rows_with_its_fields() -> None:
     with pytest.raises(ValueError, match=r"(?s)\[1\]\.x: expected Tensor, got nothing.*\[1\]\.y: expected one"):
         Sample.from_list([{"x": 1.0}, {"y": 2.0}])
     assert Inner.from_list([TensorDict({"x": 1.0}), Inner(2.0)]).x.tolist() == [1, 2]
+
+
+row = st.fixed_dictionaries(
+    {"a": st.integers(-5, 5), "b": st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=2), "t": st.text("xy")}
+)
+
+
+@given(rows=st.lists(row, min_size=1, max_size=4))
+def test_tolist_undoes_from_list(rows: list[dict[str, Any]]) -> None:
+    data = TensorDict.from_list(rows)
+    assert data.batch_size == (len(rows),)
+    assert data.tolist(convert_tensors=True) == rows
+    nested = TensorDict.from_list([{"n": one} for one in rows])
+    assert [one["n"] for one in nested.tolist(convert_tensors=True)] == rows

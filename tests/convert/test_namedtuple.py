@@ -6,6 +6,9 @@ import collections
 from typing import Any, NamedTuple
 
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 import tensorclass as tc
@@ -106,3 +109,37 @@ def test_the_class_is_named_after_the_collection_whatever_it_stands_on() -> None
 def test_none_stays() -> None:
     assert Sample(values(2)).to_namedtuple().inner is None
     assert tc.TensorDict({"a": None}).to_namedtuple() == (None,)
+
+
+names = st.lists(st.sampled_from("abcde"), min_size=1, max_size=3, unique=True)
+
+
+@st.composite
+def tuples(draw: st.DrawFn, depth: int = 2) -> Any:
+    """Named tuples of both kinds, of tensors, text and further ones."""
+    fields = draw(names)
+    dtypes = st.sampled_from([torch.float32, torch.int64, torch.bool])
+    leaves = st.one_of(st.builds(lambda dtype: torch.ones(2, 3, dtype=dtype), dtypes), st.text("xy", max_size=2))
+    below = leaves if depth == 0 else st.one_of(leaves, tuples(depth - 1))
+    held = [draw(below) for _ in fields]
+    types = [(name, type(one)) for name, one in zip(fields, held, strict=True)]
+    # from_namedtuple(...).to_namedtuple(cls) finds the classes of nested ones in annotations: typing's kind alone
+    return NamedTuple("Made", types)(*held)  # type: ignore[operator, misc]
+
+
+@given(source=tuples())
+def test_a_named_tuple_comes_back_whatever_is_in_it(source: Any) -> None:
+    data = TensorDict.from_namedtuple(source)
+    back = data.to_namedtuple(type(source))
+    assert_same(source, back)
+
+
+def assert_same(source: Any, back: Any) -> None:
+    assert type(back) is type(source)
+    for one, other in zip(source, back, strict=True):
+        if isinstance(one, tuple):
+            assert_same(one, other)
+        elif isinstance(one, Tensor):
+            assert other is one  # tensors are not copied
+        else:
+            assert other == one
