@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 
 from tensorclass.contracts.contract import Contract
 from tensorclass.fields import FieldSpec, Kind
@@ -108,6 +109,8 @@ def fitted(owner: type[TensorCollection], values: Mapping[str, Any], size: Seque
         elif isinstance(made[name], dict):
             if inner is not None and inner is not Tensor:
                 made[name] = fitted(inner, made[name], size)
+            elif inner is None and dict in spec.types:
+                made[name] = _dicts(made[name], size)
         else:
             made[name] = _fitted(spec, made[name], len(size))
     return made
@@ -135,6 +138,19 @@ def _rows_of(spec: FieldSpec, value: Tensor, depth: int) -> Any:
         return value
     rows = value.unbind() if depth == 1 else value.flatten(0, depth - 1) if depth else [value]
     return objects([kind(listed(row)) for row in rows], value.shape[:depth])
+
+
+def _dicts(columns: Mapping[str, Any], size: Sequence[int]) -> Any:
+    """Columns of a field that holds dicts as a dict for each row."""
+    rows: list[dict[str, Any]] = [{} for _ in range(math.prod(size))]
+    for key, column in columns.items():
+        below_it: Any = column
+        column = _dicts(below_it, size) if isinstance(column, dict) else column
+        items = [None] * len(rows) if column is None else column.flatten(0, len(size) - 1) if len(size) > 1 else column
+        listed_ones = items.tolist() if isinstance(items, NonTensorDataBase) else items
+        for row, item in zip(rows, listed_ones, strict=True):
+            row[key] = listed(item) if isinstance(item, Tensor) else item
+    return objects(rows, Size(size))
 
 
 def _cast_objects(spec: FieldSpec, value: NonTensorDataBase) -> NonTensorDataBase:

@@ -6,6 +6,7 @@ where they are not; rows that are dicts, nested collections; text and the rest, 
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
@@ -67,6 +68,10 @@ def from_pandas(
             column = reader.column(dataframe.iloc[:, position], path, Declared.of(cls, path))
             if column is not _FAILED:
                 values[path] = column
+    for name in dataframe.index.names:
+        declared = None if name is None or (str(name),) in values else Declared.of(cls, (str(name),))
+        if declared is not None and declared.spec is not None and declared.default() is NOTHING:
+            asked.problems.add((str(name),), declared.shown, "the index", "table.reset_index() makes columns of it")
     if reader.masks:
         where = unravel_key_to_tuple(mask_key or _MASK)
         if where in values or where[:1] in values:
@@ -255,12 +260,31 @@ class _Reader:
         if not present and items:
             return self._settled(torch.zeros(self.rows), missing, path, declared)
         if declared.kind == "collection":
+            if not missing.any() and all(isinstance(item, (list, np.ndarray)) for item in present):
+                return self._of_lists(present, path, declared)
             rows = [None if gone else entries(item) for item, gone in zip(items, missing, strict=True)]
             if all(row is not None or gone for row, gone in zip(rows, missing, strict=True)):
                 return self._of_dicts(rows, path, declared)
             odd = next(item for item in present if entries(item) is None)
             return self._fail(path, declared, f"a column of {type(odd).__name__}", "its rows must be dicts")
         return self._stack(items, missing, present, path, declared)
+
+    def _of_lists(self, lists: list[Any], path: Path, declared: Declared) -> Any:
+        """Rows of lists of dicts, all as long, as a nested collection with a further dimension."""
+        lengths = {len(items) for items in lists}
+        if len(lengths) > 1:
+            got = f"a column with lists of {min(lengths)} to {max(lengths)} items"
+            return self._fail(
+                path, declared, got, "a collection takes lists of one length; from_list makes a lazy stack"
+            )
+        size = (len(lists), *lengths)
+        inner = _Reader(self.asked, self.dtype, self.copy, self.nulls, len(lists) * max(lengths, default=0))
+        column = require("pandas", _EXTRA, "from_pandas").Series(
+            [one for items in lists for one in items], dtype=object
+        )
+        made = inner.column(column, path, declared)
+        self.masks |= {where: mask.reshape(size) for where, mask in inner.masks.items()}
+        return _reshaped(made, size) if isinstance(made, dict) else made
 
     def _of_dicts(self, rows: list[Any], path: Path, declared: Declared) -> Any:
         """Rows of dicts as a column for each key."""
@@ -296,6 +320,14 @@ class _Reader:
         if whole is None:
             return self._fail(path, declared, *_gaps(missing, "values"))
         return whole if self.dtype is None else whole.to(self.dtype)
+
+
+def _reshaped(values: Any, size: tuple[int, ...]) -> Any:
+    """The values of a nested collection with other dimensions in front than the one that they have."""
+    if isinstance(values, dict):
+        parts = cast("dict[str, Any]", values)
+        return {key: _reshaped(value, size) for key, value in parts.items()}
+    return None if values is None else values.reshape(*size, *values.shape[1:])
 
 
 def _numbers(column: Any, declared: Declared, nulls: Nulls) -> _Numbers | None:
@@ -338,11 +370,15 @@ def _objects_of(column: Any, declared: Declared) -> list[Any]:
     types = () if declared.spec is None else declared.spec.types
     if column.dtype.kind == "f" and int in types and float not in types:  # floats because values are missing
         return [int(item) if item == item and item is not None and item % 1 == 0 else item for item in items]
-    if column.dtype.kind != "O":
+    if column.dtype.kind != "O":  # text is, too
         return items
     lists = next((kind for kind in types if kind in (list, tuple)), None)
+    members: list[Any] = [kind.__members__ for kind in types if issubclass(kind, enum.Enum)]
+    names: dict[str, Any] = dict(members[0]) if members else {}
     for position, item in enumerate(items):
-        if isinstance(item, np.generic) and not isinstance(item, types or np.generic):
+        if names and isinstance(item, str) and str not in types:
+            items[position] = names.get(item, item)
+        elif isinstance(item, np.generic) and not isinstance(item, types or np.generic):
             items[position] = item.item()
         elif isinstance(item, np.ndarray) and lists is not None and np.ndarray not in types:  # as Parquet has them
             items[position] = lists(item.tolist())  # pyright: ignore[reportUnknownMemberType]
@@ -420,6 +456,8 @@ def _collect(pandas: Any, data: TensorCollection, separator: str | None, path: P
 
 def _array(pandas: Any, name: str, value: Tensor) -> Any:
     value = value.detach().cpu()
+    if value.layout not in (torch.strided, torch.jagged):
+        raise TypeError(f"to_pandas: {name!r} is a tensor of the layout {value.layout}; make it strided first")
     try:
         if value.is_nested:
             rows = [row.numpy() for row in value.unbind()]

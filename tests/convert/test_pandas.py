@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import enum
 import subprocess
 import sys
 import warnings
@@ -237,6 +238,10 @@ def test_a_series_is_told_how_it_becomes_a_table() -> None:
 # -- in: records ------------------------------------------------------------------------------------------------------
 
 
+class Kind(enum.Enum):
+    RED = 1
+
+
 class Kept(TensorClass):
     x: Tensor
     name: str = "none"
@@ -290,6 +295,41 @@ def test_a_class_that_casts_takes_what_files_of_text_hold() -> None:
     made = Cast.from_pandas(pd.DataFrame({"age": [1, 2], "id": ["7", "8"]}))
     assert made.age.dtype == torch.float32
     assert made.id == [7, 8]
+
+
+class Scene(TensorClass):
+    boxes: Inner
+    meta: dict[str, Any] | None = None
+    kind: Kind | None = None
+
+
+def test_rows_of_lists_of_dicts_are_records_with_a_further_dimension() -> None:
+    boxes = [[{"x": [1, 2], "tag": "a"}, {"x": [3, 4], "tag": "b"}]] * 3
+    scene = Scene.from_pandas(pd.DataFrame({"boxes": boxes}))
+    assert scene.boxes.x.shape == (3, 2, 2)
+    assert scene[0].boxes.tag == ["a", "b"]
+    with pytest.raises(ConversionError, match="boxes: expected Inner, got a column with lists of 1 to 2 items"):
+        Scene.from_pandas(pd.DataFrame({"boxes": [boxes[0], boxes[0][:1]]}))
+
+
+def test_columns_below_a_field_of_dicts_are_a_dict_for_each_row() -> None:
+    frame = pd.DataFrame({"boxes.x": [1, 2], "meta.a": [1, 2], "meta.b": ["u", None], "meta.c.d": [[1], [2]]})
+    scene = Scene.from_pandas(frame, separator=".")
+    assert scene[1].meta == {"a": 2, "b": None, "c": {"d": [2]}}
+
+
+def test_members_of_an_enumeration_are_found_by_name() -> None:
+    scene = Scene.from_pandas(pd.DataFrame({"boxes": [{"x": 1}] * 2, "kind": ["RED", None]}))
+    assert scene.kind == [Kind.RED, None]
+    with pytest.raises(ConversionError, match=r"kind: .* got str 'red' among its rows"):
+        Scene.from_pandas(pd.DataFrame({"boxes": [{"x": 1}], "kind": ["red"]}))
+
+
+def test_a_field_that_stands_in_the_index_is_an_error_that_says_so() -> None:
+    frame = pd.DataFrame({"name": ["a"]}, index=pd.Index([1.0], name="x"))
+    with pytest.raises(ConversionError, match=r"^Kept\.from_pandas: x: expected Tensor, got the index; .*reset_index"):
+        Kept.from_pandas(frame)
+    assert Kept.from_pandas(frame.reset_index()).x.tolist() == [1]
 
 
 def test_one_error_names_all_columns_that_do_not_fit() -> None:
@@ -452,6 +492,8 @@ def test_numbers_beside_none_stay_what_they_are() -> None:
 def test_an_error_names_the_column() -> None:
     with pytest.raises(TypeError, match=r"'w' has the dtype torch\.bfloat16"):
         TensorDict({"w": values(2).bfloat16()}, [2]).to_pandas()
+    with pytest.raises(TypeError, match=r"'w' is a tensor of the layout torch\.sparse_coo"):
+        TensorDict({"w": torch.eye(2).to_sparse()}, [2]).to_pandas()
     with pytest.raises(ValueError, match=r"two values would become the column 'a\.b'"):
         TensorDict({"a.b": values(2), "a": {"b": values(2)}}, [2]).to_pandas(separator=".")
 
