@@ -81,7 +81,7 @@ WARM = """
 import numpy as np
 from tensorclass import TensorDict
 dtype = {dtype!r}
-TensorDict.from_struct_array(np.zeros(8, dtype))
+TensorDict.from_struct_array(np.zeros(8, dtype))[2:4].clone()
 """
 
 
