@@ -109,6 +109,7 @@ ARGUMENTS: dict[str, tuple[Any, ...] | Callable[[Any], Any]] = {
     "from_pandas": lambda r: type(r).from_pandas(
         r[0].exclude("image").set("image", r.label[0]).to_pandas(separator="."), separator="."
     ),
+    "from_polars": lambda r: type(r).from_polars(r[0].to_polars()),
     "from_pydantic": lambda r: type(r).from_pydantic(_model_of_pydantic(r), batch_size=SIZE),
     "from_struct_array": lambda r: type(r).from_struct_array(r.to_struct_array()),
     "from_tuple": lambda r: type(r).from_tuple((r.image, r.label, r.inner), batch_size=SIZE),

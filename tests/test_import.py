@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-EXTRAS = ["matplotlib", "pandas", "pyarrow", "rich", "orjson", "jaxtyping"]
+EXTRAS = ["matplotlib", "pandas", "pyarrow", "polars", "rich", "orjson", "jaxtyping"]
 HEAVY = [*EXTRAS, "h5py", "scipy", "tensordict", "torch._dynamo"]
 
 

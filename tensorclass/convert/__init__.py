@@ -13,6 +13,7 @@ from .list import from_list
 from .namedtuple import from_namedtuple, to_namedtuple
 from .pandas import from_pandas, to_pandas
 from .parquet import from_parquet, iter_parquet, to_parquet
+from .polars import from_polars, to_polars
 from .pydantic import from_pydantic, to_pydantic
 from .pytree import from_pytree, to_pytree
 from .struct_array import from_struct_array, to_struct_array
@@ -33,6 +34,7 @@ __all__ = [
     "from_namedtuple",
     "from_pandas",
     "from_parquet",
+    "from_polars",
     "from_pydantic",
     "from_pytree",
     "from_struct_array",
@@ -53,6 +55,7 @@ __all__ = [
     "to_namedtuple",
     "to_pandas",
     "to_parquet",
+    "to_polars",
     "to_pydantic",
     "to_pytree",
     "to_struct_array",

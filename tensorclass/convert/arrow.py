@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from torch import Size
+
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
@@ -102,7 +104,7 @@ def read_table(
 
     Args:
         cls: the class of the result.
-        table: the table.
+        table: the ``pyarrow.Table``.
         asked: the plan.
         reading: how columns are read.
         columns: the names of those that are read; all by default.
@@ -113,10 +115,27 @@ def read_table(
     """
     if not asked.auto and asked.batch_size is None:
         asked = asked._replace(batch_size=noted_size(table.num_rows, about(table.schema.metadata)))
-    values = table_values(cls, table, asked, reading, columns=columns, separator=separator)
+    given = given_columns(table, asked.what)
+    return read_columns(cls, given, table.num_rows, asked, reading, columns=columns, separator=separator)
+
+
+def read_columns(
+    cls: type[C],
+    given: Mapping[str, Given],
+    count: int,
+    asked: Plan,
+    reading: Reading,
+    *,
+    columns: Sequence[str] | None = None,
+    separator: str | None = None,
+) -> C:
+    """:func:`read_table` for columns by name, of ``count`` rows."""
+    if not asked.auto and asked.batch_size is None:
+        asked = asked._replace(batch_size=Size((count,)))
+    values = column_values(cls, given, asked, reading, columns=columns, separator=separator)
     if reading.ragged == "lazy" and _has_rows(values):
-        return _lazy(cls, values, asked, table.num_rows)
-    values = fitted(cls, values, [table.num_rows] if asked.batch_size is None else asked.batch_size)
+        return _lazy(cls, values, asked, count)
+    values = fitted(cls, values, [count] if asked.batch_size is None else asked.batch_size)
     return build(cls, values, asked)  # type: ignore[no-any-return]
 
 
@@ -133,24 +152,46 @@ def table_values(
 
     A column that cannot be read is noted in the plan, and left out.
     """
+    given = given_columns(table, asked.what)
+    return column_values(cls, given, asked, reading, columns=columns, separator=separator)
+
+
+def given_columns(table: Any, what: str) -> dict[str, Given]:
+    """The columns of a table by name, with what is noted of them.
+
+    Raises:
+        ValueError: several have one name.
+    """
     names: list[str] = table.column_names
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"{asked.what}: several columns have the names {twice}; give each one its own")
-    if columns is not None:
-        for name in columns:
-            if name not in names:
-                asked.problems.add((name,), f"one of the columns {names}", "a name that is none of them")
-        table = table.select([name for name in columns if name in names])
-    given = {
+        raise ValueError(f"{what}: several columns have the names {twice}; give each one its own")
+    return {
         field.name: Given(column, about(field.metadata))
         for field, column in zip(table.schema, table.columns, strict=True)
     }
+
+
+def column_values(
+    cls: type[TensorCollection],
+    given: Mapping[str, Given],
+    asked: Plan,
+    reading: Reading,
+    *,
+    columns: Sequence[str] | None = None,
+    separator: str | None = None,
+) -> dict[str, Any]:
+    """:func:`table_values` for columns by name."""
+    if columns is not None:
+        for name in columns:
+            if name not in given:
+                asked.problems.add((name,), f"one of the columns {[*given]}", "a name that is none of them")
+        given = {name: given[name] for name in columns if name in given}
     pa = require("pyarrow", _EXTRA, asked.what)
     found = given if separator is None else _nested(given, separator, asked.what)
     values, masks = ColumnReader(pa, asked, reading).values(found, cls)
     if masks and reading.nulls == "mask":
         path = unravel_key_to_tuple(reading.mask_key or _MASK)
-        if path[0] in names:
+        if path[0] in found:
             raise ValueError(
                 f"{asked.what}: the masks would be written to {path[0]!r}, which is a column; give mask_key"
             )

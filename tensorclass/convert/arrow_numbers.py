@@ -104,11 +104,18 @@ class NumberReader:
         if len(column):
             self.must_copy(f"{column.num_chunks} chunks")
         try:
-            if self.pa.types.is_dictionary(column.type):
-                column = column.unify_dictionaries()
-            return column.combine_chunks()
+            return self.unified(column).combine_chunks()
         except self.pa.ArrowInvalid as error:
             raise Unreadable("a column that can be made one array", f"{column.num_chunks} chunks", str(error)) from None
+
+    def unified(self, column: Any) -> Any:
+        """A column whose chunks share one dictionary, if it has dictionaries, or has none any more."""
+        if not self.pa.types.is_dictionary(column.type) or column.num_chunks < 2:
+            return column
+        try:
+            return column.unify_dictionaries()
+        except self.pa.ArrowInvalid:  # they have nulls
+            return column.cast(column.type.value_type)
 
     def numbers(self, array: Any) -> Numbers:
         pa, types, kind = self.pa, self.pa.types, array.type

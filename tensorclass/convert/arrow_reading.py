@@ -37,9 +37,14 @@ _HEAD = 4096
 _LISTED: dict[type, Callable[[Any], Any]] = {one: one for one in (tuple, set, frozenset, dict)}
 
 
+class Objects(list[Any]):
+    """A column of objects that Arrow cannot hold."""
+
+
 class Given(NamedTuple):
     """A column as it is given: with any number of chunks, and with what is noted in the metadata of its field."""
 
+    #: a ``pyarrow.ChunkedArray``, :class:`Objects`, or why it is none
     column: Any
     note: Mapping[str, Any] = MappingProxyType({})
 
@@ -101,6 +106,10 @@ class ColumnReader(NumberReader):
                 raise Unreadable(wanted.shown, f"nested columns {sorted(columns)}")
             return self._collection(columns, wanted.target, path)
         column, note = given
+        if isinstance(column, Unreadable):
+            raise column
+        if isinstance(column, Objects):
+            return self._of_objects(column, wanted)
         if note.get("none") and _takes_none(wanted) and column.null_count == len(column):
             return Column(None)
         if note.get("objects") and purpose == "any":
@@ -144,8 +153,8 @@ class ColumnReader(NumberReader):
                 if rows is not None and lengths is not None:
                     return self._ragged_default(found, wanted)
                 assert mask is not None
-                return Column(_with_default(value, mask, wanted))
-            if mask is not None:
+                value = _with_default(value, mask, wanted)
+            elif mask is not None:
                 value = _chosen(mask, value, torch.tensor(float("nan") if value.is_floating_point() else 0))
         if note.get("unbatched") and lengths is None and len(value) and bool((value == value[:1]).all()):
             return Column(UnbatchedTensor(value[0]))
@@ -261,6 +270,12 @@ class ColumnReader(NumberReader):
             return Column(None)
         return self._coded((None,), torch.zeros(count, dtype=torch.long), mask, wanted)
 
+    def _of_objects(self, column: Objects, wanted: Declared) -> Column:
+        if wanted.kind == "tensor":
+            raise Unreadable(wanted.shown, "a column of objects")
+        mask = torch.tensor([item is not None for item in column], dtype=torch.bool)
+        return self._coded(tuple(column), row_by_row(mask.shape), None if bool(mask.all()) else mask, wanted)
+
     def _objects(self, column: Any, wanted: Declared, note: Mapping[str, Any]) -> Column:
         shape = [len(column)]
         while self.is_list(column.type) and self._opens(len(shape), wanted):
@@ -295,13 +310,14 @@ class ColumnReader(NumberReader):
         types, kind = self.pa.types, column.type
         if types.is_run_end_encoded(kind):
             column = compute(self.pa).run_end_decode(column)
-            kind = column.type
+        elif types.is_string_view(kind) or types.is_binary_view(kind):  # for which Arrow can do less
+            column = column.cast(self.pa.large_string() if types.is_string_view(kind) else self.pa.large_binary())
+        kind = column.type
         if not types.is_dictionary(kind) and self._repeats(column):
             column = column.dictionary_encode()
+        column = self.unified(column)
         if not types.is_dictionary(column.type):
             return tuple(self._listed(column)), row_by_row(Size([len(column)]))
-        if column.num_chunks > 1:
-            column = column.unify_dictionaries()
         codes: list[Tensor] = []
         objects: list[Any] = []
         for chunk in column.chunks:

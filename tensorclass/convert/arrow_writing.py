@@ -64,10 +64,16 @@ def noted_size(count: int, note: Mapping[str, Any]) -> Size:
 
 
 class ColumnWriter:
-    """Makes columns; what cannot be one is noted."""
+    """Makes columns; what cannot be one is noted.
 
-    def __init__(self, pa: Any, problems: Problems) -> None:
-        self.pa, self.problems = pa, problems
+    Args:
+        pa: pyarrow.
+        problems: where that is noted.
+        plain: write further dimensions as lists of a fixed length, for readers that do not know tensors.
+    """
+
+    def __init__(self, pa: Any, problems: Problems, plain: bool = False) -> None:
+        self.pa, self.problems, self.plain = pa, problems, plain
 
     def columns(
         self, data: TensorCollection, path: tuple[str, ...], fields: Iterable[Any] | None
@@ -142,8 +148,16 @@ class ColumnWriter:
         dims = list(value.shape[1:])
         flat = self._flat(value)
         if kind is None and dims:
-            kind = self.pa.fixed_shape_tensor(flat.type, dims, permutation=range(len(dims)))
+            kind = self._plain(flat.type, dims) if self.plain else self._of_shape(flat.type, dims)
         return self._shaped(flat, len(value), dims, kind), note
+
+    def _of_shape(self, kind: Any, dims: Sequence[int]) -> Any:
+        return self.pa.fixed_shape_tensor(kind, dims, permutation=range(len(dims)))
+
+    def _plain(self, kind: Any, dims: Sequence[int]) -> Any:
+        for size in reversed(dims):
+            kind = self.pa.large_list(kind) if 0 in dims else self.pa.list_(kind, size)
+        return kind
 
     def _flat(self, value: Tensor) -> Any:
         try:

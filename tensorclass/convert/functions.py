@@ -18,6 +18,7 @@ __all__ = [
     "from_namedtuple",
     "from_pandas",
     "from_parquet",
+    "from_polars",
     "from_pytree",
     "from_struct_array",
     "from_tuple",
@@ -37,6 +38,7 @@ __all__ = [
     "to_namedtuple",
     "to_pandas",
     "to_parquet",
+    "to_polars",
     "to_pydantic",
     "to_pytree",
     "to_struct_array",
@@ -53,6 +55,7 @@ from_list = _Untyped.from_list
 from_namedtuple = _Untyped.from_namedtuple
 from_pandas = _Untyped.from_pandas
 from_parquet = _Untyped.from_parquet
+from_polars = _Untyped.from_polars
 from_pytree = _Untyped.from_pytree
 from_struct_array = _Untyped.from_struct_array
 from_tuple = _Untyped.from_tuple
@@ -73,6 +76,7 @@ to_json = _Collection.to_json
 to_huggingface = _Collection.to_huggingface
 to_namedtuple = _Collection.to_namedtuple
 to_pandas = _Collection.to_pandas
+to_polars = _Collection.to_polars
 to_pydantic = _Collection.to_pydantic
 to_parquet = _Collection.to_parquet
 to_pytree = _Collection.to_pytree

@@ -36,6 +36,7 @@ READERS: tuple[Reader, ...] = (
     Reader("numpy", ("ndarray", "void"), "from_struct_array", _is_structured),
     Reader("pandas", ("DataFrame",), "from_pandas"),
     Reader("pyarrow", ("Table", "RecordBatch"), "from_arrow"),
+    Reader("polars", ("DataFrame", "LazyFrame"), "from_polars"),
     Reader("datasets", ("Dataset",), "from_huggingface"),
 )
 

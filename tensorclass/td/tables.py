@@ -6,7 +6,7 @@ As in ``converting.py``, the converters themselves are :mod:`tensorclass.convert
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import torch
 from typing_extensions import Self
@@ -14,6 +14,9 @@ from typing_extensions import Self
 from .collection import Collection, DeviceLike
 from .converting import _target
 from .keys import NestedKey
+
+if TYPE_CHECKING:
+    import polars
 
 BatchSize: TypeAlias = Sequence[int] | int | None
 
@@ -151,6 +154,65 @@ class Tables(Collection):
             ragged=ragged, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size, strict=strict,
         )  # fmt: skip
 
+    @classmethod
+    def from_polars(
+        cls,
+        frame: polars.DataFrame | polars.LazyFrame | polars.Series,
+        *,
+        copy: bool | None = None,
+        nulls: Literal["default", "raise", "fill", "mask"] = "default",
+        mask_key: NestedKey | None = None,
+        device: DeviceLike | None = None,
+        columns: Sequence[str] | None = None,
+        ragged: Literal["jagged", "lazy", "raise"] = "jagged",
+        separator: str | None = None,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        batch_size: BatchSize = None,
+        strict: bool = True,
+    ) -> Self:
+        """A collection from a table of polars, through Arrow, whose memory polars has: see :meth:`from_arrow`.
+
+        Numbers share memory with the frame where they are one chunk without nulls; polars takes it for unchanging, so
+        copy before writing. Arrays and lists become further dimensions or jagged tensors, structs nested collections,
+        text, categories and members of enumerations non-tensor data, of which each is made once.
+
+        Args:
+            frame: a ``polars.DataFrame``, a ``LazyFrame`` (it is collected, of the ``columns`` alone where they are
+                given), or a ``Series`` of structs.
+            copy: ``True`` always copies, ``False`` never.
+            nulls: what stands for them, as in :meth:`from_arrow`. A nan is a number.
+            mask_key: the key of the masks; ``"_mask"`` by default.
+            device: where the values go.
+            columns: the names of the columns that are read; all by default.
+            ragged: what becomes of lists of numbers of several lengths.
+            separator: splits the names of columns into nested keys.
+            auto_batch_size: find the batch size out: the leading dimensions that all values share.
+            batch_dims: how many dimensions it has at most, when it is found out.
+            batch_size: another batch size.
+            strict: whether columns that are no fields of a record are an error; otherwise they are left out, with a
+                warning. A :class:`TensorDict` takes all.
+
+        Raises:
+            ImportError: polars or pyarrow is not installed.
+            ConversionError: there are nulls, a column cannot be read (without a copy), columns are missing, unexpected
+                or do not fit their fields; it lists all of them.
+
+        >>> import polars
+        >>> from tensorclass import TensorDict
+        >>> frame = polars.DataFrame({"x": [[1, 2], [3, 4]], "name": ["a", "b"]})
+        >>> TensorDict.from_polars(frame).to_dict()
+        {'x': tensor([[1, 2],
+                [3, 4]]), 'name': ['a', 'b']}
+        """
+        from tensorclass.convert import from_polars
+
+        return from_polars(  # type: ignore[no-any-return]
+            _target(cls), frame, copy=copy, nulls=nulls, mask_key=mask_key, device=device, columns=columns,
+            ragged=ragged, separator=separator, auto_batch_size=auto_batch_size, batch_dims=batch_dims,
+            batch_size=batch_size, strict=strict,
+        )  # fmt: skip
+
     # -- out ----------------------------------------------------------------------------------------------------------
 
     def to_pandas(self, *, separator: str | None = None, copy: bool = True) -> Any:
@@ -202,3 +264,23 @@ class Tables(Collection):
         from tensorclass.convert import to_arrow
 
         return to_arrow(self, schema=schema)  # type: ignore[arg-type]
+
+    def to_polars(self) -> polars.DataFrame:
+        """A ``polars.DataFrame`` with a row for each item of the first batch dimension.
+
+        Further dimensions become arrays (lists, for text and for items without numbers), nested collections structs,
+        jagged tensors and rows of different shapes lists. Memory is shared where polars can. ``bfloat16`` is written
+        as ``Float32``, complex numbers as pairs.
+
+        Raises:
+            ImportError: polars or pyarrow is not installed.
+            ValueError: there is no batch dimension.
+            ConversionError: values that cannot be columns; it lists all of them.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"x": [[1, 2], [3, 4]], "name": ["a", "b"]}, [2]).to_polars().rows()
+        [([1, 2], 'a'), ([3, 4], 'b')]
+        """
+        from tensorclass.convert import to_polars
+
+        return to_polars(self)  # type: ignore[arg-type]

@@ -28,6 +28,7 @@ from tensorclass.convert.parquet import (
     iter_parquet as iter_parquet,
     to_parquet as to_parquet,
 )
+from tensorclass.convert.polars import from_polars as from_polars, to_polars as to_polars
 from tensorclass.convert.pydantic import from_pydantic as from_pydantic, to_pydantic as to_pydantic
 from tensorclass.convert.pytree import from_pytree as from_pytree, to_pytree as to_pytree
 from tensorclass.convert.struct_array import from_struct_array as from_struct_array, to_struct_array as to_struct_array
@@ -48,6 +49,7 @@ __all__ = [
     "from_namedtuple",
     "from_pandas",
     "from_parquet",
+    "from_polars",
     "from_pydantic",
     "from_pytree",
     "from_struct_array",
@@ -68,6 +70,7 @@ __all__ = [
     "to_namedtuple",
     "to_pandas",
     "to_parquet",
+    "to_polars",
     "to_pydantic",
     "to_pytree",
     "to_struct_array",

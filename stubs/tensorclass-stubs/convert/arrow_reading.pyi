@@ -7,6 +7,8 @@ from tensorclass.convert.arrow_numbers import NumberReader, Reading
 from tensorclass.convert.declared import Declared
 from tensorclass.convert.tree import Plan
 
+class Objects(list[Any]): ...
+
 class Given(NamedTuple):
     column: Any
     note: Mapping[str, Any] = ...

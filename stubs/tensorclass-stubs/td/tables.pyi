@@ -5,6 +5,7 @@ import torch
 from typing_extensions import Self
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.keys import NestedKey
+import polars
 
 BatchSize: TypeAlias = Sequence[int] | int | None
 
@@ -43,5 +44,23 @@ class Tables(Collection):
         batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Self: ...
+    @classmethod
+    def from_polars(
+        cls,
+        frame: polars.DataFrame | polars.LazyFrame | polars.Series,
+        *,
+        copy: bool | None = None,
+        nulls: Literal["default", "raise", "fill", "mask"] = "default",
+        mask_key: NestedKey | None = None,
+        device: DeviceLike | None = None,
+        columns: Sequence[str] | None = None,
+        ragged: Literal["jagged", "lazy", "raise"] = "jagged",
+        separator: str | None = None,
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        batch_size: BatchSize = None,
+        strict: bool = True,
+    ) -> Self: ...
     def to_pandas(self, *, separator: str | None = None, copy: bool = True) -> Any: ...
     def to_arrow(self, *, schema: Any = None) -> Any: ...
+    def to_polars(self) -> polars.DataFrame: ...
