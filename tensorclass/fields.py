@@ -9,7 +9,7 @@ import enum
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from .td import shapes, values
 from .td.base import TensorCollection
 from .td.modes import LIST_TO_STACK
 from .td.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
-from .td.objects import flattened
+from .td.objects import Deferred, flattened
 from .td.tensordict import TensorDict
 from .td.values import BatchMismatch
 
@@ -231,7 +231,7 @@ class FieldSpec:
                 value = self._as_collection(record, value)
             return values.fit_collection(record, self.name, value, non_blocking)
         if isinstance(value, NonTensorDataBase):
-            for item in value._objects:
+            for item in self._to_check(value._objects):
                 if not self._is_item(item):
                     raise self.mismatch(item)
             return values.fit_collection(record, self.name, value, non_blocking)
@@ -243,7 +243,7 @@ class FieldSpec:
         """Raises an error where rows of a value cannot be rows of this field."""
         kind = self._kind or self._known_kind(type(record), rows)
         if isinstance(rows, NonTensorDataBase):
-            fits = kind in (Kind.OBJECT, Kind.ANY) and all(self._is_item(item) for item in rows._objects)
+            fits = kind in (Kind.OBJECT, Kind.ANY) and all(map(self._is_item, self._to_check(rows._objects)))
         else:
             fits = not is_new or not self.types or isinstance(rows, self.types)
         if not fits:
@@ -252,7 +252,7 @@ class FieldSpec:
     def check_items(self, value: Any, depth: int) -> None:
         """Raises an error where (lists of) objects for rows, ``depth`` lists deep, are not what the field takes."""
         for item in flattened(value, depth)[0]:
-            held = item._objects if isinstance(item, NonTensorDataBase) else (item,)
+            held = self._to_check(item._objects) if isinstance(item, NonTensorDataBase) else (item,)
             for one in held:
                 if not self._is_item(one):
                     raise self.mismatch(one)
@@ -343,6 +343,12 @@ class FieldSpec:
             if not (self._are_items(row) if isinstance(item, list) else self._is_item(item)):
                 return False
         return True
+
+    def _to_check(self, objects: Sequence[Any]) -> Sequence[Any]:
+        """Those of several objects that tell whether all fit: one of them, where they are known to be of a class."""
+        if isinstance(objects, Deferred) and len(objects) and not self._literals:
+            return (objects[0],)
+        return objects
 
     def _is_item(self, value: Any) -> bool:
         return self.optional if value is None else self._is_object(value)

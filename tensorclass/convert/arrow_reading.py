@@ -18,19 +18,18 @@ from torch import Size, Tensor
 
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.nontensor import NonTensorData, stack_of
-from tensorclass.td.objects import compact, row_by_row
+from tensorclass.td.objects import Deferred, compact, row_by_row
 from tensorclass.td.unbatched import UnbatchedTensor
 from tensorclass.td.values import as_tensor
 
 from .arrow_numbers import Deep, NumberReader, Numbers, Reading, Unreadable, compute, nulls_of, shared
+from .arrow_text import HEAD, Text, is_text, repeats
 from .arrow_writing import about, noted_size
 from .declared import NOTHING, Declared
 from .tree import FAILED, Plan, part, target_class
 
 #: torch can choose among values of these only as signed ones
 _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
-#: so many items are looked at to find out whether a column repeats a few texts
-_HEAD = 4096
 
 
 #: what is made of a list where a field takes it; a dict, of a map
@@ -66,6 +65,7 @@ class ColumnReader(NumberReader):
     def __init__(self, pa: Any, plan: Plan, reading: Reading) -> None:
         super().__init__(pa, reading)
         self.plan = plan
+        self._counted_rows: Tensor | None = None
         #: how many of its list levels a column of objects gives to the batch
         self.levels: int | None = None if plan.auto else len(plan.batch_size or (0,)) - 1
 
@@ -289,9 +289,8 @@ class ColumnReader(NumberReader):
         objects, codes = self._coded_column(column)
         if len(shape) > 1:
             codes = codes.reshape(shape)
-        missing = [code for code, value in enumerate(objects) if value is None]
         mask = None
-        if missing and column.null_count:
+        if column.null_count and (missing := [code for code, value in enumerate(objects) if value is None]):
             mask = ~torch.isin(codes, torch.tensor(missing)) if len(missing) < len(objects) else codes < 0
         if note.get("uniform") and len(column) and mask is None and all(value == objects[0] for value in objects):
             objects, codes = objects[:1], torch.zeros_like(codes)
@@ -305,19 +304,20 @@ class ColumnReader(NumberReader):
             return not any(issubclass(one, (list, tuple)) for one in wanted.spec.types)
         return self.levels is None or levels <= self.levels
 
-    def _coded_column(self, column: Any) -> tuple[tuple[Any, ...], Tensor]:
+    def _coded_column(self, column: Any) -> tuple[Sequence[Any], Tensor]:
         """The objects of a column, and a code for each of its rows."""
         types, kind = self.pa.types, column.type
         if types.is_run_end_encoded(kind):
             column = compute(self.pa).run_end_decode(column)
         elif types.is_string_view(kind) or types.is_binary_view(kind):  # for which Arrow can do less
             column = column.cast(self.pa.large_string() if types.is_string_view(kind) else self.pa.large_binary())
-        kind = column.type
-        if not types.is_dictionary(kind) and self._repeats(column):
+        if is_text(self.pa, column.type) and not column.null_count and not self.reading.copy:
+            return Text(self.pa, column), self._row_by_row(len(column))
+        if repeats(self.pa, column):
             column = column.dictionary_encode()
         column = self.unified(column)
         if not types.is_dictionary(column.type):
-            return tuple(self._listed(column)), row_by_row(Size([len(column)]))
+            return tuple(self._listed(column)), self._row_by_row(len(column))
         codes: list[Tensor] = []
         objects: list[Any] = []
         for chunk in column.chunks:
@@ -332,15 +332,13 @@ class ColumnReader(NumberReader):
                 codes.append(shared(indices.cast(self.pa.int64())))
         if not codes:
             return (), row_by_row(Size([0]))
-        return compact(tuple(objects), codes[0] if len(codes) == 1 else torch.cat(codes), _HEAD)
+        return compact(tuple(objects), codes[0] if len(codes) == 1 else torch.cat(codes), HEAD)
 
-    def _repeats(self, column: Any) -> bool:
-        """Whether a column of text repeats a few, which are made once then."""
-        types, kind = self.pa.types, column.type
-        if not (types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind)) or len(column) < 64:
-            return False
-        head = column.slice(0, _HEAD)
-        return bool(2 * compute(self.pa).count_distinct(head).as_py() < len(head))
+    def _row_by_row(self, count: int) -> Tensor:
+        """Codes that count the rows: one tensor for all columns, as codes are never written to."""
+        if self._counted_rows is None or len(self._counted_rows) != count:
+            self._counted_rows = row_by_row(Size((count,)))
+        return self._counted_rows
 
     def _listed(self, column: Any) -> list[Any]:
         kind = column.type
@@ -349,7 +347,7 @@ class ColumnReader(NumberReader):
                 column = column.cast(self.pa.timestamp("us", kind.tz))
         return column.to_pylist()  # type: ignore[no-any-return]
 
-    def _coded(self, objects: tuple[Any, ...], codes: Tensor, mask: Tensor | None, wanted: Declared) -> Column:
+    def _coded(self, objects: Sequence[Any], codes: Tensor, mask: Tensor | None, wanted: Declared) -> Column:
         """Objects with what stands for nulls."""
         spec, nulls = wanted.spec, self.reading.nulls
         if not codes.numel():
@@ -365,12 +363,14 @@ class ColumnReader(NumberReader):
                     raise Unreadable(f"{spec.shown}, as it has no default", nulls_of(count), _HINT)
                 stands = _default(wanted)
         convert = _conversion(wanted)
-        if convert is not None:
+        if convert is not None and not (
+            isinstance(objects, Deferred) and spec is not None and objects.kind in spec.types
+        ):
             objects = tuple([None if value is None else convert(value) for value in objects])
         if mask is not None and stands is not None:
             objects = tuple([stands if value is None else value for value in objects])
         given = mask if nulls == "mask" else None
-        if all(value is None for value in objects):
+        if not isinstance(objects, Deferred) and all(value is None for value in objects):
             return Column(NonTensorData(None, batch_size=codes.shape), given)
         return Column(stack_of(objects, codes, None, None), given)
 

@@ -19,6 +19,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
 from tensorclass.td.stores.lazy.parts import Parts
 
+from .arrow_text import Text
 from .problems import Problems
 
 #: the key of what is noted in the metadata of a field or a schema; the value is a JSON object
@@ -271,6 +272,9 @@ class ColumnWriter:
         return array, note
 
     def _listed(self, objects: Sequence[Any], kind: Any) -> Any:
+        if isinstance(objects, Text) and kind in (None, objects.column.type):
+            column = objects.column
+            return column.combine_chunks() if isinstance(column, self.pa.ChunkedArray) else column
         items = [item.name if isinstance(item, enum.Enum) else item for item in objects]
         try:
             return self.pa.array(items, type=kind, from_pandas=False)

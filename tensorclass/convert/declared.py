@@ -14,7 +14,7 @@ from tensorclass.fields import FieldSpec, Kind
 from tensorclass.record import TensorClass
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.nontensor import NonTensorDataBase
-from tensorclass.td.objects import listed
+from tensorclass.td.objects import Deferred, listed
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import as_tensor
 
@@ -154,6 +154,8 @@ def _dicts(columns: Mapping[str, Any], size: Sequence[int]) -> Any:
 
 
 def _cast_objects(spec: FieldSpec, value: NonTensorDataBase) -> NonTensorDataBase:
+    if isinstance(value._objects, Deferred) and all(map(spec._is_item, spec._to_check(value._objects))):
+        return value
     try:
         cast_ones = [one if spec._is_item(one) else spec.types[0](one) for one in value._objects]
     except (TypeError, ValueError):  # what comes next says which one is wrong

@@ -20,7 +20,20 @@ from .collection import Collection, DeviceLike, as_device
 from .combining import _common_names
 from .linked import LinkedList
 from .nontensor_base import NonTensorDataBase
-from .objects import CPU, along, compact, filled, flattened, joined, listed, looked_up, on_cpu, row_by_row, same_object
+from .objects import (
+    CPU,
+    along,
+    compact,
+    filled,
+    flattened,
+    joined,
+    listed,
+    looked_up,
+    on_cpu,
+    ready,
+    row_by_row,
+    same_object,
+)
 from .shapes import Names
 from .uniform import Uniform
 
@@ -307,7 +320,8 @@ class NonTensorStack(NonTensorDataBase):
     ) -> None:
         parts = [item if isinstance(item, NonTensorDataBase) else NonTensorData(item) for item in items]
         if not parts:
-            objects, codes = (), row_by_row(Size((0,)))
+            objects: Sequence[Any] = ()
+            codes = row_by_row(Size((0,)))
         else:
             below = parts[0]._batch_size
             for position, part in enumerate(parts):
@@ -389,7 +403,7 @@ class NonTensorStack(NonTensorDataBase):
         return codes + start if start else codes
 
     def _listed(self) -> Any:
-        return looked_up(listed(self._codes()), self._objects)
+        return looked_up(listed(self._codes()), ready(self._objects, self._batch_size.numel()))
 
     def maybe_to_stack(self) -> NonTensorStack:
         """Itself: it is a stack."""
@@ -512,7 +526,7 @@ def _class_name(takes: Any) -> str:
     return takes.__name__ if isinstance(takes, type) else str(takes)
 
 
-def stack_of(objects: tuple[Any, ...], codes: Tensor, device: torch.device | None, names: Names) -> NonTensorStack:
+def stack_of(objects: Sequence[Any], codes: Tensor, device: torch.device | None, names: Names) -> NonTensorStack:
     new = object.__new__(NonTensorStack)
     new._store = {_CODES: codes}
     new._batch_size = codes.shape

@@ -18,7 +18,7 @@ from .indexing import check_broadcast, prepare
 from .linked import LinkedList
 from .mapping import Applying
 from .modes import CAPTURE
-from .objects import copied, flattened, joined, listed, on_cpu, row_by_row, same_object
+from .objects import copied, flattened, joined, listed, on_cpu, ready, row_by_row, same_object
 from .pointwise import Pointwise
 from .reading import MISSING
 from .shapes import Names
@@ -38,7 +38,7 @@ class NonTensorDataBase(TensorCollection):
     _is_non_tensor = True
 
     #: Just one object for NonTensorData, the targets of the codes for NonTensorStack.
-    _objects: tuple[Any, ...]
+    _objects: Sequence[Any]
     #: what was given with the object
     _metadata: dict[Any, Any] | None
 
@@ -446,7 +446,8 @@ class NonTensorDataBase(TensorCollection):
         if isinstance(self, NonTensorData) and isinstance(other, NonTensorData):
             return torch.full(size, same_object(self._objects[0], other._objects[0]) == equal)
         ours, theirs = (listed(item._codes().expand(size).flatten()) for item in (self, other))
-        same = [same_object(self._objects[a], other._objects[b]) == equal for a, b in zip(ours, theirs, strict=True)]
+        a, b = (ready(item._objects, len(ours)) for item in (self, other))
+        same = [same_object(a[i], b[j]) == equal for i, j in zip(ours, theirs, strict=True)]
         return torch.tensor(same, dtype=torch.bool).reshape(size)
 
     def __eq__(self, other: Any) -> Any:
@@ -458,7 +459,7 @@ class NonTensorDataBase(TensorCollection):
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
 
-def _coded(objects: tuple[Any, ...], codes: Tensor, device: torch.device | None, names: Names) -> NonTensorDataBase:
+def _coded(objects: Sequence[Any], codes: Tensor, device: torch.device | None, names: Names) -> NonTensorDataBase:
     if codes.ndim:
         return stack_of(objects, codes, device, names)
     return NonTensorData(objects[int(codes)], device=device)
@@ -466,7 +467,7 @@ def _coded(objects: tuple[Any, ...], codes: Tensor, device: torch.device | None,
 
 def _rebuild(
     cls: Any,
-    objects: tuple[Any, ...],
+    objects: Sequence[Any],
     store: dict[str, Any],
     batch_size: tuple[int, ...],
     device: torch.device | None,

@@ -2,13 +2,16 @@
 
 Several objects over a batch are held as a categorical column is: a tuple of them, and a tensor over the batch that says
 which one stands where (the codes, ``int64``, in main memory). Codes are never written to: what changes them makes new.
+In place of the tuple there may be :class:`Deferred` objects, such as the text of a column that was read from a file.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any, overload
 
 import torch
 from torch import Size, Tensor
@@ -17,6 +20,65 @@ CPU: torch.device = torch.device("cpu")
 
 #: what a copy of need not be made
 _IMMUTABLE = frozenset((str, bytes, int, float, complex, bool, type(None), type(...), type))
+
+
+class Deferred(Sequence[Any]):
+    """Objects of one immutable class that are made when they are asked for: one, or all of them at once.
+
+    All are kept, in a tuple, once they were made. It stands for that tuple: it is equal to it, and pickled as it.
+    """
+
+    __slots__ = ("_made",)
+
+    #: the class of all of them
+    kind: type
+
+    def __init__(self) -> None:
+        self._made: tuple[Any, ...] | None = None
+
+    @abstractmethod
+    def _one(self, position: int) -> Any:
+        """One of them."""
+
+    @abstractmethod
+    def _all(self) -> tuple[Any, ...]:
+        """All of them. What they are made of is not needed any more."""
+
+    def made(self) -> tuple[Any, ...]:
+        """All of them."""
+        if self._made is None:
+            self._made = self._all()
+        return self._made
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Any, ...]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        return self._one(index) if self._made is None and isinstance(index, int) else self.made()[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.made())
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, (tuple, Deferred)) and self.made() == tuple(other))
+
+    def __hash__(self) -> int:
+        return hash(self.made())
+
+    def __repr__(self) -> str:
+        return repr(self.made())
+
+    def __reduce__(self) -> Any:
+        return tuple, (list(self),)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Deferred:
+        return self
+
+
+def ready(objects: Sequence[Any], count: int) -> Sequence[Any]:
+    """Objects from which so many are taken: all made at once, where most of them are needed."""
+    return objects.made() if isinstance(objects, Deferred) and 4 * count > len(objects) else objects
 
 
 def same_object(a: Any, b: Any) -> bool:
@@ -31,9 +93,9 @@ def same_object(a: Any, b: Any) -> bool:
         return False
 
 
-def copied(objects: tuple[Any, ...]) -> tuple[Any, ...]:
+def copied(objects: Sequence[Any]) -> Sequence[Any]:
     """Copies of objects, all the way down. What is one object stays one."""
-    if all(type(value) in _IMMUTABLE for value in objects):
+    if isinstance(objects, Deferred) or all(type(value) in _IMMUTABLE for value in objects):
         return objects
     memo: dict[int, Any] = {}
     return tuple([copy.deepcopy(value, memo) for value in objects])
@@ -59,33 +121,32 @@ def row_by_row(size: Size) -> Tensor:
     return torch.arange(size.numel(), device=CPU).view(size)
 
 
-def compact(objects: tuple[Any, ...], codes: Tensor, slack: int = 0) -> tuple[tuple[Any, ...], Tensor]:
+def compact(objects: Sequence[Any], codes: Tensor, slack: int = 0) -> tuple[Sequence[Any], Tensor]:
     """The objects that are used and no others, where there are (by ``slack``) more of them than positions.
 
     So a row of a large column does not keep all of it in memory, or send all of it to another process.
     """
     if len(objects) <= codes.numel() + slack:
         return objects, codes
-    return tuple([objects[code] for code in listed(codes.flatten())]), row_by_row(codes.shape)
+    taken = ready(objects, codes.numel())
+    return tuple([taken[code] for code in listed(codes.flatten())]), row_by_row(codes.shape)
 
 
-def joined(items: Sequence[Any], join: Callable[[list[Tensor]], Tensor]) -> tuple[tuple[Any, ...], Tensor]:
+def joined(items: Sequence[Any], join: Callable[[list[Tensor]], Tensor]) -> tuple[Sequence[Any], Tensor]:
     """Several pieces of non-tensor data made one: their objects one behind the other, and their codes joined.
 
     Pieces with the same objects, such as parts of one column, have them once.
     """
-    objects: list[Any] = []
+    parts: list[Sequence[Any]] = []
     codes: list[Tensor] = []
-    last: tuple[Any, ...] | None = None
-    start = 0
+    start = end = 0
     for item in items:
         own = item._objects
-        if own is not last:
-            start = len(objects)
-            objects.extend(own)
-            last = own
+        if not parts or own is not parts[-1]:
+            parts.append(own)
+            start, end = end, end + len(own)
         codes.append(item._codes(start))
-    merged = last if last is not None and len(last) == len(objects) else tuple(objects)
+    merged = parts[0] if len(parts) == 1 else tuple(chain.from_iterable(parts))
     result = join(codes)
     return compact(merged, result, result.numel() + 16)
 
@@ -98,7 +159,7 @@ def listed(codes: Tensor) -> list[Any]:
     return codes.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-def looked_up(codes: Any, objects: tuple[Any, ...]) -> Any:
+def looked_up(codes: Any, objects: Sequence[Any]) -> Any:
     """Nested lists of objects, from nested lists of codes."""
     below = codes
     return [looked_up(code, objects) for code in below] if isinstance(codes, list) else objects[codes]

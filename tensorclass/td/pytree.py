@@ -304,7 +304,7 @@ def _dumpable(context: Context) -> dict[str, Any]:
     else:
         ndim, names = origin
         size = [0] * ndim
-    return dict(zip(_DUMPED, (keys, device and str(device), objects, size, names), strict=True))
+    return dict(zip(_DUMPED, (keys, device and str(device), objects and tuple(objects), size, names), strict=True))
 
 
 def _restored(cls: type[TensorCollection]) -> Callable[[dict[str, Any]], Context]:
