@@ -61,7 +61,9 @@ class Deferred(Sequence[Any]):
         return iter(self.made())
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, (tuple, Deferred)) and self.made() == tuple(other))
+        if isinstance(other, Deferred):
+            return self is other or self.made() == other.made()
+        return self.made() == other if isinstance(other, tuple) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.made())
