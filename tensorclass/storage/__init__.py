@@ -1,5 +1,6 @@
 """Files: a module a format. README.md in this folder says how they are made."""
 
+from .appending import append_memmap
 from .memmap import (
     load_memmap,
     load_memmap_,
@@ -17,6 +18,7 @@ from .tree import FileError
 
 __all__ = [
     "FileError",
+    "append_memmap",
     "load_memmap",
     "load_memmap_",
     "load_safetensors",

@@ -77,7 +77,7 @@ def file_name(key: str) -> str:
 _UNSAFE = re.compile(r'[\x00-\x20\x7f"%*/:<>?\\|]')
 
 
-def _tensor_file(key: str, part: str) -> str:
+def tensor_file(key: str, part: str) -> str:
     if part == "shapes":  # as the peer calls it
         return f"{file_name(key)}.shape{SUFFIX}"
     return file_name(key) + (f"%{part}" if part else "") + SUFFIX  # no key gives a percent sign and a letter like o
@@ -118,7 +118,7 @@ def save(
     linked: dict[str, str] = {}
     files: dict[str, Tensor] = {}
     for leaf in leaves:
-        name = "/".join([*map(file_name, leaf.path[:-1]), _tensor_file(leaf.path[-1], leaf.part)])
+        name = "/".join([*map(file_name, leaf.path[:-1]), tensor_file(leaf.path[-1], leaf.part)])
         if type(leaf.tensor) is MemoryMappedTensor and leaf.tensor._filename is not None and leaf.tensor.numel():
             source = leaf.tensor._filename
             if source == str(path / name) and leaf.tensor._index is None and values:
@@ -130,7 +130,7 @@ def save(
                 )
         files[name] = leaf.tensor
     folders: list[tuple[str, dict[str, Any]]] = []
-    _folders(node, "", folders)
+    metas_of(node, "", folders)
     with swapped_folder(path) as draft:
         for folder, meta in folders:
             if folder:
@@ -149,7 +149,7 @@ def save(
             for job in jobs:
                 job()
         if path.is_dir():
-            _keep_strangers(path, draft)
+            keep_strangers(path, draft)
 
 
 def _check_keys(data: TensorCollection, what: str) -> None:
@@ -160,7 +160,7 @@ def _check_keys(data: TensorCollection, what: str) -> None:
         )
 
 
-def _folders(node: Node, folder: str, found: list[tuple[str, dict[str, Any]]]) -> None:
+def metas_of(node: Node, folder: str, found: list[tuple[str, dict[str, Any]]]) -> None:
     """What ``meta.json`` says in each folder, the outer ones first."""
     kind = node["type"]
     if kind == "object" or kind == "objects":
@@ -170,7 +170,7 @@ def _folders(node: Node, folder: str, found: list[tuple[str, dict[str, Any]]]) -
         meta: dict[str, Any] = {**_STACK, "stack_dim": node["stack_dim"], "stack_dim_name": node["stack_dim_name"]}
         found.append((folder, {**meta, OWN: {"version": VERSION, "parts": len(node["parts"])}}))
         for at, part in enumerate(node["parts"]):
-            _folders(part, f"{folder}{at}/", found)
+            metas_of(part, f"{folder}{at}/", found)
         return
     own: dict[str, Any] = {"version": VERSION}
     if "class" in node:
@@ -206,7 +206,7 @@ def _folders(node: Node, folder: str, found: list[tuple[str, dict[str, Any]]]) -
     meta[OWN] = own
     found.append((folder, meta))
     for entry, place in below:
-        _folders(entry, place, found)
+        metas_of(entry, place, found)
 
 
 _PEER_TYPES = {
@@ -288,7 +288,7 @@ def write_values(file: int, tensor: Tensor) -> None:
         write_values(file, value[start : start + rows] if rows > 1 else value[start])
 
 
-def _keep_strangers(old: Path, new: Path) -> None:
+def keep_strangers(old: Path, new: Path) -> None:
     """What is in a folder and was not written as a collection stays: the new folder gets the same files."""
     with os.scandir(old) as found:
         entries = list(found)
@@ -374,7 +374,7 @@ def load(
                 if not opens:
                     return torch.empty(shape, dtype=dtype, device=device)
                 return _opened_tensor(
-                    handles[where[:-1]], _tensor_file(where[-1], part), dtype, shape, mode, device, non_blocking
+                    handles[where[:-1]], tensor_file(where[-1], part), dtype, shape, mode, device, non_blocking
                 )
 
             source = Source(path, read, device or CPU, allow_pickle, strict, same_objects)
@@ -424,7 +424,7 @@ def _retried(path: str, work: Callable[[Opened], T]) -> T:
         try:
             return work(Opened(handle, path))
         except FileNotFoundError as error:
-            if _same_folder(handle, path):
+            if same_folder(handle, path):
                 raise _missing(path, error) from None
         finally:
             os.close(handle)
@@ -436,7 +436,7 @@ def _missing(path: str, error: FileNotFoundError) -> Exception:
     return FileError(f"{path}: the file {error.filename} is missing")
 
 
-def _same_folder(handle: int, path: str) -> bool:
+def same_folder(handle: int, path: str) -> bool:
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except OSError:
@@ -610,7 +610,7 @@ def add_tensor(prefix: str, path: tree.Path, size: Size, dtype: torch.dtype) -> 
         raise KeyError(f"make_memmap: {key!r} has a meaning in {META}; give the tensor another key")
     with _open_folder(str(place)) as folder:
         meta = _read_meta(folder)
-    made = MemoryMappedTensor._allocated(size, dtype, place / _tensor_file(key, ""), True)
+    made = MemoryMappedTensor._allocated(size, dtype, place / tensor_file(key, ""), True)
     known = {"device": "cpu", "shape": list(size), "dtype": str(dtype), "is_nested": False}
     with whole_file(place / META) as file:
         file.write(json.dumps({**meta, key: known}, allow_nan=False).encode())

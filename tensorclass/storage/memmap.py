@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -95,10 +96,17 @@ def _shared(data: Any, values: bool) -> Any:
 
 def _take(data: Any, made: Any) -> None:
     """Puts the values of one collection into another of the same structure, at every level."""
-    parts = data._nodes()
+    data._batch_size = made._batch_size
     if not data._holds_values():
-        for part, other in zip(parts, made._nodes(), strict=True):
+        parts: list[Any] = data._store.items_
+        others: list[Any] = made._store.items_
+        for part, other in zip(parts, others, strict=False):
             _take(part, other)
+        for other in others[len(parts) :]:
+            if data._lock is not None:
+                other._lock_under((weakref.ref(data),))
+            parts.append(other)
+        del parts[len(others) :]
         return
     for key, value in made._store.items():
         own = data._store.get(key)

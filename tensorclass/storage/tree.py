@@ -97,11 +97,11 @@ def describe(data: TensorCollection, what: str, allow_pickle: bool = False) -> t
 
 def _described(value: Any, path: Path, leaves: list[Leaf], problems: list[str], pickles: bool) -> Node:
     if isinstance(value, Tensor):
-        return _of_tensor(value, path, leaves, problems)
+        return node_of_tensor(value, path, leaves, problems)
     if isinstance(value, NonTensorDataBase):
         return _of_objects(value, path, problems, pickles)
     if isinstance(value, UnbatchedTensor):
-        return {**_of_tensor(value._tensor, path, leaves, problems), "type": "unbatched"}
+        return {**node_of_tensor(value._tensor, path, leaves, problems), "type": "unbatched"}
     if isinstance(value, LazyStacked):
         store: Any = value._store
         return {
@@ -124,7 +124,7 @@ def _described(value: Any, path: Path, leaves: list[Leaf], problems: list[str], 
     return node
 
 
-def _of_tensor(value: Tensor, path: Path, leaves: list[Leaf], problems: list[str]) -> Node:
+def node_of_tensor(value: Tensor, path: Path, leaves: list[Leaf], problems: list[str]) -> Node:
     dtype = str(value.dtype).removeprefix("torch.")
     name = ".".join(path)
     if dtype not in DTYPES:

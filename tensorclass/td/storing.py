@@ -282,6 +282,36 @@ class Storing(Collection):
 
     load = load_memmap
 
+    @classmethod
+    def append_memmap(cls, prefix: Filename, rows: Self, *, allow_pickle: bool | None = None) -> None:
+        """Writes more rows behind those that :meth:`memmap` wrote to a folder.
+
+        What is there is not copied: it takes as long as writing the rows. Readers see the rows that were there or those
+        and all of the new ones, and so it stays where the process is killed. Collections that were loaded before keep
+        their rows; :meth:`memmap_refresh_` gives them the new ones. Several processes may append at a time.
+
+        Args:
+            prefix: the folder.
+            rows: a collection with the keys, the dtypes and, but for the first dimension, the shapes of what is there;
+                for a record one of this class. Objects become a column where they differ; the rows of a lazy
+                stack are further parts; an unbatched tensor stays what it is.
+            allow_pickle: write objects that JSON cannot hold as pickles.
+
+        Raises:
+            ValueError: nothing is saved there, or the rows do not fit; all differences are named, nothing was written.
+
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     saved = TensorDict({"x": torch.zeros(3)}, [3]).memmap(folder + "/rows")
+        ...     TensorDict.append_memmap(folder + "/rows", TensorDict({"x": torch.ones(2)}, [2]))
+        ...     TensorDict.load_memmap(folder + "/rows")["x"].tolist()
+        [0.0, 0.0, 0.0, 1.0, 1.0]
+        """
+        from tensorclass.storage import append_memmap
+
+        append_memmap(cls, prefix, rows, allow_pickle=allow_pickle)  # type: ignore[arg-type]
+
     def load_memmap_(
         self,
         prefix: Filename,

@@ -1,0 +1,341 @@
+"""More rows in a folder of memory-mapped files, behind those that are there.
+
+The values go to the ends of the files, behind what ``meta.json`` tells of, where no reader looks. Then a new folder
+takes the place of the old one in one step: it has links to the same files, and tells of the new rows. An append that is
+killed before that leaves bytes that the next one writes over.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Size, Tensor
+
+from tensorclass.atomic import swapped_folder
+from tensorclass.record import TensorClass
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.memmap import Filename
+from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
+from tensorclass.td.stores.lazy.stack import LazyStacked
+from tensorclass.td.unbatched import UnbatchedTensor
+
+from . import folder, tree
+from .tree import FileError, Leaf, Node, Source, as_list, dtype_of, size_of
+
+
+class Piece(NamedTuple):
+    """A file of the new folder: what it has already, and what is written behind that."""
+
+    path: tree.Path
+    part: str
+    start: int  #: how many bytes it has
+    tensor: Tensor | None
+
+
+def append_memmap(cls: Any, prefix: Filename, rows: TensorCollection, *, allow_pickle: bool | None) -> None:
+    """See :meth:`TensorDict.append_memmap`."""
+    path = Path(prefix).absolute()
+    if not isinstance(rows, TensorCollection):
+        raise TypeError(f"append_memmap: expected rows to be a collection, got {type(rows).__name__}")
+    if issubclass(cls, TensorClass) and not isinstance(rows, cls):
+        raise TypeError(f"append_memmap: expected rows of the class {cls.__name__}, got {type(rows).__name__}")
+    if not path.is_dir():
+        raise ValueError(f"{path}: append_memmap appends to a folder that memmap() wrote, and there is none")
+    with _alone(path) as root:
+        growth = Growth(str(path), bool(allow_pickle))
+        handles: dict[tuple[str, ...], folder.Opened] = {(): root}
+        try:
+            node = growth.grown(folder.read_node(root, (), handles), rows, (), growth.rows_of(rows))
+            growth.check_offsets(handles)
+        except FileNotFoundError as error:
+            raise ValueError(f"{path}: append_memmap appends to a folder that memmap() wrote: {error}") from None
+        finally:
+            for opened in handles.values():
+                if opened is not root:
+                    os.close(opened.handle)
+        if growth.problems:
+            raise ValueError(f"{path}: append_memmap: nothing was written; " + "; ".join(growth.problems))
+        _write(path, node, growth.pieces)
+
+
+@contextmanager
+def _alone(path: Path) -> Generator[folder.Opened, None, None]:
+    """The open folder, with no other process or thread appending to it."""
+    while True:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if not folder.same_folder(handle, str(path)):
+                continue  # another append has put its folder there
+            yield folder.Opened(handle, str(path))
+            return
+        finally:
+            os.close(handle)  # with its lock
+
+
+class Growth:
+    """How the tree of a folder changes when rows come, and what is written to its files."""
+
+    def __init__(self, file: str, allow_pickle: bool) -> None:
+        self.file = file
+        self.pickles = allow_pickle
+        self.problems: list[str] = []
+        self.pieces: list[Piece] = []
+        self.source = Source(file, self._no_reader)
+
+    @staticmethod
+    def _no_reader(path: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+        raise AssertionError("an append reads no tensor")
+
+    def rows_of(self, rows: TensorCollection) -> int:
+        """How many rows come."""
+        if not rows.ndim:
+            raise ValueError(
+                f"{self.file}: append_memmap appends along the first batch dimension, and the rows have none; "
+                "unsqueeze(0) makes one row of them"
+            )
+        return rows.shape[0]
+
+    def grown(self, node: Node, rows: Any, path: tree.Path, count: int) -> Node:
+        """The node with the rows, all of which are looked at; what does not fit is noted."""
+        kind = node["type"]
+        if kind == "lazy_stack":
+            return self._stack(node, rows, path, count)
+        if kind == "collection":
+            return self._collection(node, rows, path, count)
+        self._differ(path, "rows of a collection", f"a saved value of the type {kind!r}")
+        return node
+
+    def _collection(self, node: Node, rows: Any, path: tree.Path, count: int) -> Node:
+        if not isinstance(rows, TensorCollection) or not rows._is_tree():
+            self._differ(path, "a nested collection", _named(rows))
+            return node
+        size = size_of(node.get("batch_size"), self.source, path)
+        if not size or rows.shape[1:] != size[1:] or rows.shape[:1] != (count,):
+            self._differ(path, f"rows of the batch size {_rows(size)}", list(rows.shape))
+            return node
+        entries: dict[str, Node] = node["entries"]
+        got = list(rows._store.keys())
+        if set(got) != set(entries):
+            missing, unexpected = [key for key in entries if key not in got], [key for key in got if key not in entries]
+            self.problems.append(
+                f"{'.'.join(path) + ': ' if path else ''}the keys there are {list(entries)}, the rows have {got}"
+                + (f"; missing: {missing}" if missing else "")
+                + (f"; unexpected: {unexpected}" if unexpected else "")
+            )
+            return node
+        grown = {key: self._entry(entry, rows._store[key], (*path, key), size, count) for key, entry in entries.items()}
+        return {**node, "batch_size": [size[0] + count, *size[1:]], "entries": grown}
+
+    def _entry(self, node: Node, value: Any, path: tree.Path, size: Size, count: int) -> Node:
+        kind = node["type"]
+        if kind == "object" or kind == "objects":
+            return self._objects(node, value, path, size, count)
+        if kind == "unbatched":
+            return self._unbatched(node, value, path)
+        if kind == "tensor":
+            return self._tensor(node, value, path)
+        if kind == "jagged":
+            return self._jagged(node, value, path)
+        if kind == "nested":
+            self._differ(path, "a layout that can grow", "a nested tensor of the older layout; load and save it first")
+            return node
+        return self.grown(node, value, path, count)
+
+    def _tensor(self, node: Node, value: Any, path: tree.Path) -> Node:
+        dtype, size = dtype_of(node["dtype"], self.source, path), size_of(node["shape"], self.source, path)
+        if not isinstance(value, Tensor) or value.is_nested:
+            self._differ(path, "a tensor", _named(value))
+        elif value.dtype != dtype or not size or value.shape[1:] != size[1:]:
+            self._differ(path, f"{dtype} of the shape {_rows(size)}", f"{value.dtype} of {list(value.shape)}")
+        elif self._can_be_written(value, path):
+            self.pieces.append(Piece(path, "", size.numel() * dtype.itemsize, value))
+            return {**node, "shape": [size[0] + len(value), *size[1:]]}
+        return node
+
+    def _jagged(self, node: Node, value: Any, path: tree.Path) -> Node:
+        dtype, size = dtype_of(node["dtype"], self.source, path), size_of(node["shape"], self.source, path)
+        rows = node["rows"]
+        if not isinstance(value, Tensor) or not value.is_nested:
+            self._differ(path, "a jagged tensor", _named(value))
+            return node
+        leaves = self._can_be_written(value, path)
+        if len(leaves) != 2:
+            return node
+        values, offsets = leaves[0].tensor, leaves[1].tensor
+        if values.dtype != dtype or values.shape[1:] != size[1:]:
+            expected = f"{dtype} with values of the shape {_rows(size)}"
+            self._differ(path, expected, f"{values.dtype} with {list(values.shape)}")
+            return node
+        self.pieces.append(Piece(path, "", size.numel() * dtype.itemsize, values))
+        self.pieces.append(Piece(path, "offsets", (rows + 1) * 8, offsets[1:] + size[0]))
+        return {**node, "shape": [size[0] + len(values), *size[1:]], "rows": rows + len(offsets) - 1}
+
+    def _unbatched(self, node: Node, value: Any, path: tree.Path) -> Node:
+        dtype, size = dtype_of(node["dtype"], self.source, path), size_of(node["shape"], self.source, path)
+        if not isinstance(value, UnbatchedTensor):
+            self._differ(path, "a tensor that is one for all rows", _named(value))
+        elif value._tensor.dtype != dtype or value._tensor.shape != size:
+            self._differ(
+                path, f"{dtype} of the shape {list(size)}", f"{value._tensor.dtype} of {list(value._tensor.shape)}"
+            )
+        else:
+            self.pieces.append(Piece(path, "", size.numel() * dtype.itemsize, None))
+        return node
+
+    def _objects(self, node: Node, value: Any, path: tree.Path, size: Size, count: int) -> Node:
+        if not isinstance(value, NonTensorDataBase):
+            self._differ(path, "objects", _named(value))
+            return node
+        try:
+            more, _ = tree.describe(value, "append_memmap", self.pickles)
+        except TypeError as error:
+            self.problems.append(f"{'.'.join(path)}: {error}")
+            return node
+        total = [size[0] + count, *size[1:]]
+        if node["type"] == "object" and isinstance(value, NonTensorData) and more["data"] == node.get("data"):
+            return {**node, "batch_size": total}
+        new_rows = Size([count, *size[1:]]).numel()
+        items = [*_row_by_row(node, size.numel()), *_row_by_row(more, new_rows)]
+        if len(items) != size.numel() + new_rows:
+            raise self.source.damaged(path, f"expected {size.numel()} objects for the batch size {list(size)}")
+        return {"type": "objects", "batch_size": total, "data": items}
+
+    def _stack(self, node: Node, rows: Any, path: tree.Path, count: int) -> Node:
+        """Rows are further parts of a lazy stack, or rows of each part, where it is stacked along another dimension."""
+        dim, parts = node["stack_dim"], as_list(node["parts"]) or []
+        if not isinstance(rows, TensorCollection) or not rows._is_tree():
+            self._differ(path, "a nested collection", _named(rows))
+            return node
+        if not isinstance(dim, int) or not 0 <= dim < rows.ndim:
+            self._differ(path, f"rows that can be taken apart along the dimension {dim}", list(rows.shape))
+            return node
+        own: Any = rows
+        whole = isinstance(rows, LazyStacked) and own._store.dim == dim
+        items: list[Any] = list(own._store.items_ if whole else rows.unbind(dim))
+        if dim:
+            if len(items) != len(parts):
+                self._differ(path, f"{len(parts)} parts along the dimension {dim}", len(items))
+                return node
+            grown = [
+                self.grown(part, item, (*path, str(at)), count)
+                for at, (part, item) in enumerate(zip(parts, items, strict=True))
+            ]
+            return {**node, "parts": grown}
+        for at, part in enumerate(parts):
+            self._kept(part, (*path, str(at)))
+        sizes = {tuple(_size_of(part)) for part in parts} | {tuple(item.shape) for item in items}
+        if len(sizes) > 1:
+            self._differ(path, f"parts of the batch size {_size_of(parts[0])}", [list(item.shape) for item in items])
+            return node
+        return {
+            **node,
+            "parts": [*parts, *[self._new(item, (*path, str(at))) for at, item in enumerate(items, len(parts))]],
+        }
+
+    def _new(self, item: Any, path: tree.Path) -> Node:
+        """A further part of a lazy stack."""
+        try:
+            node, leaves = tree.describe(item, "append_memmap", self.pickles)
+        except TypeError as error:
+            self.problems.append(f"{'.'.join(path)}: {error}")
+            return {}
+        self.pieces += [Piece((*path, *leaf.path), leaf.part, 0, leaf.tensor) for leaf in leaves]
+        return node
+
+    def _kept(self, node: Node, path: tree.Path) -> None:
+        """The files of a part that stays as it is."""
+        kind = node["type"]
+        if kind == "lazy_stack":
+            for at, part in enumerate(as_list(node["parts"]) or []):
+                self._kept(part, (*path, str(at)))
+        elif kind == "collection":
+            for key, entry in node["entries"].items():
+                self._kept(entry, (*path, key))
+        elif kind == "nested":
+            self._differ(path, "a layout that can grow", "a nested tensor of the older layout; load and save it first")
+        elif "dtype" in node:
+            dtype, size = dtype_of(node["dtype"], self.source, path), size_of(node["shape"], self.source, path)
+            self.pieces.append(Piece(path, "", size.numel() * dtype.itemsize, None))
+            if kind == "jagged":
+                self.pieces.append(Piece(path, "offsets", (node["rows"] + 1) * 8, None))
+
+    def _can_be_written(self, value: Tensor, path: tree.Path) -> list[Leaf]:
+        leaves: list[Leaf] = []
+        tree.node_of_tensor(value, path, leaves, self.problems)
+        return leaves
+
+    def check_offsets(self, handles: dict[tuple[str, ...], folder.Opened]) -> None:
+        """The files are as long as they should be: nothing is written behind a gap."""
+        for piece in self.pieces:
+            if piece.start:
+                opened = handles[piece.path[:-1]]
+                name = folder.tensor_file(piece.path[-1], piece.part)
+                length = os.stat(name, dir_fd=opened.handle, follow_symlinks=False).st_size
+                if length < piece.start:
+                    raise FileError(f"{opened.name}/{name}: expected {piece.start} bytes; it has {length}")
+
+    def _differ(self, path: tree.Path, expected: Any, got: Any) -> None:
+        self.problems.append(f"{'.'.join(path) + ': ' if path else ''}expected {expected}, got {got}")
+
+
+def _write(path: Path, node: Node, pieces: list[Piece]) -> None:
+    """The values at the ends of the files, then the folder that tells of them."""
+    folders: list[tuple[str, dict[str, Any]]] = []
+    folder.metas_of(node, "", folders)
+    before: dict[str, int] = {}  # files that grow, and how long they were
+    try:
+        with swapped_folder(path) as draft:
+            for place, meta in folders:
+                if place:
+                    os.mkdir(draft / place)
+                (draft / place / folder.META).write_text(json.dumps(meta, allow_nan=False), encoding="utf-8")
+            for piece in pieces:
+                name = "/".join(
+                    [*map(folder.file_name, piece.path[:-1]), folder.tensor_file(piece.path[-1], piece.part)]
+                )
+                if piece.start:
+                    os.link(path / name, draft / name, follow_symlinks=False)
+                if piece.tensor is not None and piece.tensor.numel():
+                    with open(draft / name, "r+b" if piece.start else "xb", buffering=0) as file:
+                        if piece.start:
+                            before[name] = os.fstat(file.fileno()).st_size
+                        file.seek(piece.start)
+                        folder.write_values(file.fileno(), piece.tensor)
+            folder.keep_strangers(path, draft)
+    except BaseException:
+        for name, length in before.items():
+            os.truncate(path / name, length)
+        raise
+
+
+def _row_by_row(node: Node, count: int) -> list[Any]:
+    """What stands for the object of each row."""
+    if node["type"] == "object":
+        return [node.get("data")] * count
+    return as_list(node.get("data")) or []
+
+
+def _size_of(node: Node) -> list[int]:
+    """The batch size of a collection in a folder."""
+    if node["type"] != "lazy_stack":
+        return node.get("batch_size") or []
+    size = list(_size_of(node["parts"][0]))
+    return [*size[: node["stack_dim"]], len(node["parts"]), *size[node["stack_dim"] :]]
+
+
+def _named(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of {list(value.shape)}" if not value.is_nested else "a jagged tensor"
+    return type(value).__name__
+
+
+def _rows(size: Size) -> str:
+    return f"[{', '.join(['*', *map(str, size[1:])])}]"

@@ -1,0 +1,282 @@
+"""Rows that are appended to a folder of memory-mapped files."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tensorclass import TensorClass, TensorDict, UnbatchedTensor, lazy_stack
+from tensorclass.storage import FileError, folder
+
+
+class Row(TensorClass):
+    x: Tensor
+    text: str
+    below: TensorDict
+
+
+def jagged(*lengths: int) -> Tensor:
+    return torch.nested.nested_tensor([torch.full((n,), float(n)) for n in lengths], layout=torch.jagged)
+
+
+def rows_of(count: int, value: float) -> Row:
+    below = TensorDict({"y": torch.full((count, 2), int(value))}, [count])
+    return Row(x=torch.full((count, 3), value), text="a", below=below, batch_size=[count])
+
+
+def saved_files(path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def test_rows_of_a_record_come_behind_those_that_are_there(tmp_path: Path) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    Row.append_memmap(tmp_path / "rows", rows_of(3, 1.0))
+    loaded = Row.load_memmap(tmp_path / "rows")
+    assert loaded.batch_size == (5,)
+    assert loaded.x[:, 0].tolist() == [0.0, 0.0, 1.0, 1.0, 1.0]
+    assert loaded.below["y"][:, 1].tolist() == [0, 0, 1, 1, 1]
+    assert loaded.text == "a"
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    counts=st.lists(st.integers(1, 4), min_size=2, max_size=4),
+    dtype=st.sampled_from([torch.float32, torch.int64, torch.bool, torch.bfloat16, torch.complex64]),
+    inner=st.lists(st.integers(0, 3), max_size=2),
+)
+def test_appended_parts_are_what_cat_gives(counts: list[int], dtype: torch.dtype, inner: list[int]) -> None:
+    parts = [
+        TensorDict(
+            {
+                "a": torch.randint(0, 2, (count, *inner)).to(dtype),
+                "n": {"b": torch.rand(count)},
+                "s": [f"{at}-{row}" for row in range(count)],
+                "t": str(at),
+            },
+            [count],
+        )
+        for at, count in enumerate(counts)
+    ]
+    with tempfile.TemporaryDirectory() as place:
+        parts[0].memmap(f"{place}/rows")
+        for part in parts[1:]:
+            TensorDict.append_memmap(f"{place}/rows", part)
+        loaded, whole = TensorDict.load_memmap(f"{place}/rows"), torch.cat(parts)
+        assert loaded.batch_size == whole.batch_size
+        assert loaded["a"].dtype == dtype
+        assert torch.equal(loaded["a"], whole["a"])
+        assert torch.equal(loaded["n", "b"], whole["n", "b"])
+        assert list(loaded["s"]) == list(whole["s"])
+        assert [loaded[row]["t"] for row in range(len(loaded))] == [whole[row]["t"] for row in range(len(whole))]
+
+
+def test_rows_of_jagged_tensors_follow_each_other(tmp_path: Path) -> None:
+    TensorDict({"j": jagged(1, 2)}, [2]).memmap(tmp_path / "rows")
+    TensorDict.append_memmap(tmp_path / "rows", TensorDict({"j": jagged(0, 3)}, [2]))
+    assert [row.tolist() for row in TensorDict.load_memmap(tmp_path / "rows")["j"].unbind()] == [
+        [1.0],
+        [2.0, 2.0],
+        [],
+        [3.0, 3.0, 3.0],
+    ]
+
+
+def test_an_unbatched_tensor_stays_and_is_not_written_again(tmp_path: Path) -> None:
+    one = UnbatchedTensor(torch.ones(3))
+    TensorDict({"one": one, "x": torch.zeros(2)}, [2]).memmap(tmp_path / "rows")
+    TensorDict.append_memmap(tmp_path / "rows", TensorDict({"one": one, "x": torch.zeros(1)}, [1]))
+    loaded = TensorDict.load_memmap(tmp_path / "rows")
+    assert loaded["one"].tolist() == [1.0] * 3
+    assert loaded.batch_size == (3,)
+
+
+def test_rows_of_a_lazy_stack_are_further_parts(tmp_path: Path) -> None:
+    lazy_stack([TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.zeros(3)})]).memmap(tmp_path / "rows")
+    TensorDict.append_memmap(tmp_path / "rows", lazy_stack([TensorDict({"a": torch.ones(4)})]))
+    loaded = TensorDict.load_memmap(tmp_path / "rows")
+    assert [loaded[row]["a"].shape[0] for row in range(3)] == [2, 3, 4]
+
+
+def test_parts_along_another_dimension_get_rows_each(tmp_path: Path) -> None:
+    def parts(count: int) -> TensorDict:
+        return lazy_stack([TensorDict({"a": torch.ones(count, width)}, [count]) for width in (1, 2)], 1)
+
+    parts(2).memmap(tmp_path / "rows")
+    TensorDict.append_memmap(tmp_path / "rows", parts(3))
+    loaded = TensorDict.load_memmap(tmp_path / "rows")
+    assert loaded.batch_size == (5, 2)
+    assert loaded[:, 1]["a"].sum() == 10
+
+
+def test_what_does_not_fit_is_listed_and_nothing_changes(tmp_path: Path) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    before = saved_files(tmp_path / "rows")
+    wrong = TensorDict({"x": torch.zeros(1, 4), "text": torch.zeros(1), "below": {"z": torch.zeros(1)}}, [1])
+    with pytest.raises(ValueError, match=r"x: expected torch.float32 of the shape \[\*, 3\], got .*\[1, 4\]") as raised:
+        TensorDict.append_memmap(tmp_path / "rows", wrong)
+    assert "text: expected objects, got a tensor of [1]" in str(raised.value)
+    assert "missing: ['y']; unexpected: ['z']" in str(raised.value)
+    assert saved_files(tmp_path / "rows") == before
+
+
+def test_rows_without_a_batch_dimension_are_refused(tmp_path: Path) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    with pytest.raises(ValueError, match="first batch dimension"):
+        TensorDict.append_memmap(tmp_path / "rows", rows_of(2, 0.0)[0])
+
+
+def test_a_record_wants_rows_of_its_class(tmp_path: Path) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    with pytest.raises(TypeError, match="expected rows of the class Row, got TensorDict"):
+        Row.append_memmap(tmp_path / "rows", rows_of(2, 0.0).to_tensordict())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_folder_without_a_collection_is_refused(tmp_path: Path, made: bool) -> None:
+    if made:
+        (tmp_path / "rows").mkdir()
+    with pytest.raises(ValueError, match="append_memmap appends to a folder"):
+        TensorDict.append_memmap(tmp_path / "rows", TensorDict({"x": torch.zeros(2)}, [2]))
+
+
+def test_a_file_that_is_too_short_is_damage(tmp_path: Path) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    os.truncate(tmp_path / "rows" / "x.memmap", 5)
+    with pytest.raises(FileError, match=r"x\.memmap: expected 24 bytes"):
+        Row.append_memmap(tmp_path / "rows", rows_of(1, 0.0))
+
+
+def test_collections_that_were_loaded_keep_their_rows_until_they_are_refreshed(tmp_path: Path) -> None:
+    saved = rows_of(2, 0.0).memmap(tmp_path / "rows")
+    Row.append_memmap(tmp_path / "rows", rows_of(3, 1.0))
+    assert saved.x.shape == (2, 3)
+    saved.x[0] = 5.0
+    assert Row.load_memmap(tmp_path / "rows").x[0].tolist() == [5.0] * 3
+    assert saved.memmap_refresh_() is saved
+    assert saved.batch_size == saved.below.batch_size == (5,)
+    assert saved.x.shape == (5, 3)
+    assert saved.is_memmap()
+
+
+def test_a_refreshed_lazy_stack_has_the_further_parts(tmp_path: Path) -> None:
+    saved = lazy_stack([TensorDict({"a": torch.zeros(2)})]).memmap(tmp_path / "rows")
+    TensorDict.append_memmap(tmp_path / "rows", lazy_stack([TensorDict({"a": torch.ones(4)})]))
+    saved.memmap_refresh_()
+    assert saved.batch_size == (2,)
+    assert saved[1]["a"].tolist() == [1.0] * 4
+    assert saved[1].is_locked
+
+
+def test_other_files_in_the_folder_stay(tmp_path: Path) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    (tmp_path / "rows" / "notes.txt").write_text("mine")
+    Row.append_memmap(tmp_path / "rows", rows_of(1, 0.0))
+    assert (tmp_path / "rows" / "notes.txt").read_text() == "mine"
+    assert os.listdir(tmp_path) == ["rows"]
+
+
+def test_what_an_interrupted_append_left_is_written_over(tmp_path: Path) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    with open(tmp_path / "rows" / "x.memmap", "ab") as file:
+        file.write(b"\xff" * 100)
+    Row.append_memmap(tmp_path / "rows", rows_of(1, 1.0))
+    assert Row.load_memmap(tmp_path / "rows").x[:, 0].tolist() == [0.0, 0.0, 1.0]
+
+
+def test_a_failing_append_leaves_the_files_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    before, write = saved_files(tmp_path / "rows"), folder.write_values
+    calls: list[int] = []
+
+    def full(file: int, tensor: Tensor) -> None:
+        calls.append(file)
+        write(file, tensor)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(folder, "write_values", full)
+    with pytest.raises(OSError, match="No space left"):
+        Row.append_memmap(tmp_path / "rows", rows_of(3, 1.0))
+    assert saved_files(tmp_path / "rows") == before
+    assert os.listdir(tmp_path) == ["rows"]
+
+
+def test_threads_that_append_lose_no_row(tmp_path: Path) -> None:
+    rows_of(1, 0.0).memmap(tmp_path / "rows")
+    errors: list[BaseException] = []
+
+    def work(value: float) -> None:
+        try:
+            for _ in range(10):
+                Row.append_memmap(tmp_path / "rows", rows_of(2, value))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(float(at),)) for at in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):  # a reader sees whole appends only
+        seen = Row.load_memmap(tmp_path / "rows")
+        assert len(seen) % 2 == 1
+        assert torch.equal(seen.x[:, 0].long(), seen.below["y"][:, 0])
+    for thread in threads:
+        thread.join()
+    assert not errors
+    loaded = Row.load_memmap(tmp_path / "rows")
+    assert torch.bincount(loaded.x[:, 0].long()).tolist() == [1, 20, 20, 20]
+
+
+_APPENDS = """
+import sys, torch
+from tensorclass import TensorDict
+at = 1
+print("ready", flush=True)
+while True:
+    n = 1000 * (at % 7 + 1)
+    rows = TensorDict({"a": torch.full((n, 4), at), "b": {"c": torch.full((n,), at)}}, [n])
+    TensorDict.append_memmap(sys.argv[1], rows)
+    at += 1
+"""
+
+
+def test_a_killed_append_leaves_the_old_rows_or_the_new_ones(tmp_path: Path) -> None:
+    place = tmp_path / "rows"
+    TensorDict({"a": torch.zeros(3, 4, dtype=torch.int64), "b": {"c": torch.zeros(3, dtype=torch.int64)}}, [3]).memmap(
+        place
+    )
+    done = 0
+    for attempt in range(3):
+        process = subprocess.Popen([sys.executable, "-c", _APPENDS, str(place)], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.02 + 0.013 * attempt)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        loaded = TensorDict.load_memmap(place)
+        values = loaded["b", "c"]
+        assert torch.equal(loaded["a"], values[:, None].expand(-1, 4))
+        runs, counts = torch.unique_consecutive(values, return_counts=True)
+        assert counts.tolist() == [3, *[1000 * (int(at) % 7 + 1) for at in runs[1:]]]
+        done = len(loaded)
+    TensorDict.append_memmap(place, TensorDict({"a": torch.full((1, 4), -1), "b": {"c": torch.full((1,), -1)}}, [1]))
+    assert TensorDict.load_memmap(place)["a"].shape == (done + 1, 4)
+
+
+def test_no_file_stays_open(tmp_path: Path) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    before = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []
+    for _ in range(3):
+        Row.append_memmap(tmp_path / "rows", rows_of(2, 0.0))
+        with pytest.raises(ValueError, match="nothing was written"):
+            TensorDict.append_memmap(tmp_path / "rows", TensorDict({}, [2]))
+    assert len(os.listdir("/proc/self/fd") if before else []) == len(before)
