@@ -116,6 +116,8 @@ class Storing(Collection):
     ) -> Self: ...
     load = load_memmap
 
+    @classmethod
+    def append_memmap(cls, prefix: Filename, rows: Self, *, allow_pickle: bool | None = None) -> None: ...
     def load_memmap_(
         self,
         prefix: Filename,
