@@ -10,7 +10,7 @@ from tensorclass.td.collection import DeviceLike
 from tensorclass.td.values import as_tensor
 
 from .list import from_list
-from .readers import reader_of
+from .readers import described, reader_of
 from .tree import BatchSize, C, build, column, entries, from_entries, like, plan, settled
 
 
@@ -50,7 +50,7 @@ def from_any(
     if is_record:
         raise TypeError(
             f"{cls.__name__}.from_any: expected something with entries for the fields {list(cls._specs)}: a mapping, a "  # type: ignore[attr-defined]
-            f"dataclass, a named tuple, a structured array, a table, or a list of those; got a {type(given).__name__}"
+            f"dataclass, a named tuple, a structured array, a table, or a list of those; got {described(given)}"
         )
     if rows is not None:
         tensor = as_tensor(rows, asked.device)

@@ -22,6 +22,7 @@ from .arrow_writing import ColumnWriter, about, note_of_size, noted, noted_size
 from .declared import fitted
 from .extras import require
 from .problems import Problems
+from .readers import described
 from .tree import BatchSize, C, Plan, build, plan
 
 _EXTRA = "arrow"
@@ -222,7 +223,7 @@ def as_table(pa: Any, table: Any, what: str) -> Any:
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
         raise TypeError(f"{what}: expected columns, got a {kind} ({error})") from None
     raise TypeError(
-        f"{what}: expected a pyarrow.Table, a record batch or another object with Arrow columns, got a {kind}"
+        f"{what}: expected a pyarrow.Table, a record batch or another object with Arrow columns, got {described(table)}"
     )
 
 

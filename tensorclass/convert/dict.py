@@ -14,6 +14,7 @@ from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.tensordict import TensorDict
 
 from .problems import Problems
+from .readers import described, reader_of
 from .tree import MISTAKES, BatchSize, C, Plan, build, converted_entries, explain, like, plan, settled
 
 
@@ -125,12 +126,13 @@ def _read(target: type[TensorCollection] | TensorCollection, source: Any, asked:
             return build(target, dict(source._store), like(source, asked))
         return settled(source._shallow(), asked)
     if not isinstance(source, Mapping):
+        got = f"{asked.what}: expected a mapping, got {described(source)}; from_any takes other objects"
+        if reader_of(source) is not None:  # a table, which Python would take for a dict of its columns
+            raise TypeError(got)
         try:
             source = dict(source)
         except (TypeError, ValueError):
-            raise TypeError(
-                f"{asked.what}: expected a mapping, got a {type(source).__name__}; from_any takes other objects"
-            ) from None
+            raise TypeError(got) from None
     if type(source) is dict and isinstance(target, type) and _holds_tensors(source):  # pyright: ignore[reportUnknownArgumentType]
         return build(target, source, asked)  # pyright: ignore[reportUnknownArgumentType]
     return build(target, converted_entries(source, target, asked), asked)  # pyright: ignore[reportUnknownArgumentType]

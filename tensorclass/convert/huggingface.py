@@ -14,6 +14,7 @@ from .arrow import read_table, reading_of, to_arrow
 from .arrow_numbers import Nulls, Ragged, Reading
 from .declared import Declared
 from .extras import require
+from .readers import described
 from .tree import C, Plan, plan
 
 _EXTRA = "datasets"
@@ -102,7 +103,7 @@ class _Source:
                 f"dataset[{splits[0] if splits else 'name'!r}], or all of them with TensorDict.from_dict(dataset)"
             )
         if not isinstance(dataset, (self.datasets.Dataset, self.datasets.IterableDataset)):
-            raise TypeError(f"{what}: expected a datasets.Dataset, got a {type(dataset).__name__}")
+            raise TypeError(f"{what}: expected a datasets.Dataset, got {described(dataset)}")
         if getattr(dataset, "format", {}).get("type") == "custom":
             raise TypeError(
                 f"{what}: the dataset has a transform, which makes its rows when they are read: use "

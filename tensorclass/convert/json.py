@@ -6,6 +6,8 @@ import codecs
 import contextlib
 import io
 import json as python_json
+import os
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import islice
 from typing import IO, Any, cast
@@ -36,13 +38,14 @@ _OTHERS = {
     "double_precision": "nothing: numbers are exact",
     "force_ascii": "ensure_ascii",
 }
+_COMPRESSED = re.compile(r"\.(gz|bz2|lz4|zst)$")
 #: so many characters are read at once
 _CHUNK = 1 << 20
 #: so many rows are written at once
 _ROWS = 4096
 
 
-def from_json(cls: type[C], path: Any, asked: Asked, lines: bool, options: Mapping[str, Any]) -> C:
+def from_json(cls: type[C], path: Any, asked: Asked, lines: bool | None, options: Mapping[str, Any]) -> C:
     """See :meth:`TensorDict.from_json`."""
     reader = JSONReader(cls, path, asked, lines, options)
     return reader.asked.collection(cls, reader.table())
@@ -52,7 +55,7 @@ def iter_json(
     cls: type[C],
     path: Any,
     asked: Asked,
-    lines: bool,
+    lines: bool | None,
     batch_size: int,
     drop_last: bool,
     progress: bool | None,
@@ -62,9 +65,12 @@ def iter_json(
     return Batches(JSONReader(cls, path, asked, lines, options), batch_size, drop_last, progress)
 
 
-def to_json(data: TensorCollection, path: Any, separator: str | None, lines: bool, options: Mapping[str, Any]) -> None:
+def to_json(
+    data: TensorCollection, path: Any, separator: str | None, lines: bool | None, options: Mapping[str, Any]
+) -> None:
     """See :meth:`TensorDict.to_json`."""
     what = "to_json"
+    lines = _has_lines(what, [path], lines)
     own = ("allow_nan", "default", "ensure_ascii", "indent", "separators", "sort_keys")
     given = Options(what, {"write": own}, _OTHERS, of="Python's json").sorted(options)["write"]
     if lines and given.get("indent") is not None:
@@ -86,6 +92,23 @@ def to_json(data: TensorCollection, path: Any, separator: str | None, lines: boo
                 file.write(((b"" if first else b",\n") + text.encode()) if not lines else text.encode() + b"\n")
                 first = False
         file.write(b"" if lines else b"]\n")
+
+
+def _has_lines(what: str, paths: Sequence[Any], lines: bool | None) -> bool:
+    """Whether files have a row in each line: as was asked for, or as their names say.
+
+    Raises:
+        ValueError: the names say both.
+    """
+    if lines is not None:
+        return lines
+    names = [
+        os.fspath(path) if isinstance(path, (str, os.PathLike)) else str(getattr(path, "name", "")) for path in paths
+    ]
+    ends = {_COMPRESSED.sub("", name).endswith((".jsonl", ".ndjson")) for name in names}
+    if len(ends) > 1:
+        raise ValueError(f"{what}: expected files that all have a row in each line, or none, got {names}; say lines=")
+    return ends.pop()
 
 
 def _rows_of(data: TensorCollection) -> list[dict[str, Any]]:
@@ -126,16 +149,17 @@ def _check_encodes(what: str, row: Mapping[str, Any], encode: Any) -> None:
 class JSONReader(Reader[C]):
     """JSON files, read one behind the other."""
 
-    def __init__(self, cls: type[C], path: Any, asked: Asked, lines: bool, options: Mapping[str, Any]) -> None:
+    def __init__(self, cls: type[C], path: Any, asked: Asked, lines: bool | None, options: Mapping[str, Any]) -> None:
         what = asked.what
         require("pyarrow.json", EXTRA, what)
         groups: dict[str, tuple[str, ...]] = {
             "ReadOptions": ("block_size", "use_threads"),
             "ParseOptions": ("explicit_schema", "newlines_in_values", "unexpected_field_behavior"),
         }
-        self._options = Options(what, groups if lines else dict.fromkeys(groups, ()), _OTHERS).sorted(options)
-        self.lines = lines
-        self._of(cls, asked, files(what, path))
+        found = files(what, path)
+        self.lines = _has_lines(what, [file.name for file in found], lines)
+        self._options = Options(what, groups if self.lines else dict.fromkeys(groups, ()), _OTHERS).sorted(options)
+        self._of(cls, asked, found)
         self._schema: Any = self._options["ParseOptions"].pop("explicit_schema", None)
         if self._schema is None:
             self._look()

@@ -21,7 +21,7 @@ from tensorclass.td.values import as_tensor
 
 from .declared import NOTHING, Declared, filled, fitted
 from .extras import require
-from .readers import is_dataframe
+from .readers import described, is_dataframe
 from .tree import BatchSize, C, Plan, build, converted_entries, entries, objects, plan
 
 Path: TypeAlias = tuple[str, ...]
@@ -60,7 +60,7 @@ def from_pandas(
         raise ValueError(f"from_pandas: mask_key={mask_key!r} needs nulls='mask', got nulls={nulls!r}")
     if not is_dataframe(dataframe):
         hint = "; .to_frame() makes a table of it" if hasattr(dataframe, "to_frame") else ""
-        raise TypeError(f"from_pandas: expected a pandas.DataFrame, got a {type(dataframe).__name__}{hint}")
+        raise TypeError(f"{asked.what}: expected a pandas.DataFrame, got {described(dataframe)}{hint}")
     reader = _Reader(asked, dtype, copy, nulls, len(dataframe))
     values: dict[Any, Any] = {}
     for position, path in enumerate(_paths(dataframe.columns, separator, asked)):
@@ -160,7 +160,15 @@ class _Reader:
         if declared is None:  # no field: an error, or left out; so nothing else is wrong with it
             return None
         if declared.kind == "object":
-            return self._objects(_objects_of(column, declared), column.isna().to_numpy(), path, declared)
+            missing = column.isna().to_numpy()
+            if (
+                self.nulls == "default"
+                and _is_plain(column.dtype)
+                and column.dtype.kind == "f"
+                and _keeps_nan(declared)
+            ):
+                missing = np.zeros_like(missing)
+            return self._objects(_objects_of(column, declared), missing, path, declared)
         try:
             numbers = None if declared.kind == "collection" else _numbers(column, declared, self.nulls)
         except (ValueError, OverflowError) as error:  # times that are too far away
@@ -343,7 +351,7 @@ def _numbers(column: Any, declared: Declared, nulls: Nulls) -> _Numbers | None:
         return _numbers(column.astype(object).infer_objects(), declared, nulls)  # categories are their values
     if _is_plain(own) and kind in "biufc":
         array = column.to_numpy()
-        needed = kind in "fc" and (nulls != "default" or declared.spec is not None)  # else nan is the number it is
+        needed = kind in "fc" and (nulls != "default" or not _keeps_nan(declared))  # else nan is the number it is
         return _Numbers(array, np.isnan(array) if needed else None, True)
     if kind in "mM" and (declared.kind == "tensor" or (kind == "M" and not name.startswith("date32"))):
         column = column.astype("datetime64[s]") if name.startswith("date32") else column
@@ -357,6 +365,22 @@ def _numbers(column: Any, declared: Declared, nulls: Nulls) -> _Numbers | None:
         return _Numbers(column.to_numpy(dtype=own.numpy_dtype), missing, kind != "b")
     nothing = np.nan if kind == "f" else own.numpy_dtype.type(0)
     return _Numbers(column.to_numpy(dtype=own.numpy_dtype, na_value=nothing), missing)
+
+
+def _keeps_nan(declared: Declared) -> bool:
+    """Whether nan is a number like others in a column of floats: the field holds it, and has nothing in its place.
+
+    pandas writes nan for a missing number, and for one that is not a number.
+    """
+    spec = declared.spec
+    if spec is None:
+        return True
+    if declared.default() not in (NOTHING, None):
+        return False
+    if declared.kind == "object":
+        return float in spec.types and not spec.optional
+    dtypes = None if spec.contract is None else spec.contract.dtypes
+    return dtypes is None or any(dtype.is_floating_point or dtype.is_complex for dtype in dtypes)
 
 
 def _is_plain(dtype: object) -> bool:

@@ -15,6 +15,7 @@ from .arrow_reading import Given, Objects
 from .arrow_writing import ColumnWriter
 from .extras import require
 from .problems import Problems
+from .readers import described
 from .tree import BatchSize, C, plan
 
 if TYPE_CHECKING:
@@ -86,6 +87,6 @@ def _collected(pl: Any, frame: Any, columns: Sequence[str] | None, what: str) ->
     elif isinstance(frame, pl.DataFrame):
         data = frame
     else:
-        kind = f"a Series of {frame.dtype}" if isinstance(frame, pl.Series) else f"a {type(frame).__name__}"
+        kind = f"a Series of {frame.dtype}" if isinstance(frame, pl.Series) else described(frame)
         raise TypeError(f"{what}: expected a polars.DataFrame, a LazyFrame or a Series of structs, got {kind}")
     return data

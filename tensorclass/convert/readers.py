@@ -5,8 +5,9 @@ Nothing is imported for the question: an object of a package can only be there w
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from .kinds import PLAIN
@@ -57,6 +58,23 @@ def reader_of(obj: object) -> Reader | None:
             if isinstance(obj, classes) and reader.takes(obj):
                 return reader
     return None
+
+
+def described(obj: object) -> str:
+    """What was given in place of something else, for messages, and the converter that takes it.
+
+    >>> import numpy
+    >>> described(3), described(numpy.zeros(2, [("a", "i4")]))
+    ('a int', 'a numpy.ndarray, which from_struct_array takes')
+    """
+    reader, name = reader_of(obj), type(obj).__name__
+    if reader is not None:
+        return f"a {reader.package}.{name}, which {reader.method} takes"
+    if isinstance(obj, os.PathLike) or (isinstance(obj, str) and "\n" not in obj):
+        return f"a {name}; files are read by from_parquet, from_csv, from_json and from_feather"
+    if isinstance(obj, Mapping):
+        return f"a {name}, which from_dict takes"
+    return f"a {name}, which from_list takes" if isinstance(obj, list) else f"a {name}"
 
 
 def is_struct_array(obj: object) -> bool:

@@ -298,7 +298,7 @@ class Files(Collection):
         batch_size: BatchSize = None,
         separator: str | None = None,
         dtype: torch.dtype | None = None,
-        lines: bool = False,
+        lines: bool | None = None,
         nulls: Nulls = "default",
         strict: bool = True,
         **kwargs: Any,
@@ -318,11 +318,12 @@ class Files(Collection):
             batch_size: another batch size.
             separator: splits the names of columns into nested keys.
             dtype: of all tensors; by default that of the column.
-            lines: a row in each line, instead of an array of rows.
+            lines: a row in each line, instead of an array of rows; by default where the name of the file ends in
+                ``.jsonl`` or ``.ndjson`` (also with ``.gz`` behind it).
             nulls: what becomes of nulls, as for :meth:`from_arrow`.
             strict: whether a column that is no field of the record is an error; otherwise it is left out, with a
                 warning.
-            kwargs: with ``lines=True`` options of pyarrow's ``ReadOptions`` and ``ParseOptions``: ``block_size``,
+            kwargs: for a row in each line options of pyarrow's ``ReadOptions`` and ``ParseOptions``: ``block_size``,
                 ``explicit_schema``, ...
 
         Raises:
@@ -354,7 +355,7 @@ class Files(Collection):
         device: DeviceLike | None = None,
         separator: str | None = None,
         dtype: torch.dtype | None = None,
-        lines: bool = False,
+        lines: bool | None = None,
         nulls: Nulls = "default",
         strict: bool = True,
         progress: bool | None = None,
@@ -388,7 +389,7 @@ class Files(Collection):
         path: str | os.PathLike[str] | IO[bytes],
         *,
         separator: str | None = None,
-        lines: bool = False,
+        lines: bool | None = None,
         **kwargs: Any,
     ) -> None:
         """Write a JSON file with a row for each item of the batch.
@@ -400,7 +401,7 @@ class Files(Collection):
         Args:
             path: where to; or an open file.
             separator: gives nested values keys of their own, with joined names.
-            lines: write a row in each line, instead of an array of rows.
+            lines: write a row in each line, instead of an array of rows; by default as for :meth:`from_json`.
             kwargs: options of ``json.JSONEncoder``: ``indent``, ``default``, ``allow_nan``, ...
 
         Raises:

@@ -306,3 +306,20 @@ def test_problems_cover_what_they_are_about() -> None:
     assert (problems.covers(("a", "b")), problems.covers(("a",)), problems.covers(("b",))) == (True, True, False)
     assert str(problems.found[0]) == "a.b: expected this, got that; do so"
     assert problems.found == [Problem(("a", "b"), "this", "that", "do so")]
+
+
+@pytest.mark.parametrize(
+    "method, source, named",
+    [
+        ("from_pandas", lambda: of_arrow({"x": [1]}), "got a pyarrow.Table, which from_arrow takes"),
+        ("from_arrow", lambda: "rows.parquet", "got a str; files are read by from_parquet, from_csv"),
+        ("from_polars", lambda: of_pandas({"x": [1]}), "got a pandas.DataFrame, which from_pandas takes"),
+        ("from_huggingface", lambda: [{"x": 1}], "got a list, which from_list takes"),
+        ("from_dict", lambda: of_pandas({"x": [1]}), "got a pandas.DataFrame, which from_pandas takes"),
+        ("from_any", lambda: "rows.csv", "got a str; files are read by from_parquet, from_csv"),
+    ],
+)
+def test_an_object_for_another_converter_is_told_which(method: str, source: Callable[[], Any], named: str) -> None:
+    with pytest.raises(TypeError) as info:
+        getattr(Row, method)(source())
+    assert named in str(info.value)

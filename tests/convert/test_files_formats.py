@@ -133,6 +133,30 @@ def test_objects_are_collections_and_lists_dimensions(lines: bool) -> None:
     assert data[0]["day"] == "2020-01-01"
 
 
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.ndjson", "rows.jsonl.gz"])
+def test_the_name_of_a_file_says_that_it_has_a_row_in_each_line(name: str, tmp_path: Path) -> None:
+    data = TensorDict({"a": torch.tensor([1, 2])}, [2])
+    data.to_json(tmp_path / name)
+    for options in ({}, {"lines": True}):
+        assert TensorDict.from_json(tmp_path / name, **options)["a"].tolist() == [1, 2]
+    (batch,) = TensorDict.iter_json(str(tmp_path / name), batch_size=5)
+    assert batch["a"].tolist() == [1, 2]
+    with open(tmp_path / name, "rb") as file:  # by the name of an open file, too; it is compressed as it is
+        if not name.endswith("gz"):
+            assert TensorDict.from_json(file)["a"].tolist() == [1, 2]
+    data.to_json(tmp_path / name, lines=False)
+    assert TensorDict.from_json(tmp_path / name, lines=False)["a"].tolist() == [1, 2]
+
+
+def test_names_that_say_both_are_an_error(tmp_path: Path) -> None:
+    data = TensorDict({"a": torch.tensor([1, 2])}, [2])
+    paths = [tmp_path / "a.json", tmp_path / "b.jsonl"]
+    for path in paths:
+        data.to_json(path)
+    with pytest.raises(ValueError, match=r"all have a row in each line, or none, .*b\.jsonl.*; say lines="):
+        TensorDict.from_json(paths)
+
+
 def test_columns_as_pandas_writes_them_are_read() -> None:
     for text in ('{"a": [1, 2]}', '{"a": {"0": 1, "1": 2}}'):
         assert TensorDict.from_json(csv(text))["a"].tolist() == [1, 2]

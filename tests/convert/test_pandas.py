@@ -15,7 +15,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from jaxtyping import Float32
+from jaxtyping import Float32, Int
 from torch import Tensor
 
 from tensorclass import ConversionError, TensorClass, TensorDict
@@ -364,7 +364,9 @@ def test_the_default_of_a_field_stands_for_missing_values() -> None:
 
 
 @pytest.mark.parametrize(
-    "column", [[1.0, None], pd.array([1, None], dtype="Int64"), [[1, 2], None], [True, None]], ids=str
+    "column",
+    [pd.array([1.5, None], dtype="Float64"), pd.array([1, None], dtype="Int64"), [[1, 2], None], [True, None]],
+    ids=str,
 )
 def test_missing_values_without_a_default_are_an_error_that_says_what_to_do(column: Any) -> None:
     frame = pd.DataFrame({"x": column})
@@ -373,6 +375,36 @@ def test_missing_values_without_a_default_are_an_error_that_says_what_to_do(colu
     ):
         Row.from_pandas(frame)
     assert Row.from_pandas(frame, nulls="fill").x.shape[0] == 2
+
+
+def test_nan_of_a_field_of_floats_is_kept_where_no_default_stands_for_it() -> None:
+    class Floats(TensorClass):
+        x: Tensor
+        y: Float32[Tensor, "2"]
+        score: float
+        z: Tensor | None = None
+
+    nan = float("nan")
+    given = Floats(torch.tensor([1.0, nan]), torch.tensor([[nan, 1.0], [2.0, 3.0]]), [nan, 0.5],
+                   torch.tensor([nan, nan]), batch_size=[2])  # fmt: skip
+    back = Floats.from_pandas(given.to_pandas())
+    for key in ("x", "y", "z"):
+        torch.testing.assert_close(back.get(key), given.get(key), rtol=0, atol=0, equal_nan=True)
+    assert str(list(back.score)) == "[nan, 0.5]"
+    with pytest.raises(ConversionError, match=r"x: expected Tensor, got 1 missing values, the first in row 1"):
+        Floats.from_pandas(given.to_pandas(), nulls="raise")
+
+
+def test_nan_of_a_field_of_whole_numbers_is_a_missing_one() -> None:
+    class Whole(TensorClass):
+        n: Int[Tensor, ""]
+        id: int
+
+    with pytest.raises(ConversionError) as info:
+        Whole.from_pandas(pd.DataFrame({"n": [1, None], "id": [1, None]}))
+    assert [(problem.path, problem.got) for problem in info.value.problems] == [
+        ((key,), "1 missing values, the first in row 1") for key in ("n", "id")
+    ]
 
 
 def test_a_field_is_none_where_no_row_has_a_value() -> None:

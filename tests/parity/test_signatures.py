@@ -93,6 +93,7 @@ DIFFERENT: dict[str, str] = {
     "tensorclass.lazy_stack": NAMED,
     "tensorclass.maybe_dense_stack": NAMED,
     "tensorclass.to_arrow": METHOD,
+    "to_json": "the name of a file, .jsonl, says it too",
     "to_pandas": MORE,
     "tensorclass.tensorclass": "the options are those of the class, one list for both ways to declare one",
 }

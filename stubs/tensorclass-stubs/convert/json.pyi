@@ -6,24 +6,26 @@ from tensorclass.convert.streams import Batches, Reader
 from tensorclass.convert.tabular import Asked
 from tensorclass.convert.tree import C
 
-def from_json(cls: type[C], path: Any, asked: Asked, lines: bool, options: Mapping[str, Any]) -> C: ...
+def from_json(cls: type[C], path: Any, asked: Asked, lines: bool | None, options: Mapping[str, Any]) -> C: ...
 def iter_json(
     cls: type[C],
     path: Any,
     asked: Asked,
-    lines: bool,
+    lines: bool | None,
     batch_size: int,
     drop_last: bool,
     progress: bool | None,
     options: Mapping[str, Any],
 ) -> Batches[C]: ...
 def to_json(
-    data: TensorCollection, path: Any, separator: str | None, lines: bool, options: Mapping[str, Any]
+    data: TensorCollection, path: Any, separator: str | None, lines: bool | None, options: Mapping[str, Any]
 ) -> None: ...
 
 class JSONReader(Reader[C]):
     lines: bool
 
-    def __init__(self, cls: type[C], path: Any, asked: Asked, lines: bool, options: Mapping[str, Any]) -> None: ...
+    def __init__(
+        self, cls: type[C], path: Any, asked: Asked, lines: bool | None, options: Mapping[str, Any]
+    ) -> None: ...
     def table(self) -> Any: ...
     def tables(self, rows: int) -> Generator[Any, None, None]: ...

@@ -93,7 +93,7 @@ class Files(Collection):
         batch_size: BatchSize = None,
         separator: str | None = None,
         dtype: torch.dtype | None = None,
-        lines: bool = False,
+        lines: bool | None = None,
         nulls: Nulls = "default",
         strict: bool = True,
         **kwargs: Any,
@@ -108,7 +108,7 @@ class Files(Collection):
         device: DeviceLike | None = None,
         separator: str | None = None,
         dtype: torch.dtype | None = None,
-        lines: bool = False,
+        lines: bool | None = None,
         nulls: Nulls = "default",
         strict: bool = True,
         progress: bool | None = None,
@@ -119,7 +119,7 @@ class Files(Collection):
         path: str | os.PathLike[str] | IO[bytes],
         *,
         separator: str | None = None,
-        lines: bool = False,
+        lines: bool | None = None,
         **kwargs: Any,
     ) -> None: ...
     @classmethod
