@@ -6,7 +6,6 @@ import codecs
 import contextlib
 import io
 import json as python_json
-import os
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import islice
@@ -103,7 +102,7 @@ def _has_lines(what: str, paths: Sequence[Any], lines: bool | None) -> bool:
     if lines is not None:
         return lines
     names = [
-        os.fspath(path) if isinstance(path, (str, os.PathLike)) else str(getattr(path, "name", "")) for path in paths
+        str(getattr(path, "name", "") if hasattr(path, "read") or hasattr(path, "write") else path) for path in paths
     ]
     ends = {_COMPRESSED.sub("", name).endswith((".jsonl", ".ndjson")) for name in names}
     if len(ends) > 1:
