@@ -104,7 +104,9 @@ class ShapeRecord(TensorClass):
 # -- an instance as a collection --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [TensorDict.from_attrs, tc.from_attrs, TensorDict.from_any], ids=str)
+@pytest.mark.parametrize(
+    "make", [TensorDict.from_attrs, tc.from_attrs, TensorDict.from_any], ids=["method", "function", "any"]
+)
 @pytest.mark.parametrize(
     "source",
     [Point(values(3)), Shape(values(3), 5, ["u"], size=2, point=Point(values(3), "b"), points=[Point(values(2))]),

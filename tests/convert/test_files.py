@@ -213,7 +213,7 @@ def test_a_folder_is_no_file(kind: str, tmp_path: Path) -> None:
 
 
 @each_format
-@pytest.mark.parametrize("path", [3, None, b"bytes", io.StringIO("a"), []], ids=repr)
+@pytest.mark.parametrize("path", [3, None, b"bytes", io.StringIO("a"), []], ids=lambda path: type(path).__name__)
 def test_what_is_no_path_is_an_error(kind: str, path: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=r"expected a (path|file)"):
         read(TensorDict, kind, path)

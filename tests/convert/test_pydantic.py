@@ -152,7 +152,9 @@ def full() -> Shape:
 # -- a model as a collection ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [TensorDict.from_pydantic, tc.from_pydantic, TensorDict.from_any], ids=str)
+@pytest.mark.parametrize(
+    "make", [TensorDict.from_pydantic, tc.from_pydantic, TensorDict.from_any], ids=["method", "function", "any"]
+)
 @pytest.mark.parametrize(
     "source",
     [Point(x=values(3)), Shape(x=values(3)), full(), Row(score=0.5, count=2, maybe=1.5), Fixed(x=1), Numbers([1, 2]),
