@@ -33,7 +33,7 @@ class Unreadable(Exception):
 
     def __init__(self, expected: str, got: str, hint: str = "") -> None:
         super().__init__(expected, got, hint)
-        self.problem = (expected, got, hint)
+        self.problem: tuple[str, str, str] = (expected, got, hint)
 
 
 class Deep(Unreadable):
@@ -57,7 +57,8 @@ class NumberReader:
     """Reads arrays of numbers, and of lists of numbers, as options say."""
 
     def __init__(self, pa: Any, reading: Reading) -> None:
-        self.pa, self.reading = pa, reading
+        self.pa: Any = pa
+        self.reading: Reading = reading
 
     # -- what a type holds --------------------------------------------------------------------------------------------
 

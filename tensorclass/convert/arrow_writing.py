@@ -31,7 +31,7 @@ class Unwritable(Exception):
 
     def __init__(self, expected: str, got: str, hint: str = "") -> None:
         super().__init__(expected, got, hint)
-        self.problem = (expected, got, hint)
+        self.problem: tuple[str, str, str] = (expected, got, hint)
 
 
 class _Rows(list[Tensor]):
@@ -74,7 +74,9 @@ class ColumnWriter:
     """
 
     def __init__(self, pa: Any, problems: Problems, plain: bool = False) -> None:
-        self.pa, self.problems, self.plain = pa, problems, plain
+        self.pa: Any = pa
+        self.problems: Problems = problems
+        self.plain: bool = plain
 
     def columns(
         self, data: TensorCollection, path: tuple[str, ...], fields: Iterable[Any] | None

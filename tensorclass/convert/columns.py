@@ -27,14 +27,20 @@ class Unlike(ValueError):
 
     def __init__(self, position: int, path: Path, expected: str, got: str, hint: str = "") -> None:
         super().__init__(f"{'.'.join(path)}: expected {expected}, got {got}")
-        self.position, self.path, self.expected, self.got, self.hint = position, path, expected, got, hint
+        self.position: int = position
+        self.path: Path = path
+        self.expected: str = expected
+        self.got: str = got
+        self.hint: str = hint
 
 
 class Columns:
     """Joins the values of samples."""
 
     def __init__(self, cls: type[Any], ragged: Ragged, count: int) -> None:
-        self.cls, self.ragged, self.count = cls, ragged, count
+        self.cls: type[Any] = cls
+        self.ragged: Ragged = ragged
+        self.count: int = count
 
     def of(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         """One dict of values for the batch of one dict for each sample."""

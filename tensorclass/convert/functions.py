@@ -3,6 +3,8 @@
 To add a converter, add its name here and in ``__all__``.
 """
 
+from typing import Final
+
 from tensorclass.td.base import TensorCollection as _Collection
 from tensorclass.td.tensordict import TensorDict as _Untyped
 
@@ -44,40 +46,40 @@ __all__ = [
     "to_struct_array",
 ]
 
-from_any = _Untyped.from_any
-from_arrow = _Untyped.from_arrow
-from_csv = _Untyped.from_csv
-from_dict = _Untyped.from_dict
-from_feather = _Untyped.from_feather
-from_json = _Untyped.from_json
-from_huggingface = _Untyped.from_huggingface
-from_list = _Untyped.from_list
-from_namedtuple = _Untyped.from_namedtuple
-from_pandas = _Untyped.from_pandas
-from_parquet = _Untyped.from_parquet
-from_polars = _Untyped.from_polars
-from_pytree = _Untyped.from_pytree
-from_struct_array = _Untyped.from_struct_array
-from_tuple = _Untyped.from_tuple
+from_any: Final = _Untyped.from_any
+from_arrow: Final = _Untyped.from_arrow
+from_csv: Final = _Untyped.from_csv
+from_dict: Final = _Untyped.from_dict
+from_feather: Final = _Untyped.from_feather
+from_json: Final = _Untyped.from_json
+from_huggingface: Final = _Untyped.from_huggingface
+from_list: Final = _Untyped.from_list
+from_namedtuple: Final = _Untyped.from_namedtuple
+from_pandas: Final = _Untyped.from_pandas
+from_parquet: Final = _Untyped.from_parquet
+from_polars: Final = _Untyped.from_polars
+from_pytree: Final = _Untyped.from_pytree
+from_struct_array: Final = _Untyped.from_struct_array
+from_tuple: Final = _Untyped.from_tuple
 
-iter_csv = _Untyped.iter_csv
-iter_feather = _Untyped.iter_feather
-iter_huggingface = _Untyped.iter_huggingface
-iter_json = _Untyped.iter_json
-iter_parquet = _Untyped.iter_parquet
+iter_csv: Final = _Untyped.iter_csv
+iter_feather: Final = _Untyped.iter_feather
+iter_huggingface: Final = _Untyped.iter_huggingface
+iter_json: Final = _Untyped.iter_json
+iter_parquet: Final = _Untyped.iter_parquet
 
-to_arrow = _Collection.to_arrow
-to_attrs = _Collection.to_attrs
-to_csv = _Collection.to_csv
-to_dataclass = _Collection.to_dataclass
-to_dict = _Collection.to_dict
-to_feather = _Collection.to_feather
-to_json = _Collection.to_json
-to_huggingface = _Collection.to_huggingface
-to_namedtuple = _Collection.to_namedtuple
-to_pandas = _Collection.to_pandas
-to_polars = _Collection.to_polars
-to_pydantic = _Collection.to_pydantic
-to_parquet = _Collection.to_parquet
-to_pytree = _Collection.to_pytree
-to_struct_array = _Collection.to_struct_array
+to_arrow: Final = _Collection.to_arrow
+to_attrs: Final = _Collection.to_attrs
+to_csv: Final = _Collection.to_csv
+to_dataclass: Final = _Collection.to_dataclass
+to_dict: Final = _Collection.to_dict
+to_feather: Final = _Collection.to_feather
+to_json: Final = _Collection.to_json
+to_huggingface: Final = _Collection.to_huggingface
+to_namedtuple: Final = _Collection.to_namedtuple
+to_pandas: Final = _Collection.to_pandas
+to_polars: Final = _Collection.to_polars
+to_pydantic: Final = _Collection.to_pydantic
+to_parquet: Final = _Collection.to_parquet
+to_pytree: Final = _Collection.to_pytree
+to_struct_array: Final = _Collection.to_struct_array

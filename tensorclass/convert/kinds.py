@@ -131,7 +131,7 @@ class Kind:
 class PydanticDataclass(Kind):
     """Dataclasses that pydantic validates."""
 
-    written = Kind.written | {"__pydantic_fields_complete__", "__signature__"}
+    written: frozenset[str] = Kind.written | {"__pydantic_fields_complete__", "__signature__"}
 
     def _member(self, cls: type[Any], f: dataclasses.Field[Any], hint: Any) -> Member:
         info: FieldInfo | None = cls.__pydantic_fields__.get(f.name)
@@ -161,7 +161,7 @@ class Attrs(Kind):
 
     name = "attrs"
     shown = "a class of attrs"
-    written = frozenset({"__attrs_attrs__", "__attrs_props__", "__attrs_own_setattr__", "__getattr__"})
+    written: frozenset[str] = frozenset({"__attrs_attrs__", "__attrs_props__", "__attrs_own_setattr__", "__getattr__"})
 
     def accepts(self, cls: type[Any]) -> bool:
         """Whether a class is one of attrs."""
@@ -228,7 +228,9 @@ class Pydantic(Kind):
 
     name = "pydantic"
     shown = "a model of pydantic"
-    written = frozenset({"model_config", "__class_vars__", "__private_attributes__", "__signature__", "_abc_impl"})
+    written: frozenset[str] = frozenset(
+        {"model_config", "__class_vars__", "__private_attributes__", "__signature__", "_abc_impl"}
+    )
 
     def accepts(self, cls: type[Any]) -> bool:
         """Whether a class is a model, or a dataclass of pydantic."""

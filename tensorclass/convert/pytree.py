@@ -53,13 +53,15 @@ class Node:
         context: Any = None,
         namespace: str | None = None,
     ) -> None:
-        self.kind = kind
+        self.kind: type = kind
         #: the leaves that were something else than what stands for them: a number, the dtype of an array, or
         #: :class:`Leaf`
-        self.leaves = leaves
-        self.keys = keys  #: the keys of a dict, where they are others than those that they are stored under
-        self.context = context  #: what else its registration needs to make one
-        self.namespace = namespace  #: that of its registration in optree; ``None`` for one of torch
+        self.leaves: Mapping[str, Any] = leaves
+        self.keys: Mapping[str, Any] = (
+            keys  #: the keys of a dict, where they are others than those that they are stored under
+        )
+        self.context: Any = context  #: what else its registration needs to make one
+        self.namespace: str | None = namespace  #: that of its registration in optree; ``None`` for one of torch
 
     def __eq__(self, other: object) -> bool:
         """Whether trees of the one and of the other kind can be rows of one collection; numbers may differ."""

@@ -202,8 +202,10 @@ class Options:
         others: Mapping[str, str] = {},
         of: str = "pyarrow",
     ) -> None:
-        self.what, self.others, self.of = what, others, of
-        self.groups = {name: [*names] for name, names in groups.items()}
+        self.what: str = what
+        self.others: Mapping[str, str] = others
+        self.of: str = of
+        self.groups: dict[str, list[str]] = {name: [*names] for name, names in groups.items()}
 
     def sorted(self, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """What was given, by group.

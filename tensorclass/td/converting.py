@@ -318,10 +318,10 @@ class Converting(Collection):
     # -- out ----------------------------------------------------------------------------------------------------------
 
     @overload
-    def to_namedtuple(self, dest_cls: None = None) -> Any: ...
+    def to_namedtuple(self: Converting, dest_cls: None = None) -> Any: ...
     @overload
-    def to_namedtuple(self, dest_cls: type[D]) -> D: ...
-    def to_namedtuple(self, dest_cls: type[Any] | None = None) -> Any:
+    def to_namedtuple(self: Converting, dest_cls: type[D]) -> D: ...
+    def to_namedtuple(self: Converting, dest_cls: type[Any] | None = None) -> Any:
         """A named tuple of the values, nested collections becoming named tuples too.
 
         Args:
@@ -335,7 +335,7 @@ class Converting(Collection):
 
         return to_namedtuple(self, dest_cls)  # type: ignore[arg-type]
 
-    def to_pytree(self) -> Any:
+    def to_pytree(self: Converting) -> Any:
         """The tree of which :meth:`from_pytree` made this; a collection that was not made so is a leaf, and stays.
 
         Numbers come back as numbers and arrays as arrays, with the values and dtypes that they have by now, while they
@@ -350,7 +350,7 @@ class Converting(Collection):
 
         return to_pytree(self)  # type: ignore[arg-type]
 
-    def to_struct_array(self, dtype: DTypeLike | None = None) -> NDArray[Any]:
+    def to_struct_array(self: Converting, dtype: DTypeLike | None = None) -> NDArray[Any]:
         """A numpy array of a structured dtype with the shape of the batch: a copy of the values.
 
         Args:
@@ -367,7 +367,7 @@ class Converting(Collection):
     # -- plain dicts and lists ----------------------------------------------------------------------------------------
 
     def to_dict(
-        self,
+        self: Converting,
         *,
         retain_none: bool = True,
         convert_tensors: bool | Literal["numpy"] = False,

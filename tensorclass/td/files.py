@@ -130,7 +130,7 @@ class Files(Collection):
         return iter_parquet(_target(cls), path, asked, columns, batch_size, drop_last, progress, kwargs)
 
     def to_parquet(
-        self,
+        self: Files,
         path: str | os.PathLike[str] | IO[bytes],
         *,
         separator: str | None = None,
@@ -258,7 +258,7 @@ class Files(Collection):
         return iter_csv(_target(cls), path, asked, batch_size, drop_last, progress, kwargs)
 
     def to_csv(
-        self,
+        self: Files,
         path: str | os.PathLike[str] | IO[bytes],
         *,
         separator: str | None = None,
@@ -385,7 +385,7 @@ class Files(Collection):
         return iter_json(_target(cls), path, asked, lines, batch_size, drop_last, progress, kwargs)
 
     def to_json(
-        self,
+        self: Files,
         path: str | os.PathLike[str] | IO[bytes],
         *,
         separator: str | None = None,
@@ -512,7 +512,7 @@ class Files(Collection):
         return iter_feather(_target(cls), path, asked, columns, memory_map, batch_size, drop_last, progress, kwargs)
 
     def to_feather(
-        self,
+        self: Files,
         path: str | os.PathLike[str] | IO[bytes],
         *,
         separator: str | None = None,

@@ -100,7 +100,7 @@ class HuggingFace(Collection):
             device=device, columns=columns, ragged=ragged, strict=strict,
         )  # fmt: skip
 
-    def to_huggingface(self, *, features: Any = None) -> Any:
+    def to_huggingface(self: HuggingFace, *, features: Any = None) -> Any:
         """A ``datasets.Dataset`` with a row for each item of the batch, in memory that is shared where Arrow can.
 
         Further dimensions become lists of a fixed length, nested collections structs, jagged tensors lists.

@@ -203,7 +203,7 @@ class Instances(Collection):
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
-    def to_dataclass(self, dest_cls: type[D]) -> D:
+    def to_dataclass(self: Instances, dest_cls: type[D]) -> D:
         """An instance of a dataclass with the values in its fields, made by its constructor.
 
         Values become what the annotations say: nested collections instances of the classes named there, dicts or
@@ -221,7 +221,7 @@ class Instances(Collection):
 
         return to_dataclass(self, dest_cls)  # type: ignore[arg-type]
 
-    def to_attrs(self, dest_cls: type[D]) -> D:
+    def to_attrs(self: Instances, dest_cls: type[D]) -> D:
         """An instance of a class of attrs, as :meth:`to_dataclass`; its converters and validators run.
 
         Raises:
@@ -232,7 +232,7 @@ class Instances(Collection):
 
         return to_attrs(self, dest_cls)  # type: ignore[arg-type]
 
-    def to_pydantic(self, dest_cls: type[D]) -> D:
+    def to_pydantic(self: Instances, dest_cls: type[D]) -> D:
         """A model (or dataclass) of pydantic, as :meth:`to_dataclass`; pydantic validates the values.
 
         Raises:

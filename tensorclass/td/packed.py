@@ -27,6 +27,7 @@ aten: Any = torch.ops.aten
 _from_numpy: Callable[[Any], Tensor] = torch.from_numpy  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 _make: Callable[..., Any] = Tensor._make_wrapper_subclass
 _tree_map: Callable[..., Any] = pytree.tree_map
+_without_functions: Any = torch._C._disabled_torch_function_impl  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 class PackedTensor(Tensor):
@@ -52,7 +53,7 @@ class PackedTensor(Tensor):
     def __init__(self, data: Tensor, dtype: torch.dtype) -> None:
         """A tensor over the bytes ``data`` of shape ``(*shape, itemsize of the dtype)``, the last of stride 1."""
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__: Any = _without_functions
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]

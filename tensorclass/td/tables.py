@@ -215,7 +215,7 @@ class Tables(Collection):
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
-    def to_pandas(self, *, separator: str | None = None, copy: bool = True) -> Any:
+    def to_pandas(self: Tables, *, separator: str | None = None, copy: bool = True) -> Any:
         """A ``pandas.DataFrame`` with a row for each item of the batch, which has one dimension.
 
         Tensors of one dimension keep their dtype; further dimensions and jagged tensors are columns with an array in
@@ -240,7 +240,7 @@ class Tables(Collection):
 
         return to_pandas(self, separator=separator, copy=copy)  # type: ignore[arg-type]
 
-    def to_arrow(self, *, schema: Any = None) -> Any:
+    def to_arrow(self: Tables, *, schema: Any = None) -> Any:
         """A ``pyarrow.Table`` with a row for each item of the first batch dimension.
 
         Further dimensions become columns of tensors of a fixed shape (of text: lists), nested collections structs,
@@ -265,7 +265,7 @@ class Tables(Collection):
 
         return to_arrow(self, schema=schema)  # type: ignore[arg-type]
 
-    def to_polars(self) -> polars.DataFrame:
+    def to_polars(self: Tables) -> polars.DataFrame:
         """A ``polars.DataFrame`` with a row for each item of the first batch dimension.
 
         Further dimensions become arrays (lists, for text and for items without numbers), nested collections structs,

@@ -47,7 +47,7 @@ class Files(Collection):
         **kwargs: Any,
     ) -> Batches[Self]: ...
     def to_parquet(
-        self, path: str | os.PathLike[str] | IO[bytes], *, separator: str | None = None, **kwargs: Any
+        self: Files, path: str | os.PathLike[str] | IO[bytes], *, separator: str | None = None, **kwargs: Any
     ) -> None: ...
     @classmethod
     def from_csv(
@@ -80,7 +80,7 @@ class Files(Collection):
         **kwargs: Any,
     ) -> Batches[Self]: ...
     def to_csv(
-        self, path: str | os.PathLike[str] | IO[bytes], *, separator: str | None = None, **kwargs: Any
+        self: Files, path: str | os.PathLike[str] | IO[bytes], *, separator: str | None = None, **kwargs: Any
     ) -> None: ...
     @classmethod
     def from_json(
@@ -115,7 +115,7 @@ class Files(Collection):
         **kwargs: Any,
     ) -> Batches[Self]: ...
     def to_json(
-        self,
+        self: Files,
         path: str | os.PathLike[str] | IO[bytes],
         *,
         separator: str | None = None,
@@ -157,7 +157,7 @@ class Files(Collection):
         **kwargs: Any,
     ) -> Batches[Self]: ...
     def to_feather(
-        self,
+        self: Files,
         path: str | os.PathLike[str] | IO[bytes],
         *,
         separator: str | None = None,

@@ -88,7 +88,7 @@ def _stub(statement: ast.stmt, context: Context, place: Place, known: set[str]) 
                     return [method]
             if target.id == "__hash__" and place.is_class and isinstance(statement.value, ast.Constant):
                 return [_unhashable(target, context)]
-            stub = ast.AnnAssign(target, statement.annotation, _value(statement, context, place), 1)
+            stub = ast.AnnAssign(target, statement.annotation, _value(statement, context, place, known), 1)
             if statement.value is None or place.is_class:  # what is inherited may have another type
                 context.keep_suppression(statement, stub, statement.lineno, statement.end_lineno or statement.lineno)
             return [stub]
@@ -195,7 +195,7 @@ def _import(statement: ast.Import | ast.ImportFrom, context: Context) -> list[as
 # -- variables --------------------------------------------------------------------------------------------------------
 
 
-def _value(statement: ast.AnnAssign, context: Context, place: Place) -> ast.expr | None:
+def _value(statement: ast.AnnAssign, context: Context, place: Place, known: set[str]) -> ast.expr | None:
     """What an annotated variable is given: what is needed to know its type, and whether a field has a default."""
     if statement.value is None:
         return None
@@ -203,6 +203,8 @@ def _value(statement: ast.AnnAssign, context: Context, place: Place) -> ast.expr
     if kind in [f"{typing}.TypeAlias" for typing in _TYPING]:
         return statement.value
     if kind in [f"{typing}.Final" for typing in _TYPING]:
+        if isinstance(statement.value, (ast.Name, ast.Attribute)) and is_simple(statement.value, known):
+            return statement.value  # its type is that of what it names
         plain = shown(statement.value)
         return plain if plain is not ELLIPSIS or place.is_class else None
     return place.field(statement)

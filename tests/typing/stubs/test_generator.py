@@ -208,6 +208,7 @@ def test_fields(field: str, expected: str) -> None:
         ("x = C", "x = C"),
         ("x: int = 3", "x: int"),
         ("x: Final = 3", "x: Final = 3"),
+        ("x: Final = C.method", "x: Final = C.method"),
         ("x: Final[int] = make()", "x: Final[int]"),
         ("x: TypeAlias = 'list[int]'", 'x: TypeAlias = "list[int]"'),
         ("x = 3\nx = 'a'", "x: int | str"),
