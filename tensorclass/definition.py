@@ -24,6 +24,7 @@ from .td import pytree, shapes
 from .td.base import TensorCollection
 from .td.collection import DeviceLike, as_device
 from .td.nontensor import NonTensorData
+from .td.unpickling import allow_class
 from .td.values import batch_mismatch
 
 #: the names that fields can have only where they may hide members (shadow=True)
@@ -174,6 +175,7 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
         cls._assignable = _assignable(cls)
     if is_new:
         pytree.register(cls)
+        allow_class(cls)
 
 
 def _checks(cls: Any, specs: Mapping[str, FieldSpec]) -> Checks | None:

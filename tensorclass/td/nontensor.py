@@ -36,6 +36,7 @@ from .objects import (
 )
 from .shapes import Names
 from .uniform import Uniform
+from .unpickling import allow_class
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -562,3 +563,4 @@ nontensor_base.stack_of = stack_of  # type: ignore[attr-defined]
 
 for _cls in (NonTensorData, MetaData, NonTensorStack):
     pytree.register(_cls)
+    allow_class(_cls)

@@ -22,6 +22,7 @@ from .objects import copied, flattened, joined, listed, on_cpu, ready, row_by_ro
 from .pointwise import Pointwise
 from .reading import MISSING
 from .shapes import Names
+from .unpickling import allow_function, found
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -465,6 +466,7 @@ def _coded(objects: Sequence[Any], codes: Tensor, device: torch.device | None, n
     return NonTensorData(objects[int(codes)], device=device)
 
 
+@allow_function
 def _rebuild(
     cls: Any,
     objects: Sequence[Any],
@@ -475,7 +477,9 @@ def _rebuild(
     metadata: dict[Any, Any] | None,
 ) -> NonTensorDataBase:
     given: Any = cls
-    new: NonTensorDataBase = object.__new__(given[0][given[1]] if isinstance(cls, tuple) else given)
+    new: NonTensorDataBase = object.__new__(
+        found(given[0], NonTensorDataBase)[given[1]] if isinstance(cls, tuple) else found(given, NonTensorDataBase)  # type: ignore[index]
+    )
     new._store = store
     new._batch_size = Size(batch_size)
     new._device = device

@@ -14,6 +14,7 @@ from .access import restore
 from .collection import Collection
 from .keys import unravel_key_to_tuple
 from .shapes import Names
+from .unpickling import allow_function, found
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -236,8 +237,9 @@ def _sizes(source: Any, path: tuple[str, ...]) -> dict[str, Size]:
     return sizes
 
 
+@allow_function
 def rebuild(
-    cls: type[TensorCollection],
+    cls: Any,
     store: dict[str, Any],
     batch_size: tuple[int, ...],
     device: Any,
@@ -245,7 +247,9 @@ def rebuild(
     locked: bool,
 ) -> TensorCollection:
     """What unpickling calls."""
-    new = object.__new__(cls)
+    from .base import TensorCollection
+
+    new = object.__new__(found(cls, TensorCollection))
     new._store = store
     new._batch_size = Size(batch_size)
     new._device = device

@@ -12,6 +12,7 @@ from . import pytree, shapes, values
 from .base import TensorCollection
 from .collection import Collection, DeviceLike, as_device
 from .keys import NestedKey, unravel_key_to_tuple
+from .unpickling import allow_class
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -140,3 +141,4 @@ def fromkeys(keys: Iterable[NestedKey], value: Any = 0) -> TensorDict:
 values.TensorDict = TensorDict  # type: ignore[attr-defined]  # a mapping among the values becomes one
 
 pytree.register(TensorDict)
+allow_class(TensorDict)

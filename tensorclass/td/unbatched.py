@@ -23,6 +23,7 @@ from .shapes import Names
 from .shaping import _canonical
 from .tensordict import TensorDict
 from .uniform import Uniform
+from .unpickling import allow_class, allow_function, found
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -407,10 +408,9 @@ for _name, _member in vars(Pointwise).items():
         setattr(UnbatchedTensor, _name, _on_tensor(_name))
 
 
-def _rebuild(
-    cls: type[UnbatchedTensor], tensor: Tensor, batch_size: tuple[int, ...], names: Names, locked: bool
-) -> UnbatchedTensor:
-    new = cls(tensor, batch_size=batch_size)
+@allow_function
+def _rebuild(cls: Any, tensor: Tensor, batch_size: tuple[int, ...], names: Names, locked: bool) -> UnbatchedTensor:
+    new = found(cls, UnbatchedTensor)(tensor, batch_size=batch_size)
     new._names = names
     if locked:
         new._lock_under(())
@@ -450,3 +450,4 @@ def _unflatten(leaves: Any, context: Any) -> Any:
 
 
 pytree.register(UnbatchedTensor, _flatten, _unflatten, _flatten_with_keys)
+allow_class(UnbatchedTensor)

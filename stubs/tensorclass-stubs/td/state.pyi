@@ -4,6 +4,7 @@ from typing import Any
 from typing_extensions import Self
 from tensorclass.td.collection import Collection
 from tensorclass.td.shapes import Names
+from tensorclass.td.unpickling import allow_function
 from tensorclass.td.base import TensorCollection
 
 class State(Collection):
@@ -22,11 +23,7 @@ class State(Collection):
     def depth(self) -> int: ...
     def share_memory_(self) -> Self: ...
 
+@allow_function
 def rebuild(
-    cls: type[TensorCollection],
-    store: dict[str, Any],
-    batch_size: tuple[int, ...],
-    device: Any,
-    names: Names,
-    locked: bool,
+    cls: Any, store: dict[str, Any], batch_size: tuple[int, ...], device: Any, names: Names, locked: bool
 ) -> TensorCollection: ...

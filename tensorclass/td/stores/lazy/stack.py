@@ -21,6 +21,7 @@ from tensorclass.td.combining import stack
 from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.stores.classes import on_store
 from tensorclass.td.tensordict import TensorDict
+from tensorclass.td.unpickling import allow_function, found
 
 from . import base
 from .base import checked, forms_given, lazily, stacked_names, stacked_size
@@ -201,10 +202,11 @@ class _Text:
         return self._text
 
 
+@allow_function
 def _rebuild(
     dense: Any, items: list[Any], dim: int, names: Names, device: Any, batch_size: Any, options: Any, locked: bool
 ) -> Any:
-    new: Any = object.__new__(on_store(LazyStacked, dense))
+    new: Any = object.__new__(on_store(LazyStacked, found(dense, TensorCollection)))
     new._store = Parts(items, dim, lazily)
     new._store.name, new._store.forms, new._store.hook_in, new._store.hook_out = options
     new._batch_size, new._names, new._device, new._lock = Size(batch_size), names, device, None
