@@ -63,4 +63,5 @@ def found(given: Any, base: type[T]) -> type[T]:
     raise UnpicklingError(f"a file names {cls!r} where a {base.__name__} was expected")
 
 
-_allow: Callable[[list[Any]], None] = torch.serialization.add_safe_globals
+_serialization: Any = torch.serialization
+_allow: Callable[[list[Any]], None] = _serialization.add_safe_globals
