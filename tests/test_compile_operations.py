@@ -79,6 +79,7 @@ UNTRACED = {
     "from_namedtuple": "makes a class",
     "from_huggingface": "datasets",
     "from_pandas": "pandas",
+    "from_polars": "polars",
     "from_pydantic": "makes a class",
     "from_struct_array": "a structured array of numpy",
 }

@@ -127,7 +127,7 @@ def test_an_exported_program_is_saved_and_loaded() -> None:
 # -- tensors without data ---------------------------------------------------------------------------------------------
 
 #: they read data, write into a source that is on the CPU, or operands on the CPU meet the values
-FILES = {*STORED, "from_csv", "from_feather", "from_huggingface", "from_json", "from_parquet"}
+FILES = {*STORED, "from_csv", "from_feather", "from_huggingface", "from_json", "from_parquet", "from_polars"}
 NOT_ON_META = {*FILES, "cpu", "from_arrow", "from_pandas", "from_struct_array", "share_memory_"}
 NOT_ON_META |= {"__enter__", "tensor + r", "torch.where", "where", "masked_fill", "masked_fill_"}
 #: they read data

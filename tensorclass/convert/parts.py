@@ -15,7 +15,7 @@ from .tabular import Asked
 from .tree import C
 
 
-class PartsReader(Reader[C]):
+class PartsReader(Reader[C], metaclass=abc.ABCMeta):
     """Files with the same columns, read one behind the other.
 
     Which columns there are is found out from the heads of all files when the reader is made. If they are wrong, that is

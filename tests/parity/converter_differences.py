@@ -88,6 +88,12 @@ def written_to_a_packed_field(library: Any) -> float:
     return float(data["b"][1])
 
 
+def given_to_a_converter(library: Any) -> tuple[int, ...]:
+    inner = library.TensorDict({"x": torch.zeros(3)})
+    library.TensorDict.from_tuple((inner,), auto_batch_size=True)
+    return tuple(inner.batch_size)
+
+
 def nested_pet(library: Any) -> str:
     record = library.from_dataclass(Pet(torch.zeros(2), Pet(torch.zeros(2))))
     return type(record.other).__name__
@@ -109,6 +115,9 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
             error(ValueError),
             (3,),
         ),
+    ],
+    "What a converter takes stays as it was.": [
+        (given_to_a_converter, (), (3,)),
     ],
     "A class is an object.": [
         (lambda m: isinstance(m.from_any(Defaults), type), True, False),

@@ -754,6 +754,11 @@ def _path(key: Any) -> tuple[str, ...]:
     return key if isinstance(key, tuple) else (key,)
 
 
+def left_alone(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """Collections in what a converter takes: the peer changes their batch size."""
+    return name == "from_tuple" and ours.result == peers.result and "auto_batch_size" in arguments.kwargs
+
+
 def taken(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
     return name in TAKEN and is_a(peers.result, TAKEN[name])
 
@@ -766,6 +771,7 @@ KNOWN: tuple[Known, ...] = (
     objects_in,
     small,
     taken,
+    left_alone,
     other_errors,
     unchecked_dims,
     other_names,

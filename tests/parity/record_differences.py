@@ -341,6 +341,22 @@ def missing(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Se
     return name == "non_tensor_items" and ours.result == [item for item in peers.result if item[1] is not None]
 
 
+def tree_of_fields(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """A record is a tree of its fields."""
+    return name == "to_pytree" and _fields(ours.result) == _fields(peers.result)
+
+
+def _fields(value: Any) -> Any:
+    """The fields of a record, and of those in it, that are not ``None``."""
+    fields = value.values if isinstance(value, Collected) else value
+    if not isinstance(fields, dict):
+        return value
+    plain = {key: part for key, part in fields.items() if part is not None}
+    if isinstance(value, Collected):
+        plain = _without_none(value).values
+    return {key: _fields(part) for key, part in plain.items()}
+
+
 def refused(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
     """A record does what a collection does."""
     here, there = ours.result, peers.result
@@ -385,7 +401,7 @@ def without_classes(result: Any) -> Any:
 
 
 KNOWN_OF_RECORDS: tuple[Known, ...] = (
-    by_key, held_objects, no_field, misfits, flat_keys, joined, missing, refused,
+    by_key, held_objects, no_field, misfits, flat_keys, joined, missing, tree_of_fields, refused,
     attributes,
     taken_out,
 )  # fmt: skip

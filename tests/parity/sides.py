@@ -109,7 +109,8 @@ def described(result: Any) -> Any:
     if is_object(result):
         return Objects(tuple(result.batch_size), described(objects(result)))
     if is_collection(result):
-        values = {key: _read(result, key) for key in result.keys()}  # noqa: SIM118
+        # what a node of a tree was, each library says in its own way
+        values = {key: _read(result, key) for key in result.keys() if key != "_pytree_type"}  # noqa: SIM118
         names = described(outcome(lambda: list(result.names)))  # the parts of a lazy stack can have others
         record = type(result).__name__ if is_record(result) else ""
         return Collected(tuple(result.batch_size), names, result.device, result.is_locked, values, record)

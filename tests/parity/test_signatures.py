@@ -27,12 +27,8 @@ WORKERS = "map over worker processes comes with a later subject"
 #: names that belong to later subjects
 LATER = {
     FILES: (
-        "consolidate dumps from_consolidated from_h5 from_zarr is_consolidated"
-        " is_memmap load load_ load_memmap load_memmap_ make_memmap make_memmap_from_storage make_memmap_from_tensor"
-        " memmap memmap_ memmap_like memmap_refresh_ save saved_path to_h5 to_mds to_store"
-        " to_zarr"
-        " append_memmap from_safetensors to_safetensors is_memmap_archive pack_memmap unpack_memmap"
-        " refresh_archive_checksums"
+        "consolidate from_consolidated from_h5 from_zarr is_consolidated to_h5 to_mds to_store to_zarr"
+        " is_memmap_archive pack_memmap unpack_memmap refresh_archive_checksums"
     ),
     REMOTE: (
         "all_gather all_reduce arecv asend broadcast from_remote_init gather_and_stack init_remote irecv isend recv"
@@ -41,6 +37,12 @@ LATER = {
     MODULES: "from_module from_modules to_module",
     WORKERS: "map map_iter",
 }
+
+#: names of a subject that is under way: functions or arguments are still missing
+UNDER_WAY = (
+    "append_memmap dumps from_safetensors load load_ load_memmap make_memmap_from_tensor memmap memmap_ memmap_like"
+    " save to_safetensors"
+)
 
 MORE = "takes what the peer takes, and more"
 NAMED = "the arguments stand in the signature, where the peer has *args, **kwargs"
@@ -226,6 +228,8 @@ later = {name for names in LATER.values() for name in names.split()}
 def test_a_name_of_the_peer_is_here_and_takes_the_same_arguments(owner: Any, name: str, text: str) -> None:
     if name in later:
         pytest.skip(next(subject for subject, names in LATER.items() if name in names.split()))
+    if name in UNDER_WAY.split():
+        pytest.skip(FILES)
     key = f"{owner.__name__}.{name}"
     if key in ABSENT:
         assert not hasattr(owner, name)
@@ -253,6 +257,18 @@ def test_a_difference_is_one(key: str) -> None:
         if name in sections[section] and kind in ("", owner.__name__) and callable(getattr(owner, name))
     ]
     assert any(differ), f"take {key} out of DIFFERENT"
+
+
+@pytest.mark.skipif(not API.is_file(), reason="the list of the peer's names is not there")
+@pytest.mark.parametrize("name", UNDER_WAY.split())
+def test_a_name_that_is_under_way_is_not_whole(name: str) -> None:
+    sections = _listed()
+    whole = [
+        hasattr(owner, name) and _same(_wanted(sections[section][name]), _here(getattr(owner, name)))
+        for section, owner in OWNERS
+        if name in sections[section]
+    ]
+    assert not all(whole), f"take {name} out of UNDER_WAY"
 
 
 @pytest.mark.parametrize("name", sorted(later))
