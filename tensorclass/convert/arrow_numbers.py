@@ -102,6 +102,8 @@ class NumberReader:
     def joined(self, column: Any) -> Any:
         if column.num_chunks == 1:
             return column.chunk(0)
+        if not column.num_chunks and isinstance(column.type, self.pa.BaseExtensionType):  # as Arrow's files have none
+            return self.pa.ExtensionArray.from_storage(column.type, self.pa.array([], column.type.storage_type))
         if len(column):
             self.must_copy(f"{column.num_chunks} chunks")
         try:

@@ -118,6 +118,7 @@ class CSVReader(Reader[C]):
         self._column_types: dict[str, Any] = dict(self._convert.pop("column_types", None) or {})
         names: list[str] = []
         temporal: list[str] = []
+        zoned = set[str]()
         for file in self.files:
             with (
                 reading(self.asked.what, file, partial(self._misfits, file)),
@@ -128,6 +129,7 @@ class CSVReader(Reader[C]):
                     schema = head.schema
             if not names:
                 names, temporal = schema.names, [one.name for one in schema if pa.types.is_temporal(one.type)]
+                zoned = {one.name for one in schema if pa.types.is_timestamp(one.type) and one.type.tz}
             elif schema.names != names:
                 raise ValueError(
                     f"{self.asked.what}: {file}: expected the columns {names} of {self.files[0]}, got {schema.names}"
@@ -142,6 +144,9 @@ class CSVReader(Reader[C]):
         #: what text without a type of its own is read as: dates are text, as long as nobody says that they are dates
         types = {name: pa.string() for name in temporal if "timestamp_parsers" not in self._convert}
         types.update({paths[path]: kind for path, kind in column_types(pa, self.cls, kept).items()})
+        for name in zoned:
+            if name in types and types[name] == pa.timestamp("us"):
+                types[name] = pa.timestamp("us", "UTC")
         self._types = {**types, **self._column_types}
         if len(kept) < len(names) and "include_columns" not in self._convert:
             self._convert["include_columns"] = [name for name in names if self.asked.path(name) in kept]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import datetime
 import io
 import json as python_json
 import re
@@ -74,7 +75,7 @@ def to_json(
     given = Options(what, {"write": own}, _OTHERS, of="Python's json").sorted(options)["write"]
     if lines and given.get("indent") is not None:
         raise ValueError(f"{what}: a row has one line with lines=True; leave indent={given['indent']!r} out")
-    made: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":"), **given}
+    made: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":"), "default": _time, **given}
     encode = python_json.JSONEncoder(**made).encode
     check_rows(data, what)
     source: Any = data if separator is None else TensorCollection.flatten_keys(data, separator)
@@ -93,6 +94,13 @@ def to_json(
         file.write(b"" if lines else b"]\n")
 
 
+def _time(value: Any) -> str:
+    """A date or time as text, which fields of dates and times read."""
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
 def _has_lines(what: str, paths: Sequence[Any], lines: bool | None) -> bool:
     """Whether files have a row in each line: as was asked for, or as their names say.
 
@@ -107,7 +115,7 @@ def _has_lines(what: str, paths: Sequence[Any], lines: bool | None) -> bool:
     ends = {_COMPRESSED.sub("", name).endswith((".jsonl", ".ndjson")) for name in names}
     if len(ends) > 1:
         raise ValueError(f"{what}: expected files that all have a row in each line, or none, got {names}; say lines=")
-    return ends.pop()
+    return ends == {True}
 
 
 def _rows_of(data: TensorCollection) -> list[dict[str, Any]]:
@@ -155,10 +163,9 @@ class JSONReader(Reader[C]):
             "ReadOptions": ("block_size", "use_threads"),
             "ParseOptions": ("explicit_schema", "newlines_in_values", "unexpected_field_behavior"),
         }
-        found = files(what, path)
-        self.lines = _has_lines(what, [file.name for file in found], lines)
+        self.lines = _has_lines(what, path if isinstance(path, (list, tuple)) else [path], lines)
         self._options = Options(what, groups if self.lines else dict.fromkeys(groups, ()), _OTHERS).sorted(options)
-        self._of(cls, asked, found)
+        self._of(cls, asked, files(what, path))
         self._schema: Any = self._options["ParseOptions"].pop("explicit_schema", None)
         if self._schema is None:
             self._look()
@@ -238,7 +245,7 @@ class JSONReader(Reader[C]):
 
     def _column(self, pa: Any, name: str, items: list[Any]) -> Any:
         index = self._schema.get_field_index(name)
-        return pa.array(items, None if index < 0 else self._schema.field(index).type)
+        return _array(pa, items, None if index < 0 else self._schema.field(index).type)
 
     def _of_lines(self, pa: Any, text: bytes, schema: Any) -> Any:
         made = self._parsed(pa, text, schema)
@@ -252,8 +259,10 @@ class JSONReader(Reader[C]):
         readable = pa.schema([field.with_type(_readable(pa, field.type)) for field in schema])
         parse = module.ParseOptions(**{**self._options["ParseOptions"], "explicit_schema": readable})
         made = module.read_json(pa.BufferReader(text), module.ReadOptions(**self._options["ReadOptions"]), parse)
-        if readable != schema:
-            made = made.cast(pa.schema([schema.field(f.name) if f.name in schema.names else f for f in made.schema]))
+        for position, field in enumerate(schema):
+            if readable.field(position).type != field.type:
+                at = made.schema.get_field_index(field.name)
+                made = made.set_column(at, field.name, _cast(pa, made.column(at), field.type))
         return made
 
     # -- row by row ---------------------------------------------------------------------------------------------------
@@ -287,7 +296,7 @@ class JSONReader(Reader[C]):
         pa = require("pyarrow", EXTRA, self.asked.what)
         problems = Problems(self.asked.plan.what)
         seen: dict[str, tuple[str, int]] = {}
-        types = {field.name: _readable(pa, field.type) for field in self._schema}
+        types = {field.name: field.type for field in self._schema}
         for number, row in self._rows(file):
             place = f"in {'line' if self.lines else 'row'} {number} of {file}"
             for key, value in row.items():
@@ -412,7 +421,31 @@ def _by_column(found: dict[str, Any]) -> dict[str, list[Any]]:
 def _of_rows(pa: Any, rows: Sequence[Mapping[str, Any]], schema: Any) -> Any:
     names = [*dict.fromkeys([name for row in rows for name in row])]
     known = {field.name: field.type for field in schema}
-    return pa.table({name: pa.array([row.get(name) for row in rows], known.get(name)) for name in names})
+    return pa.table({name: _array(pa, [row.get(name) for row in rows], known.get(name)) for name in names})
+
+
+def _array(pa: Any, items: list[Any], kind: Any) -> Any:
+    """Values as an array of a type; of theirs, where there is none."""
+    if kind is not None:
+        return _cast(pa, pa.array(items, _readable(pa, kind)), kind)
+    try:
+        return pa.array(items)
+    except OverflowError:  # larger than those that Arrow has by default
+        return pa.array(items, pa.uint64())
+
+
+def _cast(pa: Any, column: Any, kind: Any) -> Any:
+    """What was read as a type for reading as the type that is wanted; times with a zone are those of UTC."""
+    if column.type == kind:
+        return column
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid as error:
+        if "zone offset" not in str(error):
+            raise
+        return column.cast(
+            _mapped(pa, kind, lambda one: pa.timestamp("us", "UTC") if one == pa.timestamp("us") else one)
+        )
 
 
 def _present(pa: Any, types: Mapping[str, Any], row: Mapping[str, Any]) -> list[Any]:
@@ -449,12 +482,13 @@ def _as_text(pa: Any, kind: Any) -> Any:
 
 
 def _readable(pa: Any, kind: Any) -> Any:
-    return _mapped(pa, kind, lambda one: pa.float32() if pa.types.is_float16(one) else one)
+    """What JSON has for a type: dates and times are text."""
+    return _as_text(pa, _mapped(pa, kind, lambda one: pa.float32() if pa.types.is_float16(one) else one))
 
 
 def _is_of(pa: Any, value: Any, kind: Any) -> bool:
     try:
-        pa.array([value], kind)
+        _array(pa, [value], kind)
     except (pa.ArrowException, TypeError, OverflowError, ValueError):
         return False
     return True

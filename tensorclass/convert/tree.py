@@ -219,8 +219,10 @@ def column(rows: list[Any]) -> NonTensorDataBase:
 
 def objects(flat: list[Any], shape: Size, empty: Any = None) -> NonTensorDataBase:
     """Non-tensor data with an object for each position of a shape; ``empty`` stands for them where there is none."""
-    if all(item is None for item in flat):  # one None for all of them: an optional field of a record takes that
-        return NonTensorData(None if flat else empty, batch_size=shape)
+    if not flat and empty is not None:
+        return NonTensorData(empty, batch_size=shape)
+    if flat and all(item is None for item in flat):  # one None for all of them: an optional field takes that
+        return NonTensorData(None, batch_size=shape)
     return stack_of(tuple(flat), row_by_row(shape), None, None) if shape else NonTensorData(flat[0])
 
 

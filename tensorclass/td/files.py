@@ -307,7 +307,7 @@ class Files(Collection):
 
         The file has an array of objects, one a row, or an object with a list for each column. Objects in them become
         nested collections, lists of numbers of one length further dimensions. The fields of a record say how numbers
-        are read; text is never taken for a date.
+        are read, and which text is a date or time; other text stays text.
 
         Args:
             path: the file, also a compressed one (``"rows.json.gz"``); a list or pattern of files with the same
@@ -395,7 +395,8 @@ class Files(Collection):
         """Write a JSON file with a row for each item of the batch.
 
         Nested collections become objects, further dimensions lists. Numbers are written so that reading gives the same
-        ones, nan and infinities as ``NaN`` and ``Infinity``, which Python, pandas and pyarrow read.
+        ones, nan and infinities as ``NaN`` and ``Infinity``, which Python, pandas and pyarrow read; dates and times as
+        text (ISO 8601).
         The file is written whole or not at all: where writing fails, what was there before stays.
 
         Args:

@@ -323,3 +323,26 @@ def test_an_object_for_another_converter_is_told_which(method: str, source: Call
     with pytest.raises(TypeError) as info:
         getattr(Row, method)(source())
     assert named in str(info.value)
+
+
+# -- no rows ----------------------------------------------------------------------------------------------------------
+
+
+class Wide(TensorClass):
+    v: Tensor
+    s: str
+    o: list | None = None
+
+
+@pytest.mark.parametrize("kind", ["arrow", "struct_array", "parquet", "feather", "huggingface", "polars", "dict"])
+def test_a_record_without_rows_comes_back(kind: str, tmp_path: Any) -> None:
+    data = Wide(torch.zeros(0, 3, dtype=torch.int32), [], batch_size=[0])
+    if kind in ("parquet", "feather"):
+        getattr(data, f"to_{kind}")(tmp_path / "none")
+        back = getattr(Wide, f"from_{kind}")(tmp_path / "none")
+    else:
+        options: dict[str, Any] = {"batch_size": [0]} if kind == "dict" else {}
+        back = getattr(Wide, f"from_{kind}")(getattr(data, f"to_{kind}")(), **options)
+    assert back.batch_size == (0,)
+    assert (back.v.shape, back.v.dtype) == ((0, 3), torch.int32)
+    assert torch.cat([back, Wide(torch.ones(1, 3, dtype=torch.int32), ["a"], batch_size=[1])])[0].s == "a"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gc
 import io
 import os
@@ -18,7 +19,7 @@ import torch
 from jaxtyping import Float, Float16, Int, UInt8
 from torch import Tensor
 
-from tensorclass import ConversionError, TensorClass, TensorDict
+from tensorclass import ConversionError, NonTensorData, TensorClass, TensorDict
 from tests.convert.sides import both
 
 
@@ -155,6 +156,49 @@ def test_names_that_say_both_are_an_error(tmp_path: Path) -> None:
         data.to_json(path)
     with pytest.raises(ValueError, match=r"all have a row in each line, or none, .*b\.jsonl.*; say lines="):
         TensorDict.from_json(paths)
+
+
+class Dated(TensorClass):
+    when: datetime.datetime
+    day: datetime.date
+    halves: Float16[Tensor, "2"] | None = None
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_fields_of_dates_and_times_are_written_as_text_and_come_back(lines: bool, tmp_path: Path) -> None:
+    days = [datetime.date(2020, 1, 1), datetime.date(1969, 12, 31)]
+    for zone in (None, datetime.timezone(datetime.timedelta(hours=2))):
+        times = [datetime.datetime(2020, 1, 1, 3, 4, 5, 6, zone), datetime.datetime(1900, 1, 2, tzinfo=zone)]
+        data = Dated(times, days, torch.ones(2, 2, dtype=torch.float16), batch_size=[2])
+        data.to_json(tmp_path / "d", lines=lines)
+        (batch,) = Dated.iter_json(tmp_path / "d", batch_size=5, lines=lines)
+        for back in (Dated.from_json(tmp_path / "d", lines=lines), batch):
+            assert (list(back.when), list(back.day)) == (times, days)
+            assert back.halves is not None and back.halves.dtype == torch.float16
+    with pytest.raises(ConversionError, match=r"x: expected what JSON has: .* got complex"):
+        TensorDict(x=NonTensorData(1j, [1]), batch_size=[1]).to_json(tmp_path / "d")
+
+
+@pytest.mark.parametrize("lines", [True, False])
+@pytest.mark.parametrize("when", ['"noon"', "12345"])
+def test_what_is_no_time_is_named(lines: bool, when: str) -> None:
+    row = f'{{"when": {when}, "day": "2020-01-01"}}'
+    with pytest.raises(
+        ConversionError, match=r"when: expected timestamp\[us\], got \w+ '?(noon|12345)'? in (line 1|row 0)"
+    ):
+        Dated.from_json(csv(row if lines else f"[{row}]"), lines=lines)
+
+
+def test_whole_numbers_above_those_with_a_sign_keep_their_value() -> None:
+    assert TensorDict.from_json(csv(f'[{{"a": {2**64 - 1}}}]'))["a"].tolist() == [2**64 - 1]
+
+
+def test_times_with_a_zone_come_back_from_csv(tmp_path: Path) -> None:
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+    data = Dated([datetime.datetime(2020, 1, 1, 3, tzinfo=zone)], [datetime.date(2020, 1, 1)], batch_size=[1])
+    data.to_csv(tmp_path / "d")
+    (batch,) = Dated.iter_csv(tmp_path / "d", batch_size=5)
+    assert list(Dated.from_csv(tmp_path / "d").when) == list(batch.when) == list(data.when)
 
 
 def test_columns_as_pandas_writes_them_are_read() -> None:
