@@ -163,7 +163,8 @@ class JSONReader(Reader[C]):
             "ReadOptions": ("block_size", "use_threads"),
             "ParseOptions": ("explicit_schema", "newlines_in_values", "unexpected_field_behavior"),
         }
-        self.lines = _has_lines(what, path if isinstance(path, (list, tuple)) else [path], lines)
+        paths = cast("Sequence[Any]", path) if isinstance(path, (list, tuple)) else [path]
+        self.lines = _has_lines(what, paths, lines)
         self._options = Options(what, groups if self.lines else dict.fromkeys(groups, ()), _OTHERS).sorted(options)
         self._of(cls, asked, files(what, path))
         self._schema: Any = self._options["ParseOptions"].pop("explicit_schema", None)
