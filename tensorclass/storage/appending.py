@@ -8,7 +8,6 @@ killed before that leaves bytes that the next one writes over.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -50,16 +49,14 @@ def append_memmap(cls: Any, prefix: Filename, rows: TensorCollection, *, allow_p
         raise ValueError(f"{path}: append_memmap appends to a folder that memmap() wrote, and there is none")
     with _alone(path) as root:
         growth = Growth(str(path), bool(allow_pickle))
-        handles: dict[tuple[str, ...], folder.Opened] = {(): root}
+        folders = folder.Folders(root)
         try:
-            node = growth.grown(folder.read_node(root, (), handles), rows, (), growth.rows_of(rows))
-            growth.check_offsets(handles)
+            node = growth.grown(folder.read_node(folders, ()), rows, (), growth.rows_of(rows))
+            growth.check_offsets(folders)
         except FileNotFoundError as error:
             raise ValueError(f"{path}: append_memmap appends to a folder that memmap() wrote: {error}") from None
         finally:
-            for opened in handles.values():
-                if opened is not root:
-                    os.close(opened.handle)
+            folders.close()
         if growth.problems:
             raise ValueError(f"{path}: append_memmap: nothing was written; " + "; ".join(growth.problems))
         _write(path, node, growth.pieces)
@@ -157,7 +154,7 @@ class Growth:
             self._differ(path, f"{dtype} of the shape {_rows(size)}", f"{value.dtype} of {list(value.shape)}")
         elif self._can_be_written(value, path):
             self.pieces.append(Piece(path, "", size.numel() * dtype.itemsize, value))
-            return {**node, "shape": [size[0] + len(value), *size[1:]]}
+            return {**node, "shape": [size[0] + len(value), *size[1:]], **_checksums(node, value)}
         return node
 
     def _jagged(self, node: Node, value: Any, path: tree.Path) -> Node:
@@ -175,8 +172,10 @@ class Growth:
             self._differ(path, expected, f"{values.dtype} with {list(values.shape)}")
             return node
         self.pieces.append(Piece(path, "", size.numel() * dtype.itemsize, values))
-        self.pieces.append(Piece(path, "offsets", (rows + 1) * 8, offsets[1:] + size[0]))
-        return {**node, "shape": [size[0] + len(values), *size[1:]], "rows": rows + len(offsets) - 1}
+        offsets = offsets[1:] + size[0]
+        self.pieces.append(Piece(path, "offsets", (rows + 1) * 8, offsets))
+        grown = {"shape": [size[0] + len(values), *size[1:]], "rows": rows + len(offsets)}
+        return {**node, **grown, **_checksums(node, values, offsets)}
 
     def _unbatched(self, node: Node, value: Any, path: tree.Path) -> Node:
         dtype, size = dtype_of(node["dtype"], self.source, path), size_of(node["shape"], self.source, path)
@@ -235,15 +234,14 @@ class Growth:
         if len(sizes) > 1:
             self._differ(path, f"parts of the batch size {_size_of(parts[0])}", [list(item.shape) for item in items])
             return node
-        return {
-            **node,
-            "parts": [*parts, *[self._new(item, (*path, str(at))) for at, item in enumerate(items, len(parts))]],
-        }
+        checked = _is_checked(parts[0])
+        new = [self._new(item, (*path, str(at)), checked) for at, item in enumerate(items, len(parts))]
+        return {**node, "parts": [*parts, *new]}
 
-    def _new(self, item: Any, path: tree.Path) -> Node:
+    def _new(self, item: Any, path: tree.Path, checksum: bool) -> Node:
         """A further part of a lazy stack."""
         try:
-            node, leaves = tree.describe(item, "append_memmap", self.pickles)
+            node, leaves = tree.describe(item, "append_memmap", self.pickles, checksum)
         except TypeError as error:
             self.problems.append(f"{'.'.join(path)}: {error}")
             return {}
@@ -272,11 +270,11 @@ class Growth:
         tree.node_of_tensor(value, path, leaves, self.problems)
         return leaves
 
-    def check_offsets(self, handles: dict[tuple[str, ...], folder.Opened]) -> None:
+    def check_offsets(self, folders: folder.Folders) -> None:
         """The files are as long as they should be: nothing is written behind a gap."""
         for piece in self.pieces:
             if piece.start:
-                opened = handles[piece.path[:-1]]
+                opened = folders.at(piece.path[:-1])
                 name = folder.tensor_file(piece.path[-1], piece.part)
                 length = os.stat(name, dir_fd=opened.handle, follow_symlinks=False).st_size
                 if length < piece.start:
@@ -288,7 +286,7 @@ class Growth:
 
 def _write(path: Path, node: Node, pieces: list[Piece]) -> None:
     """The values at the ends of the files, then the folder that tells of them."""
-    folders: list[tuple[str, dict[str, Any]]] = []
+    folders: list[tuple[str, bytes]] = []
     folder.metas_of(node, "", folders)
     before: dict[str, int] = {}  # files that grow, and how long they were
     try:
@@ -296,7 +294,7 @@ def _write(path: Path, node: Node, pieces: list[Piece]) -> None:
             for place, meta in folders:
                 if place:
                     os.mkdir(draft / place)
-                (draft / place / folder.META).write_text(json.dumps(meta, allow_nan=False), encoding="utf-8")
+                (draft / place / folder.META).write_bytes(meta)
             for piece in pieces:
                 name = "/".join(
                     [*map(folder.file_name, piece.path[:-1]), folder.tensor_file(piece.path[-1], piece.part)]
@@ -314,6 +312,22 @@ def _write(path: Path, node: Node, pieces: list[Piece]) -> None:
         for name, length in before.items():
             os.truncate(path / name, length)
         raise
+
+
+def _checksums(node: Node, *more: Tensor) -> Node:
+    """The checksums of a tensor that has more values, where it had some."""
+    sums = as_list(node.get("crc32"))
+    if sums is None:
+        return {}
+    if len(sums) != len(more) or any(type(found) is not int for found in sums):
+        raise ValueError(f"append_memmap: the checksums {ascii(sums)[:80]} are damaged")
+    return {"crc32": [tree.checksum_of(value, before & 0xFFFFFFFF) for before, value in zip(sums, more, strict=True)]}
+
+
+def _is_checked(node: Node) -> bool:
+    if node["type"] == "lazy_stack":
+        return _is_checked(node["parts"][0])
+    return "crc32" in node or any(_is_checked(entry) for entry in node.get("entries", {}).values())
 
 
 def _row_by_row(node: Node, count: int) -> list[Any]:

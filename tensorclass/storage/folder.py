@@ -13,6 +13,8 @@ import functools
 import json
 import os
 import re
+import stat
+import zlib
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -40,6 +42,7 @@ VERSION = 1  #: of our own part
 
 #: what of ``meta.json`` is about the folder itself; a value under such a key stands in our own part
 _RESERVED = frozenset(("shape", "device", "_type", "_format_version", "_class", "_names", OWN))
+_OWN_KEYS = frozenset(("version", "class", "entries", "parts", "crc32"))
 #: how much of ``meta.json`` is read at all, in bytes
 _LONGEST = 2**30
 
@@ -74,7 +77,7 @@ def file_name(key: str) -> str:
     return _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", key)
 
 
-_UNSAFE = re.compile(r'[\x00-\x20\x7f"%*/:<>?\\|]')
+_UNSAFE = re.compile(r'[\x00-\x20\x7f"%*/:<>?\\|\ud800-\udfff]')
 
 
 def tensor_file(key: str, part: str) -> str:
@@ -97,6 +100,7 @@ def save(
     allow_pickle: bool = False,
     values: bool = True,
     robust_key: bool = True,
+    checksum: bool = False,
 ) -> None:
     """Writes a collection to a folder, as a whole or not at all.
 
@@ -110,11 +114,12 @@ def save(
         allow_pickle: write objects that JSON cannot hold as pickles.
         values: write the values of tensors; otherwise their files have zeros, and take no space.
         robust_key: whether keys may be no names of files.
+        checksum: write down what the values of each tensor add up to, for ``load(verify=True)``.
     """
     path = Path(prefix).absolute()
     if not robust_key:
         _check_keys(data, what)
-    node, leaves = tree.describe(data, what, allow_pickle)
+    node, leaves = tree.describe(data, what, allow_pickle, checksum)
     linked: dict[str, str] = {}
     files: dict[str, Tensor] = {}
     for leaf in leaves:
@@ -129,13 +134,19 @@ def save(
                     f"{what}: {'.'.join(leaf.path)} lies in the file {source} already; copy_existing=True copies it"
                 )
         files[name] = leaf.tensor
-    folders: list[tuple[str, dict[str, Any]]] = []
+    folders: list[tuple[str, bytes]] = []
     metas_of(node, "", folders)
+    for folder, meta in folders:
+        if len(meta) > _LONGEST:
+            raise ValueError(
+                f"{what}: nothing was written; the objects in {path}/{folder} take {len(meta)} bytes as JSON, at most "
+                f"{_LONGEST} can be read"
+            )
     with swapped_folder(path) as draft:
         for folder, meta in folders:
             if folder:
                 os.mkdir(draft / folder)
-            (draft / folder / META).write_text(json.dumps(meta, allow_nan=False), encoding="utf-8")
+            (draft / folder / META).write_bytes(meta)
         for name, source in linked.items():
             os.link(source, draft / name)
         jobs: list[Callable[[], None]] = [
@@ -160,15 +171,12 @@ def _check_keys(data: TensorCollection, what: str) -> None:
         )
 
 
-def metas_of(node: Node, folder: str, found: list[tuple[str, dict[str, Any]]]) -> None:
+def metas_of(node: Node, folder: str, found: list[tuple[str, bytes]]) -> None:
     """What ``meta.json`` says in each folder, the outer ones first."""
     kind = node["type"]
-    if kind == "object" or kind == "objects":
-        found.append((folder, _meta_of_objects(node)))
-        return
     if kind == "lazy_stack":
         meta: dict[str, Any] = {**_STACK, "stack_dim": node["stack_dim"], "stack_dim_name": node["stack_dim_name"]}
-        found.append((folder, {**meta, OWN: {"version": VERSION, "parts": len(node["parts"])}}))
+        found.append((folder, tree.sealed({**meta, OWN: {"version": VERSION, "parts": len(node["parts"])}}, 2)))
         for at, part in enumerate(node["parts"]):
             metas_of(part, f"{folder}{at}/", found)
         return
@@ -178,24 +186,31 @@ def metas_of(node: Node, folder: str, found: list[tuple[str, dict[str, Any]]]) -
     more: dict[str, Any] = {}
     meta = {}
     below: list[tuple[Node, str]] = []
+    objects: list[tuple[str, bytes]] = []
     for key, entry in node["entries"].items():
         kind = entry["type"]
         if kind == "tensor":
             known = {
                 "device": "cpu", "shape": entry["shape"], "dtype": f"torch.{entry['dtype']}", "is_nested": False,
             }  # fmt: skip
+            if "crc32" in entry:
+                more[key] = {"crc32": entry["crc32"]}
         elif kind == "unbatched" or kind == "jagged":  # the peer has no files of them
             more[key] = entry
             continue
         else:
             known = {"type": _PEER_TYPES[kind]}
+            place = f"{folder}{file_name(key)}/"
             if kind == "object" or kind == "objects":
                 shown, more[key] = _for_peer(entry)
+                text = json.dumps(_meta_of_objects(shown), allow_nan=False).encode()
+                if "data" not in more[key]:  # it is read there; the peer allows for no more in it
+                    more[key] = {**more[key], "meta_crc32": zlib.crc32(text)}
+                objects.append((place, text))
             else:
-                shown = entry
-            below.append((shown, f"{folder}{file_name(key)}/"))
+                below.append((entry, place))
         if key in _RESERVED:
-            more[key] = more.get(key) or (entry if "dtype" in entry else {"type": kind})
+            more[key] = entry if "dtype" in entry else more.get(key) or {"type": kind}
         else:
             meta[key] = known
     if more:
@@ -204,7 +219,8 @@ def metas_of(node: Node, folder: str, found: list[tuple[str, dict[str, Any]]]) -
     if "names" in node:
         meta["_names"] = node["names"]
     meta[OWN] = own
-    found.append((folder, meta))
+    found.append((folder, tree.sealed(meta, 2)))
+    found.extend(objects)
     for entry, place in below:
         metas_of(entry, place, found)
 
@@ -265,27 +281,14 @@ def _write_file(path: Path, tensor: Tensor, values: bool) -> None:
             os.truncate(file.fileno(), count)
 
 
-#: how many bytes are copied at a time, where the values do not lie one behind the other
-_PIECE = 2**24
-
-
 def write_values(file: int, tensor: Tensor) -> None:
     """Writes the values of a tensor in C order to an open file.
 
     They are written and not copied to a memory map, so that a full disk is an error and no signal.
     """
-    value = tensor.detach()
-    if value.is_contiguous() and value.device.type == "cpu" and not value.is_conj() and not value.is_neg():
-        rest = memoryview(value.reshape(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
+    for rest in tree.pieces(tensor):
         while rest:
             rest = rest[os.write(file, rest) :]
-        return
-    if value.ndim == 0 or value.numel() * value.element_size() <= _PIECE:
-        write_values(file, value.cpu().resolve_conj().resolve_neg().contiguous())
-        return
-    rows = max(1, _PIECE * len(value) // (value.numel() * value.element_size()))
-    for start in range(0, len(value), rows):
-        write_values(file, value[start : start + rows] if rows > 1 else value[start])
 
 
 def keep_strangers(old: Path, new: Path) -> None:
@@ -330,6 +333,54 @@ class Opened(NamedTuple):
     name: str  #: for errors
 
 
+class Folders:
+    """The folders of a tree, by their path in it. The last few stay open: a process may open some 1,000 files only."""
+
+    def __init__(self, root: Opened) -> None:
+        self._root = root
+        self._open: dict[tuple[str, ...], Opened] = {}
+        self._inside: set[tuple[str, ...]] = set()
+
+    def at(self, path: tuple[str, ...]) -> Opened:
+        """An open folder, until another one is asked for."""
+        found = self._open.pop(path, None)
+        if found is None:
+            found = _opened(self.at(path[:-1]), file_name(path[-1])) if path else self._root
+            if path in self._inside:
+                found = self._replaced(found, path)
+            elif not path:
+                return found
+            if len(self._open) >= _MOST_OPEN:
+                os.close(self._open.pop(next(iter(self._open))).handle)
+        self._open[path] = found  # as the last one
+        return found
+
+    def enter(self, path: tuple[str, ...]) -> None:
+        """What is in a folder stands in the folder ``_tensordict`` in it."""
+        if path in self._inside:
+            raise FileError(f"{self.at(path).name}/{META}: its shape is missing")
+        self._inside.add(path)
+        outer = self._open.pop(path, None)
+        if outer is not None:
+            os.close(outer.handle)
+
+    def _replaced(self, outer: Opened, path: tuple[str, ...]) -> Opened:
+        try:
+            return _opened(outer, "_tensordict")
+        finally:
+            if path:
+                os.close(outer.handle)
+
+    def close(self) -> None:
+        """Closes all but the root."""
+        for opened in self._open.values():
+            os.close(opened.handle)
+        self._open.clear()
+
+
+_MOST_OPEN = 64
+
+
 def load(
     target: type[TensorCollection] | TensorCollection | None,
     prefix: Filename,
@@ -341,6 +392,7 @@ def load(
     allow_pickle: bool = False,
     strict: bool = True,
     same_objects: bool = False,
+    verify: bool = False,
 ) -> Any:
     """The collection in a folder, its tensors mapped to memory.
 
@@ -355,6 +407,7 @@ def load(
         allow_pickle: read objects that were written as pickles.
         strict: for a record: the folder has its fields and no others.
         same_objects: take the objects of ``target``, of which the folder has copies.
+        verify: compare the values with their checksums.
 
     Raises:
         FileNotFoundError: there is no such folder, or nothing was saved there.
@@ -366,23 +419,23 @@ def load(
     opens = not _only_shapes(device)
 
     def work(root: Opened) -> Any:
-        handles: dict[tuple[str, ...], Opened] = {(): root}
+        folders = Folders(root)
         try:
-            node = read_node(root, (), handles)
+            node = read_node(folders, ())
 
             def read(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
                 if not opens:
                     return torch.empty(shape, dtype=dtype, device=device)
                 return _opened_tensor(
-                    handles[where[:-1]], tensor_file(where[-1], part), dtype, shape, mode, device, non_blocking
+                    folders.at(where[:-1]), tensor_file(where[-1], part), dtype, shape, mode, device, non_blocking
                 )
 
-            source = Source(path, read, device or CPU, allow_pickle, strict, same_objects)
+            source = Source(path, read, device or CPU, allow_pickle, strict, same_objects, verify)
             return tree.rebuild(node, target, source)
+        except RecursionError:
+            raise FileError(f"{path}: what it says of itself is nested too deep") from None
         finally:
-            for opened in handles.values():
-                if opened is not root:
-                    os.close(opened.handle)
+            folders.close()
 
     return _retried(path, work)
 
@@ -447,7 +500,12 @@ def _of_file(error: OSError, path: str) -> Exception:
     """An error of an open folder's file as one of the path that users know."""
     if error.errno == errno.ELOOP:
         return FileError(f"{path}: a link; what it leads to is not opened")
+    if error.errno in _NO_FILE:
+        return FileError(f"{path}: expected a file ({error.strerror})")
     return type(error)(error.errno, error.strerror, path)
+
+
+_NO_FILE = (errno.EISDIR, errno.ENOTDIR, errno.ENXIO, errno.ENODEV, errno.ENAMETOOLONG, errno.EINVAL)
 
 
 def _only_shapes(device: torch.device | None) -> bool:
@@ -458,18 +516,21 @@ def _only_shapes(device: torch.device | None) -> bool:
     return active is not None
 
 
-def read_node(folder: Opened, path: tree.Path, handles: dict[tuple[str, ...], Opened]) -> Node:
+def read_node(folders: Folders, path: tree.Path, checksum: object = None) -> Node:
     """The tree that the ``meta.json`` of a folder and of those below it tell of.
 
     Args:
-        folder: the folder.
+        folders: those of the tree.
         path: where it is in the tree.
-        handles: gets the folders below it.
+        checksum: of the ``meta.json``, where another file says it.
     """
+    folder = folders.at(path)
     if len(path) > tree.DEPTH:
         raise FileError(f"{folder.name}: collections are nested deeper than {tree.DEPTH} levels")
-    meta = _read_meta(folder)
-    own = as_dict(meta.get(OWN)) or {}
+    meta = _read_meta(folder, checksum)
+    own = as_dict(meta.get(OWN, {}))
+    if own is None or not own.keys() <= _OWN_KEYS:
+        raise FileError(f"{folder.name}/{META}: {OWN} is damaged")
     version = own.get("version", VERSION)
     if version != VERSION:
         raise FileError(
@@ -478,33 +539,33 @@ def read_node(folder: Opened, path: tree.Path, handles: dict[tuple[str, ...], Op
     kind = _peer_class(meta)
 
     def below(key: str) -> Node:
-        return _read_below(folder, key, path, handles)
+        return read_node(folders, (*path, key))
 
     if kind in ("NonTensorData", "NonTensorStack"):
         return _node_of_objects(kind, meta, folder)
     if kind == "LazyStackedTensorDict":
         count = own.get("parts")
-        if not isinstance(count, int):
+        if count is None:
             count = _count_parts(folder)
+        if type(count) is not int:
+            raise FileError(f"{folder.name}/{META}: expected the number of parts, got {_shown(count)}")
         return {
             "type": "lazy_stack", "stack_dim": meta.get("stack_dim"), "stack_dim_name": meta.get("stack_dim_name"),
             "parts": [below(str(at)) for at in range(count)],
         }  # fmt: skip
     if "shape" not in meta:  # a record as the peer writes it
-        inner = _opened(folder, "_tensordict")
-        outer = handles.pop(path)
-        if path:
-            os.close(outer.handle)
-        handles[path] = inner
-        return read_node(inner, path, handles)
-    more = as_dict(own.get("entries")) or {}
+        folders.enter(path)
+        return read_node(folders, path)
+    more = as_dict(own.get("entries", {}))
+    if more is None:
+        raise FileError(f"{folder.name}/{META}: the entries of {OWN} are damaged")
     entries: dict[str, Any] = {}
     for key, known in meta.items():
         if key not in _RESERVED:
-            entries[key] = _entry(key, known, more.get(key), below, folder)
+            entries[key] = _entry(key, known, more.get(key), folders, path, folder.name)
     for key, entry in more.items():
         if key not in entries:
-            entries[key] = _entry(key, {}, entry, below, folder)
+            entries[key] = _entry(key, {}, entry, folders, path, folder.name)
     node: Node = {"type": "collection", "batch_size": meta["shape"], "entries": entries}
     if meta.get("_names") is not None:
         node["names"] = meta["_names"]
@@ -513,22 +574,28 @@ def read_node(folder: Opened, path: tree.Path, handles: dict[tuple[str, ...], Op
     return node
 
 
-def _entry(key: str, known: Any, own: Any, below: Callable[[str], Node], folder: Opened) -> Node:
+def _entry(key: str, known: Any, own: Any, folders: Folders, path: tree.Path, folder: str) -> Node:
     """The node of a key, of what the peer reads and what only we do."""
     given, more = as_dict(known), as_dict(own)
     if given is None or (own is not None and more is None):
-        raise FileError(f"{folder.name}/{META}: expected what is known of {key!r}, got {str(known or own)[:40]}")
+        raise FileError(f"{folder}/{META}: expected what is known of {_shown(key)}, got {_shown(known or own)}")
     if more is not None and ("dtype" in more or "data" in more):
         return more
     if "dtype" not in given:
-        return {**below(key), **(more or {})}
+        if len(given) > 1 or not isinstance(given.get("type", ""), str):
+            raise FileError(f"{folder}/{META}: what is known of {_shown(key)} is damaged: {_shown(given)}")
+        return {**read_node(folders, (*path, key), (more or {}).get("meta_crc32")), **(more or {})}
     dtype = str(given["dtype"]).removeprefix("torch.")
     if given.get("is_nested") is True:
         shape = as_list(given.get("shape"))
         if shape is None or len(shape) != 2:
-            raise FileError(f"{folder.name}/{META}: {key!r}: expected a shape of two numbers, got {str(shape)[:40]}")
+            raise FileError(f"{folder}/{META}: {_shown(key)}: expected a shape of two numbers, got {_shown(shape)}")
         return {"type": "nested", "dtype": dtype, "shape": None, "rows": shape[0], "dims": shape[1]}
-    return {"type": "tensor", "dtype": dtype, "shape": given.get("shape")}
+    return {"type": "tensor", "dtype": dtype, "shape": given.get("shape"), **(more or {})}
+
+
+def _shown(given: object) -> str:
+    return ascii(given)[:80]
 
 
 def _node_of_objects(kind: str, meta: dict[str, Any], folder: Opened) -> Node:
@@ -551,12 +618,6 @@ def _count_parts(folder: Opened) -> int:
     return count
 
 
-def _read_below(folder: Opened, key: str, path: tree.Path, handles: dict[tuple[str, ...], Opened]) -> Node:
-    inner, where = _opened(folder, file_name(key)), (*path, key)
-    handles[where] = inner
-    return read_node(inner, where, handles)
-
-
 def _opened(folder: Opened, name: str) -> Opened:
     """A folder in a folder; symbolic links are not followed, so that nothing outside is opened."""
     try:
@@ -568,25 +629,34 @@ def _opened(folder: Opened, name: str) -> Opened:
     return Opened(handle, f"{folder.name}/{name}")
 
 
-def _read_meta(folder: Opened) -> dict[str, Any]:
+def _read_meta(folder: Opened, checksum: object = None) -> dict[str, Any]:
     try:
         handle = os.open(META, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder.handle)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise FileError(f"{folder.name}/{META}: {error.strerror}") from None
-    with open(handle, "rb") as file:
-        if os.fstat(handle).st_size > _LONGEST:
-            raise FileError(f"{folder.name}/{META}: it is longer than {_LONGEST} bytes")
-        text = file.read()
     try:
-        meta = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FileError(f"{folder.name}/{META}: it is no JSON ({error})") from None
-    known = as_dict(meta)
-    if known is None:
-        raise FileError(f"{folder.name}/{META}: expected a JSON object, got {str(meta)[:40]}")
-    return known
+        info = os.fstat(handle)
+        if not stat.S_ISREG(info.st_mode):
+            raise FileError(f"{folder.name}/{META}: it is no regular file")
+        if info.st_size > _LONGEST:
+            raise FileError(f"{folder.name}/{META}: it is longer than {_LONGEST} bytes")
+        text = bytearray()
+        while piece := os.read(handle, info.st_size - len(text) + 1):
+            text += piece
+            if len(text) > _LONGEST:
+                raise FileError(f"{folder.name}/{META}: it is longer than {_LONGEST} bytes")
+    finally:
+        os.close(handle)
+    name = f"{folder.name}/{META}"
+    if checksum is not None and zlib.crc32(text) != checksum:
+        raise FileError(f"{name}: it is not what was written, its checksum differs")
+    meta = tree.parsed(text, name)
+    own = as_dict(meta.get(OWN))
+    if own is not None:
+        tree.check_seal(text, 2, own.get("crc32"), name)
+    return meta
 
 
 def _peer_class(meta: dict[str, Any]) -> str:
@@ -613,8 +683,14 @@ def add_tensor(prefix: str, path: tree.Path, size: Size, dtype: torch.dtype) -> 
     made = MemoryMappedTensor._allocated(size, dtype, place / tensor_file(key, ""), True)
     known = {"device": "cpu", "shape": list(size), "dtype": str(dtype), "is_nested": False}
     with whole_file(place / META) as file:
-        file.write(json.dumps({**meta, key: known}, allow_nan=False).encode())
+        file.write(_with_entry(meta, key, known))
     return made
+
+
+def _with_entry(meta: dict[str, Any], key: str, known: dict[str, Any]) -> bytes:
+    own = as_dict(meta.pop(OWN, None)) or {"version": VERSION}
+    own.pop("crc32", None)
+    return tree.sealed({**meta, key: known, OWN: own}, 2)
 
 
 @contextmanager

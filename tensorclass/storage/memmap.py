@@ -58,6 +58,7 @@ def _write(
     robust_key: bool | None,
     atomic: bool,
     allow_pickle: bool,
+    checksum: bool = False,
 ) -> Any:
     if share_non_tensor:
         raise NotImplementedError(f"{what}: share_non_tensor=True is not supported: objects belong to each process")
@@ -71,6 +72,7 @@ def _write(
             folder.save(
                 data, prefix, what=what, copy_existing=copy_existing, num_threads=num_threads,
                 allow_pickle=allow_pickle, values=values, robust_key=robust_key is not False,
+                checksum=checksum,
             )  # fmt: skip
             made = folder.load(data, prefix, allow_pickle=allow_pickle, same_objects=True)
         return made.lock_() if finish is None else finish(made)
@@ -130,6 +132,7 @@ def load_memmap(
     num_threads: int,
     allow_pickle: bool | None,
     strict: bool,
+    verify: bool,
 ) -> Any:
     """See :meth:`TensorDict.load_memmap`."""
     path = Path(prefix)
@@ -137,7 +140,7 @@ def load_memmap(
         path = path.joinpath(*map(folder.file_name, unravel_key_to_tuple(subpath)))
     loaded = folder.load(
         out if out is not None else cls, path, device=as_device(device), non_blocking=non_blocking, mode=mode,
-        num_threads=num_threads, allow_pickle=bool(allow_pickle), strict=strict,
+        num_threads=num_threads, allow_pickle=bool(allow_pickle), strict=strict, verify=verify,
     )  # fmt: skip
     return loaded if out is None else out.update_(loaded)
 

@@ -13,6 +13,7 @@ import decimal
 import math
 import pathlib
 import pickle
+import re
 import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -100,14 +101,14 @@ def decode(value: Any, allow_pickle: bool = False) -> Any:
         if name == "dict":
             return {decode(key, allow_pickle): decode(item, allow_pickle) for key, item in content}
         if name == "numpy":
+            if not _NUMPY.fullmatch(content[0]):
+                raise ValueError("its dtype is unknown")
             dtype, raw = np.dtype(content[0]), base64.b64decode(content[1], validate=True)
-            if dtype.kind not in "biufcSUmM":
-                raise ValueError(f"the dtype {dtype}")
             return np.frombuffer(raw, dtype=dtype, count=1)[0]
         for kind in _COLLECTIONS:
             if name == kind.__name__:
                 return kind([decode(item, allow_pickle) for item in content])
-    except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+    except (TypeError, ValueError, ArithmeticError, LookupError, RuntimeError, AttributeError) as error:
         raise ValueError(f"an object of the type {name!r} is damaged: {error}") from None
     raise ValueError(f"an object has the type {name!r}, which is unknown here: {str(given)[:80]}")
 
@@ -116,16 +117,27 @@ def _encoded(items: Iterable[Any], allow_pickle: bool, depth: int) -> list[Any]:
     return [encode(item, allow_pickle, depth + 1) for item in items]
 
 
-def _dtype(name: str) -> torch.dtype:
-    found = getattr(torch, name)
-    if not isinstance(found, torch.dtype):
-        raise ValueError(f"{name!r} is no dtype")
-    return found
+#: by name; an attribute of torch is not asked for, since some are modules, which would be imported
+_DTYPES = {str(found).removeprefix("torch."): found for found in vars(torch).values() if isinstance(found, torch.dtype)}
+
+
+def _device(name: Any) -> torch.device:
+    if not isinstance(name, str):
+        raise TypeError("expected the name of a device")
+    return torch.device(name)
+
+
+def _uuid(text: Any) -> uuid.UUID:
+    if not isinstance(text, str):
+        raise TypeError("expected a text")
+    return uuid.UUID(text)
 
 
 def _seconds(value: datetime.timedelta) -> list[int]:
     return [value.days, value.seconds, value.microseconds]
 
+
+_NUMPY = re.compile(r"[<>|=][biufcSU]\d{1,9}|[<>][mM]8(\[\d{0,9}\w{1,9}\])?")
 
 _PLAIN = frozenset((str, bool, int, type(None)))
 _COLLECTIONS: tuple[Any, ...] = (tuple, set, frozenset)
@@ -139,8 +151,8 @@ _FORMS: dict[Any, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
         lambda value: base64.b64encode(value).decode("ascii"),
         lambda text: base64.b64decode(text, validate=True),
     ),
-    torch.dtype: ("dtype", lambda value: str(value).removeprefix("torch."), _dtype),
-    torch.device: ("device", str, torch.device),
+    torch.dtype: ("dtype", lambda value: str(value).removeprefix("torch."), _DTYPES.__getitem__),
+    torch.device: ("device", str, _device),
     torch.Size: ("size", list, torch.Size),
     range: ("range", lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts)),
     type(...): ("ellipsis", lambda value: None, lambda value: ...),
@@ -149,7 +161,7 @@ _FORMS: dict[Any, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     datetime.time: ("time", datetime.time.isoformat, datetime.time.fromisoformat),
     datetime.timedelta: ("timedelta", _seconds, lambda parts: datetime.timedelta(*parts)),
     decimal.Decimal: ("decimal", str, decimal.Decimal),
-    uuid.UUID: ("uuid", str, uuid.UUID),
+    uuid.UUID: ("uuid", str, _uuid),
     pathlib.PurePath: ("path", str, pathlib.Path),
 }
 _BY_NAME: dict[str, Callable[[Any], Any]] = {name: read for name, _, read in _FORMS.values()}

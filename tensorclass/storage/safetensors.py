@@ -9,7 +9,6 @@ Reading maps the file to memory: values are read when they are used, and what is
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -33,10 +32,10 @@ _KEY = "tensorclass"  #: of the tree in the metadata
 _LACKS = ("complex32", "complex128")  #: dtypes that the format does not have
 
 
-def save_safetensors(data: TensorCollection, path: Filename) -> None:
+def save_safetensors(data: TensorCollection, path: Filename, *, checksum: bool = False) -> None:
     """See :meth:`TensorDict.save_safetensors`."""
     library = require("safetensors.torch", _EXTRA, "save_safetensors")
-    node, leaves = tree.describe(data, "save_safetensors")
+    node, leaves = tree.describe(data, "save_safetensors", checksum=checksum)
     if lacking := [".".join(leaf.path) for leaf in leaves if str(leaf.tensor.dtype).removeprefix("torch.") in _LACKS]:
         raise TypeError(f"save_safetensors: nothing was written; the format has no tensors of the dtypes of {lacking}")
     tensors: dict[str, Tensor] = {}
@@ -47,7 +46,7 @@ def save_safetensors(data: TensorCollection, path: Filename) -> None:
         # the library refuses tensors that share memory: loaded, they would no longer
         tensors[_name(leaf.path, leaf.part)] = value.clone() if place in seen else value.as_subclass(Tensor)
         seen.add(place)
-    metadata = {"format": "pt", _KEY: json.dumps({"version": tree.VERSION, "tree": node}, allow_nan=False)}
+    metadata = {"format": "pt", _KEY: tree.sealed({"version": tree.VERSION, "tree": node}).decode()}
     with whole_path(path) as draft:
         library.save_file(tensors, draft, metadata=metadata)
 
@@ -59,6 +58,7 @@ def load_safetensors(
     device: DeviceLike | None = None,
     keys: Sequence[NestedKey] | None = None,
     strict: bool = True,
+    verify: bool = False,
 ) -> Any:
     """See :meth:`TensorDict.load_safetensors`."""
     name = os.path.abspath(path)
@@ -82,7 +82,7 @@ def load_safetensors(
                 )
             return value if target is None else value.to(target)
 
-        return tree.rebuild(node, cls, Source(name, read, target, False, strict))
+        return tree.rebuild(node, cls, Source(name, read, target, False, strict, verify=verify))
 
 
 def _name(path: tree.Path, part: str) -> str:
@@ -118,13 +118,10 @@ def _node(file: Any, name: str) -> tuple[Node, Callable[[tree.Path, str], str]]:
             dtype = str(file.get_tensor(key).dtype).removeprefix("torch.")
             entries[key] = {"type": "tensor", "dtype": dtype, "shape": list(part.get_shape())}
         return {"type": "collection", "batch_size": [], "entries": entries}, _plain_name
-    try:
-        known = as_dict(json.loads(text))
-    except (ValueError, RecursionError) as error:
-        raise FileError(f"{name}: its metadata is no JSON ({error})") from None
-    node = None if known is None else as_dict(known.get("tree"))
-    if known is None or node is None or known.get("version") != tree.VERSION:
-        version = None if known is None else str(known.get("version"))[:20]
+    known = tree.unsealed(text.encode(), f"{name}: its metadata")
+    node = as_dict(known.get("tree"))
+    if node is None or known.get("version") != tree.VERSION:
+        version = ascii(known.get("version"))[:20]
         raise FileError(f"{name}: its metadata has the version {version}; this package reads {tree.VERSION}")
     return node, _name
 

@@ -11,15 +11,21 @@ A *node* is a dict with a ``"type"``:
 - ``object``: ``data``, one object for all rows, and the ``batch_size``; ``objects``: ``data``, those of all rows in a
   flat list. :mod:`tensorclass.storage.objects` says what stands for an object.
 
+Nodes with tensors have ``crc32`` where checksums were asked for: a number for each part, in the order of writing.
+
 :func:`describe` takes a collection apart, :func:`rebuild` puts it together again. What a format does is to write the
 tree and the tensors, and to give a tensor back for a path.
 """
 
 from __future__ import annotations
 
+import functools
+import json
 import re
 import sys
 import warnings
+import zlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
@@ -60,6 +66,7 @@ class Leaf(NamedTuple):
     path: Path  #: keys, and numbers of parts of lazy stacks
     part: str  #: ``""``, or what of a tensor that is written in several parts
     tensor: Tensor
+    node: Node  #: what is said of it
 
 
 class Reader(Protocol):
@@ -76,13 +83,16 @@ class FileError(ValueError):
 # taking apart
 
 
-def describe(data: TensorCollection, what: str, allow_pickle: bool = False) -> tuple[Node, list[Leaf]]:
+def describe(
+    data: TensorCollection, what: str, allow_pickle: bool = False, checksum: bool = False
+) -> tuple[Node, list[Leaf]]:
     """The tree of a collection, and its tensors.
 
     Args:
         data: the collection.
         what: who asks, to begin errors with.
         allow_pickle: write objects that JSON cannot hold as pickles.
+        checksum: say of each tensor what its values add up to.
 
     Raises:
         TypeError: values that no file can hold, all of them.
@@ -92,6 +102,9 @@ def describe(data: TensorCollection, what: str, allow_pickle: bool = False) -> t
     node = _described(data, (), leaves, problems, allow_pickle)
     if problems:
         raise TypeError(f"{what}: nothing was written; " + "; ".join(problems))
+    if checksum:
+        for leaf in leaves:
+            leaf.node.setdefault("crc32", []).append(checksum_of(leaf.tensor))
     return node, leaves
 
 
@@ -101,7 +114,9 @@ def _described(value: Any, path: Path, leaves: list[Leaf], problems: list[str], 
     if isinstance(value, NonTensorDataBase):
         return _of_objects(value, path, problems, pickles)
     if isinstance(value, UnbatchedTensor):
-        return {**node_of_tensor(value._tensor, path, leaves, problems), "type": "unbatched"}
+        one = node_of_tensor(value._tensor, path, leaves, problems)
+        one["type"] = "unbatched"
+        return one
     if isinstance(value, LazyStacked):
         store: Any = value._store
         return {
@@ -127,6 +142,7 @@ def _described(value: Any, path: Path, leaves: list[Leaf], problems: list[str], 
 def node_of_tensor(value: Tensor, path: Path, leaves: list[Leaf], problems: list[str]) -> Node:
     dtype = str(value.dtype).removeprefix("torch.")
     name = ".".join(path)
+    node: Node = {"type": "tensor", "dtype": dtype, "shape": list(value.shape)}
     if dtype not in DTYPES:
         problems.append(f"{name}: files have no tensors of the dtype {value.dtype}")
     elif value.is_meta:
@@ -136,14 +152,14 @@ def node_of_tensor(value: Tensor, path: Path, leaves: list[Leaf], problems: list
         if jagged.lengths() is not None or jagged._ragged_idx != 1:
             problems.append(f"{name}: a jagged tensor with holes, or a ragged dimension other than 1; clone it first")
         else:
-            leaves.append(Leaf(path, "", jagged.values()))
-            leaves.append(Leaf(path, "offsets", jagged.offsets().to(torch.int64)))
-            return {"type": "jagged", "dtype": dtype, "shape": list(jagged.values().shape), "rows": len(jagged)}
+            node.update(type="jagged", shape=list(jagged.values().shape), rows=len(jagged))
+            leaves.append(Leaf(path, "", jagged.values(), node))
+            leaves.append(Leaf(path, "offsets", jagged.offsets().to(torch.int64), node))
     elif value.layout != torch.strided:
         problems.append(f"{name}: a tensor of the layout {value.layout}; make it dense first, with to_dense()")
     else:
-        leaves.append(Leaf(path, "", value))
-    return {"type": "tensor", "dtype": dtype, "shape": list(value.shape)}
+        leaves.append(Leaf(path, "", value, node))
+    return node
 
 
 def _of_objects(value: NonTensorDataBase, path: Path, problems: list[str], pickles: bool) -> Node:
@@ -177,6 +193,7 @@ class Source(NamedTuple):
     allow_pickle: bool = False
     strict: bool = True  #: a record wants its fields and no others
     same_objects: bool = False  #: the objects of a target are taken, not those of the file
+    verify: bool = False  #: the values are compared with their checksums
 
     def damaged(self, path: Path, why: str) -> FileError:
         return FileError(f"{self.file}: {'.'.join(path) + ': ' if path else ''}{why}")
@@ -194,6 +211,13 @@ def rebuild(node: Any, target: type[TensorCollection] | TensorCollection | None,
     Raises:
         FileError: the tree is damaged, or does not fit the record that is asked for.
     """
+    if source.verify and source.device is not None and source.device.type == "meta":
+        raise ValueError("verify=True needs values, which the device meta has not")
+    kind = (as_dict(node) or {}).get("type")
+    if kind not in ("collection", "lazy_stack"):  # but objects, where no other class is asked for
+        cls = dense_class(target) if isinstance(target, type) else type(target)
+        if kind not in ("object", "objects") or issubclass(cls, (TensorDict, TensorClass)):
+            raise source.damaged((), f"expected a collection, got {ascii(kind)[:40]}")
     try:
         return _rebuilt(node, target, source, ())
     except RecursionError:
@@ -338,7 +362,18 @@ def _lazy_stack(node: Node, target: Any, source: Source, path: Path) -> Any:
 
 
 def _tensor(node: Node, source: Source, path: Path) -> Tensor:
-    return source.read(path, "", dtype_of(node.get("dtype"), source, path), size_of(node.get("shape"), source, path))
+    dtype, size = dtype_of(node.get("dtype"), source, path), size_of(node.get("shape"), source, path)
+    return _verified(source.read(path, "", dtype, size), node, 0, source, path)
+
+
+def _verified(value: Tensor, node: Node, part: int, source: Source, path: Path) -> Tensor:
+    if source.verify:
+        sums = as_list(node.get("crc32"))
+        if sums is None or part >= len(sums):
+            raise source.damaged(path, "verify=True needs checksums, which checksum=True writes; the file has none")
+        if checksum_of(value) != sums[part]:
+            raise source.damaged(path, "its values are not those that were written: their checksum differs")
+    return value
 
 
 def _jagged(node: Node, source: Source, path: Path) -> Tensor:
@@ -346,7 +381,7 @@ def _jagged(node: Node, source: Source, path: Path) -> Tensor:
     values = _tensor(node, source, path)
     if type(rows) is not int or not 0 <= rows < _MOST:
         raise source.damaged(path, "the number of its rows is missing")
-    offsets = source.read(path, "offsets", torch.int64, Size([rows + 1]))
+    offsets = _verified(source.read(path, "offsets", torch.int64, Size([rows + 1])), node, 1, source, path)
     if not offsets.is_meta:
         steps = offsets.diff()
         if values.ndim == 0 or int(offsets[0]) or int(offsets[-1]) != len(values) or bool((steps < 0).any()):
@@ -357,6 +392,8 @@ def _jagged(node: Node, source: Source, path: Path) -> Tensor:
 
 def _nested(node: Node, source: Source, path: Path) -> Tensor:
     """A tensor of torch's older layout, as the peer writes it: the values, and the shape of each row."""
+    if source.verify:
+        raise source.damaged(path, "verify=True needs checksums, and another program wrote this without any")
     rows, dims = node["rows"], node["dims"]
     if type(rows) is not int or type(dims) is not int or not (0 <= rows < _MOST and 0 < dims < 64):
         raise source.damaged(path, "expected the numbers of rows and dimensions")
@@ -446,4 +483,99 @@ def _names(given: Any, size: Size, source: Source, path: Path) -> Any:
     raise source.damaged(path, f"expected names of dimensions, got {str(given)[:80]}")
 
 
-_MOST = 2**62  #: values in a tensor
+_MOST = 2**58  #: values in a tensor: their bytes can be counted in 63 bits
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# the text of a tree, and the values of tensors
+
+
+def sealed(known: Node, levels: int = 1) -> bytes:
+    """A dict as JSON that says at its end what the text before adds up to, so that damage is seen.
+
+    Args:
+        known: the dict, not empty.
+        levels: where that stands: 1 for the dict itself, 2 for the dict that is its last value, which is not empty.
+    """
+    text = json.dumps(known, allow_nan=False).encode()[:-levels]
+    return text + b', "crc32": "%08x"' % zlib.crc32(text) + b"}" * levels
+
+
+def unsealed(text: bytes | bytearray, name: str) -> Node:
+    """The dict of a JSON text, sealed or not.
+
+    Args:
+        text: the JSON.
+        name: of the file, for errors.
+
+    Raises:
+        FileError: the text is no JSON object, has a key twice, or is not what was sealed.
+
+    >>> unsealed(sealed({"a": 1}), "file")
+    {'a': 1}
+    """
+    known = parsed(text, name)
+    check_seal(text, 1, known.pop("crc32", None), name)
+    return known
+
+
+def parsed(text: bytes | bytearray, name: str) -> Node:
+    """The dict of a JSON text, in which no key may stand twice; ``name`` is that of the file, for errors."""
+    try:
+        known = as_dict(_loads(text.decode()))
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{name}: it is no JSON that can be read ({str(error)[:200]})") from None
+    if known is None:
+        raise FileError(f"{name}: expected a JSON object")
+    return known
+
+
+def check_seal(text: bytes | bytearray, levels: int, seal: object, name: str) -> None:
+    """Compares a text with its seal, which stands at the end of the last object of some levels."""
+    if seal is None:
+        return  # another program wrote it
+    before, _, after = text.rstrip().rpartition(b'"crc32"')
+    before = before.rstrip().removesuffix(b",")
+    if after != b': "%08x"%b' % (zlib.crc32(before), b"}" * levels):
+        raise FileError(
+            f"{name}: it is not what was written, its checksum differs; where it was changed on purpose, take "
+            'the "crc32" out of it'
+        )
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> Node:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands there twice")
+    return found
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+_loads = functools.partial(json.loads, object_pairs_hook=_unique, parse_constant=_no_number)
+
+
+def pieces(tensor: Tensor) -> Iterator[memoryview]:
+    """The bytes of a tensor in C order; those of one that does not lie so are copied piece by piece."""
+    value = tensor.detach()
+    if value.is_contiguous() and value.device.type == "cpu" and not value.is_conj() and not value.is_neg():
+        yield memoryview(value.reshape(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
+    elif value.ndim == 0 or value.numel() * value.element_size() <= _PIECE:
+        yield from pieces(value.cpu().resolve_conj().resolve_neg().contiguous())
+    else:
+        rows = max(1, _PIECE * len(value) // (value.numel() * value.element_size()))
+        for start in range(0, len(value), rows):
+            yield from pieces(value[start : start + rows] if rows > 1 else value[start])
+
+
+#: how many bytes are copied at a time, where the values do not lie one behind the other
+_PIECE = 2**24
+
+
+def checksum_of(tensor: Tensor, found: int = 0) -> int:
+    """CRC-32 of the bytes of a tensor in C order, behind others of which it is ``found``."""
+    for piece in pieces(tensor):
+        found = zlib.crc32(piece, found)
+    return found

@@ -22,6 +22,7 @@ MODES = ("r+", "r")
 _frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
 _subclass: Callable[[Any, Tensor], Any] = Tensor._make_subclass
 _C: Any = torch._C
+_BY_HANDLE = os.path.isdir("/proc/self/fd")  #: whether an open file has a path
 _getitem: Callable[[Tensor, Any], Tensor] = Tensor.__getitem__
 
 
@@ -404,7 +405,7 @@ def map_file(
         mode: ``None`` takes ``"r+"`` where the file may be written and else ``"r"``.
         folder: where the file is. Symbolic links are not followed there.
     """
-    flags = os.O_CLOEXEC | (0 if folder is None else os.O_NOFOLLOW)
+    flags = os.O_CLOEXEC | os.O_NONBLOCK | (0 if folder is None else os.O_NOFOLLOW)  # a pipe is an error at once
     try:
         file = os.open(path, flags | (os.O_RDONLY if mode == "r" else os.O_RDWR), dir_fd=folder)
     except PermissionError:
@@ -435,9 +436,13 @@ def map_open_file(file: int, dtype: torch.dtype, size: Size, mode: str) -> Tenso
         )
     if not count:
         return torch.empty(size, dtype=dtype)
-    access = mmap.ACCESS_WRITE if mode == "r+" else mmap.ACCESS_COPY
-    memory = mmap.mmap(file, count * dtype.itemsize, access=access)
-    flat: Tensor = _frombuffer(memory, dtype=dtype)  # keeps the map alive, and closes it at its end
+    flat: Tensor
+    if _BY_HANDLE:  # keeps no file open, of which a process may have some 1,000 only
+        flat = torch.from_file(f"/proc/self/fd/{file}", mode == "r+", count, dtype=dtype, device="cpu")
+    else:
+        access = mmap.ACCESS_WRITE if mode == "r+" else mmap.ACCESS_COPY
+        memory = mmap.mmap(file, count * dtype.itemsize, access=access)
+        flat = _frombuffer(memory, dtype=dtype)  # keeps the map alive, and closes it at its end
     return flat if len(size) == 1 else flat.view(size)
 
 

@@ -41,6 +41,7 @@ class Storing(Collection):
         robust_key: bool | None = ...,
         atomic: bool = ...,
         allow_pickle: bool = ...,
+        checksum: bool = ...,
     ) -> Self: ...
     @overload
     def memmap(
@@ -55,6 +56,7 @@ class Storing(Collection):
         robust_key: bool | None = ...,
         atomic: bool = ...,
         allow_pickle: bool = ...,
+        checksum: bool = ...,
     ) -> Future[Self]: ...
     def memmap(
         self,
@@ -68,6 +70,7 @@ class Storing(Collection):
         robust_key: bool | None = True,
         atomic: bool = True,
         allow_pickle: bool = False,
+        checksum: bool = False,
     ) -> Any:
         """Writes the collection to a folder, and gives one whose tensors lie in the files there.
 
@@ -85,6 +88,8 @@ class Storing(Collection):
             robust_key: write keys that are no names of files (``"a/b"``) in another form; ``False``: an error.
             atomic: for calls as the peer has them; a folder is whole or absent in any case.
             allow_pickle: write objects that JSON cannot hold as pickles, which only ``allow_pickle=True`` reads.
+            checksum: write down what the values of each tensor add up to, so that ``load_memmap(verify=True)`` sees
+                damage. It holds until values are written in place.
 
         Raises:
             FileExistsError: a collection is there, and ``existsok`` is ``False``.
@@ -104,7 +109,7 @@ class Storing(Collection):
         return memmap(
             self, prefix, copy_existing, num_threads=num_threads, return_early=return_early,
             share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
-            allow_pickle=allow_pickle,
+            allow_pickle=allow_pickle, checksum=checksum,
         )  # fmt: skip
 
     @overload
@@ -120,6 +125,7 @@ class Storing(Collection):
         robust_key: bool | None = ...,
         atomic: bool = ...,
         allow_pickle: bool = ...,
+        checksum: bool = ...,
     ) -> Self: ...
     @overload
     def memmap_(
@@ -134,6 +140,7 @@ class Storing(Collection):
         robust_key: bool | None = ...,
         atomic: bool = ...,
         allow_pickle: bool = ...,
+        checksum: bool = ...,
     ) -> Future[Self]: ...
     def memmap_(
         self,
@@ -147,6 +154,7 @@ class Storing(Collection):
         robust_key: bool | None = True,
         atomic: bool = True,
         allow_pickle: bool = False,
+        checksum: bool = False,
     ) -> Any:
         """:meth:`memmap` in place: the tensors of this collection become those in the files, and it is locked.
 
@@ -157,7 +165,7 @@ class Storing(Collection):
         return memmap_(
             self, prefix, copy_existing, num_threads=num_threads, return_early=return_early,
             share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
-            allow_pickle=allow_pickle,
+            allow_pickle=allow_pickle, checksum=checksum,
         )  # fmt: skip
 
     @overload
@@ -242,6 +250,7 @@ class Storing(Collection):
         num_threads: int = 0,
         allow_pickle: bool | None = None,
         strict: bool = True,
+        verify: bool = False,
     ) -> Self:
         """The collection that :meth:`memmap` wrote to a folder, its tensors mapped to memory.
 
@@ -261,6 +270,7 @@ class Storing(Collection):
             allow_pickle: read objects that were written as pickles. A pickle can run any code: only for files that you
                 trust.
             strict: for a record, the folder has its fields and no others; ``False`` leaves others out, with a warning.
+            verify: read all values, and compare them with the checksums that ``memmap(checksum=True)`` wrote.
 
         Raises:
             FileNotFoundError: there is no folder, or nothing was saved there.
@@ -277,7 +287,7 @@ class Storing(Collection):
 
         return load_memmap(  # type: ignore[no-any-return]
             cls, prefix, device, non_blocking, out=out, robust_key=robust_key, subpath=subpath, mode=mode,
-            num_threads=num_threads, allow_pickle=allow_pickle, strict=strict,
+            num_threads=num_threads, allow_pickle=allow_pickle, strict=strict, verify=verify,
         )  # fmt: skip
 
     load = load_memmap
@@ -399,7 +409,7 @@ class Storing(Collection):
 
     # -- one file -----------------------------------------------------------------------------------------------------
 
-    def save_safetensors(self, path: Filename) -> None:
+    def save_safetensors(self, path: Filename, *, checksum: bool = False) -> None:
         """Writes the collection to one file in the safetensors format, as a whole or not at all.
 
         Other tools read its tensors; what they belong to (nested collections, batch sizes, names, fields of records,
@@ -407,6 +417,7 @@ class Storing(Collection):
 
         Args:
             path: the file; one that is there is replaced.
+            checksum: write down what the values of each tensor add up to, for ``load_safetensors(verify=True)``.
 
         Raises:
             ImportError: safetensors is not installed (the extra ``safetensors``).
@@ -421,7 +432,7 @@ class Storing(Collection):
         """
         from tensorclass.storage import save_safetensors
 
-        save_safetensors(self, path)  # type: ignore[arg-type]
+        save_safetensors(self, path, checksum=checksum)  # type: ignore[arg-type]
 
     @classmethod
     def load_safetensors(
@@ -431,6 +442,7 @@ class Storing(Collection):
         device: DeviceLike | None = None,
         keys: Sequence[NestedKey] | None = None,
         strict: bool = True,
+        verify: bool = False,
     ) -> Self:
         """The collection in a file in the safetensors format, also in one that another program wrote.
 
@@ -442,6 +454,7 @@ class Storing(Collection):
             device: where the tensors go; ``meta`` reads none of them.
             keys: those that are wanted, nested or not; all by default.
             strict: for a record, the file has its fields and no others; ``False`` leaves others out, with a warning.
+            verify: read all values, and compare them with the checksums that ``save_safetensors(checksum=True)`` wrote.
 
         Raises:
             ImportError: safetensors is not installed (the extra ``safetensors``).
@@ -450,7 +463,9 @@ class Storing(Collection):
         """
         from tensorclass.storage import load_safetensors
 
-        return load_safetensors(cls, path, device=device, keys=keys, strict=strict)  # type: ignore[no-any-return]
+        return load_safetensors(  # type: ignore[no-any-return]
+            cls, path, device=device, keys=keys, strict=strict, verify=verify
+        )
 
     to_safetensors = save_safetensors
     from_safetensors = load_safetensors

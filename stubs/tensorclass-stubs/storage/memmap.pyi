@@ -23,6 +23,7 @@ def load_memmap(
     num_threads: int,
     allow_pickle: bool | None,
     strict: bool,
+    verify: bool,
 ) -> Any: ...
 def load_memmap_(
     data: Any, prefix: Filename, robust_key: bool | None, *, allow_pickle: bool | None, mode: str | None

@@ -6,7 +6,7 @@ from tensorclass.td.collection import DeviceLike
 from tensorclass.td.keys import NestedKey
 from tensorclass.td.memmap import Filename
 
-def save_safetensors(data: TensorCollection, path: Filename) -> None: ...
+def save_safetensors(data: TensorCollection, path: Filename, *, checksum: bool = False) -> None: ...
 def load_safetensors(
     cls: Any,
     path: Filename,
@@ -14,4 +14,5 @@ def load_safetensors(
     device: DeviceLike | None = None,
     keys: Sequence[NestedKey] | None = None,
     strict: bool = True,
+    verify: bool = False,
 ) -> Any: ...

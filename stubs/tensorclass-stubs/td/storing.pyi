@@ -25,6 +25,7 @@ class Storing(Collection):
         robust_key: bool | None = ...,
         atomic: bool = ...,
         allow_pickle: bool = ...,
+        checksum: bool = ...,
     ) -> Self: ...
     @overload
     def memmap(
@@ -39,6 +40,7 @@ class Storing(Collection):
         robust_key: bool | None = ...,
         atomic: bool = ...,
         allow_pickle: bool = ...,
+        checksum: bool = ...,
     ) -> Future[Self]: ...
     @overload
     def memmap_(
@@ -53,6 +55,7 @@ class Storing(Collection):
         robust_key: bool | None = ...,
         atomic: bool = ...,
         allow_pickle: bool = ...,
+        checksum: bool = ...,
     ) -> Self: ...
     @overload
     def memmap_(
@@ -67,6 +70,7 @@ class Storing(Collection):
         robust_key: bool | None = ...,
         atomic: bool = ...,
         allow_pickle: bool = ...,
+        checksum: bool = ...,
     ) -> Future[Self]: ...
     @overload
     def memmap_like(
@@ -113,6 +117,7 @@ class Storing(Collection):
         num_threads: int = 0,
         allow_pickle: bool | None = None,
         strict: bool = True,
+        verify: bool = False,
     ) -> Self: ...
     load = load_memmap
 
@@ -147,7 +152,7 @@ class Storing(Collection):
     def is_memmap(self) -> bool: ...
     @property
     def saved_path(self) -> str: ...
-    def save_safetensors(self, path: Filename) -> None: ...
+    def save_safetensors(self, path: Filename, *, checksum: bool = False) -> None: ...
     @classmethod
     def load_safetensors(
         cls,
@@ -156,6 +161,7 @@ class Storing(Collection):
         device: DeviceLike | None = None,
         keys: Sequence[NestedKey] | None = None,
         strict: bool = True,
+        verify: bool = False,
     ) -> Self: ...
     to_safetensors = save_safetensors
     from_safetensors = load_safetensors
