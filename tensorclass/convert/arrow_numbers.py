@@ -11,6 +11,8 @@ from torch.utils import dlpack
 
 from tensorclass.td.keys import NestedKey
 
+from .memory import make_writable
+
 Nulls: TypeAlias = Literal["default", "raise", "fill", "mask"]
 Ragged: TypeAlias = Literal["jagged", "lazy", "raise"]
 
@@ -153,6 +155,9 @@ class NumberReader:
         if mask is not None:  # its memory as it is: what stands where it is null is replaced later
             array = pa.Array.from_buffers(kind, len(array), [None, array.buffers()[1]], 0, array.offset)
         value = shared(array)
+        if not (truths or array.buffers()[1].is_mutable or make_writable(value.data_ptr(), value.nbytes)):
+            self.must_copy("memory for reading alone")
+            value = value.clone()
         return Numbers(value.view(torch.bool) if truths else value, mask)
 
     def _given(self, array: Any) -> Tensor | None:

@@ -21,6 +21,7 @@ from tensorclass.td.values import as_tensor
 
 from .declared import NOTHING, Declared, filled, fitted
 from .extras import require
+from .memory import make_writable
 from .readers import described, is_dataframe
 from .tree import BatchSize, C, Plan, build, converted_entries, entries, objects, plan
 
@@ -456,7 +457,12 @@ class _Memory:
 
 def _is_shareable(array: Any) -> bool:
     native = array.dtype.isnative and array.dtype.kind in "biufc"
-    return bool(native and not any(stride < 0 or stride % array.itemsize for stride in array.strides))
+    if not native or any(stride < 0 or stride % array.itemsize for stride in array.strides):
+        return False
+    if array.flags.writeable or not array.size:
+        return True
+    place: int = array.__array_interface__["data"][0]  # a column of a file that is mapped cannot always be written to
+    return make_writable(place, (len(array) - 1) * array.strides[0] + array.itemsize)
 
 
 # -- out --------------------------------------------------------------------------------------------------------------
