@@ -85,17 +85,20 @@ class Checks:
         if found:
             raise ContractError(type(record).__name__, found)
 
-    def made(self, record: Contracted, inferred: bool, nested: Sequence[ContractError] = ()) -> None:
+    def made(
+        self, record: Contracted, inferred: bool, nested: Sequence[ContractError] = (), elements: bool = True
+    ) -> None:
         """Raises an error where a new record, in which something did not fit at first sight, breaks contracts.
 
         Args:
             record: the record; its values may also lack the batch size.
             inferred: whether the batch size was found out.
             nested: the errors of nested records that could not be made.
+            elements: whether the elements are looked at, for ranges.
         """
         values, size = record._store, record._batch_size
         if VALIDATION.current() is not False:
-            self._require(record, inferred, nested)
+            self._require(record, inferred, nested, elements)
         unfit = [key for key, value in values.items() if value.shape[: len(size)] != size]
         if unfit:
             raise batch_mismatch(unfit[0], size, values[unfit[0]].shape)
@@ -105,13 +108,15 @@ class Checks:
         if VALIDATION.current() is not False:
             self._require(record, inferred)
 
-    def _require(self, record: Contracted, inferred: bool, nested: Sequence[ContractError] = ()) -> None:
+    def _require(
+        self, record: Contracted, inferred: bool, nested: Sequence[ContractError] = (), elements: bool = True
+    ) -> None:
         """Raises an error where a new record breaks contracts; it lists all of them.
 
         Where the batch size was found out, the field that told it may be the one that is wrong: the error speaks of the
         batch size with which the fewest fields are.
         """
-        found, hint = self._wrong(record, record._batch_size), ""
+        found, hint = self._wrong(record, record._batch_size, elements), ""
         if inferred and found:
             told = implied(record._telling, record._store)
             sizes = dict.fromkeys(told.values())
@@ -127,10 +132,10 @@ class Checks:
             found.sort(key=lambda problem: [*self.specs].index(problem.path[0]))
             raise ContractError(type(record).__name__, found, hint)
 
-    def _wrong(self, record: Contracted, size: Size) -> list[Broken]:
+    def _wrong(self, record: Contracted, size: Size, elements: bool = True) -> list[Broken]:
         """The fields of a new record that break contracts behind a batch size; then also those that just lack it."""
         values = record._store
-        found = broken(self.specs, values, size, values)
+        found = broken(self.specs, values, size, values, elements=elements)
         expected, why = f"the batch dimensions {list(size)} in front", "they do not come first"
         return found and found + [
             Broken((key,), expected, _got(value), why)
@@ -202,6 +207,7 @@ def broken(
     size: Size,
     changed: Iterable[str],
     size_before: Size | None = None,
+    elements: bool = True,
 ) -> list[Broken]:
     """The fields among ``changed`` whose values break their contracts.
 
@@ -211,6 +217,7 @@ def broken(
         size: the batch size.
         changed: the fields that are looked at; the others are there for the sizes of names.
         size_before: the batch size of the others, if it is another one.
+        elements: whether the elements are looked at, for ranges.
     """
     wanted = set(changed)
     bound: Sizes = {}
@@ -225,7 +232,7 @@ def broken(
             sizes, later = {**bound}, [*waiting]
             own = size if key in wanted or size_before is None else size_before
             why = _shape_mismatch(one, key, value.shape, own, sizes, later) + _kind_mismatch(one, value)
-            if key in wanted and not why:
+            if elements and key in wanted and not why:
                 why = _range_mismatch(one, value)
             tried.append((why, sizes, later))
             if not why:

@@ -25,7 +25,7 @@ import re
 import sys
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
@@ -41,6 +41,7 @@ from tensorclass.td.stores.lazy.base import lazily
 from tensorclass.td.stores.lazy.stack import LazyStacked
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.unbatched import UnbatchedTensor
+from tensorclass.typed import TypedTensorDict
 
 from .objects import Unwritable, decode, encode
 
@@ -269,6 +270,11 @@ def _collection(node: Node, target: Any, source: Source, path: Path) -> Any:
                 )
             value._set_batch_size(size)  # it belongs to any batch
         store[key] = value
+    if issubclass(cls, TypedTensorDict):
+        try:
+            cls._check_required(store)
+        except TypeError as error:
+            raise Unfit.of(source.file, [f"{'.'.join(path) + ': ' if path else ''}{error}"]) from None
     return _made(cls, store, size, names, source.device)
 
 
@@ -299,15 +305,44 @@ def _class(node: Node, target: Any) -> Any:
     return TensorDict
 
 
+class Unfit(FileError):
+    """What a file holds does not fit the record that is asked for."""
+
+    differences: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, file: str, differences: Sequence[str]) -> Unfit:
+        """An error that lists them."""
+        error = cls(f"{file}: {'; '.join(differences)}")
+        error.differences = differences
+        return error
+
+
 def _record(
     cls: type[TensorClass], entries: dict[str, Any], target: Any, size: Size, names: Any, source: Source, path: Path
 ) -> Any:
+    """A record of what a file has, without its constructor: ``__post_init__`` ran when what was saved was made.
+
+    Shapes and dtypes are checked, and elements are not, which would read them all.
+    """
     specs = cls._specs
+    wrong: list[str] = []  # all that does not fit
     unexpected = [key for key in entries if key not in specs]
     if unexpected and not source.strict:
-        entries = {key: entry for key, entry in entries.items() if key in specs}
         warnings.warn(f"{source.file}: {cls.__name__} has no fields for {unexpected}, which are left out", stacklevel=4)
-        unexpected = []
+    values: dict[str, Any] = {}
+    unread: set[str] = set()
+    for key, entry in entries.items():
+        if key not in specs:
+            continue
+        below = target._store.get(key) if isinstance(target, TensorCollection) else specs[key].target(cls)
+        if isinstance(below, type) and not issubclass(below, TensorCollection):
+            below = None  # a field of tensors
+        try:
+            values[key] = _rebuilt(entry, below, source, (*path, key))
+        except Unfit as error:
+            wrong += error.differences
+            unread.add(key)
     missing = [
         name
         for name, spec in specs.items()
@@ -316,23 +351,36 @@ def _record(
         and spec.kind is not None
         and (not spec.init or spec.default is None)
     ]
-    if unexpected or missing:
-        raise source.damaged(
-            path,
-            f"the fields of {cls.__name__} are {list(specs)}, the file has {list(entries)};"
+    if missing or (unexpected and source.strict):
+        wrong.append(
+            f"{'.'.join(path) + ': ' if path else ''}the fields of {cls.__name__} are {list(specs)}, the file has "
+            f"{list(entries)};"
             + (f" missing, without a default: {missing}" if missing else "")
-            + (f" unexpected: {unexpected} (strict=False leaves them out)" if unexpected else ""),
+            + (f" unexpected: {unexpected} (strict=False leaves them out)" if unexpected and source.strict else "")
         )
-    values: dict[str, Any] = {}
-    for key, entry in entries.items():
-        below = target._store.get(key) if isinstance(target, TensorCollection) else specs[key].target(cls)
-        if isinstance(below, type) and not issubclass(below, TensorCollection):
-            below = None  # a field of tensors
-        values[key] = _rebuilt(entry, below, source, (*path, key))
-    try:
-        return cls._from_mapping(values, size, source.device, names)
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise source.damaged(path, f"it does not fit {cls.__name__}: {error}") from None
+    record: Any = _made(cls, {}, size, names, source.device)
+    problems: list[Exception] = []
+    for name, spec in specs.items():
+        if name in unread or name in missing:
+            continue
+        try:
+            value = values[name] if name in values else None if spec.default is None else spec.default()
+            if value is not None and not (isinstance(value, NonTensorData) and value._objects[0] is None):
+                record._store[name] = spec.fit(record, value)
+            elif name in values and not spec.allows_none(record):
+                raise spec.mismatch(None)
+        except (ValueError, TypeError, RuntimeError) as error:
+            problems.append(error)
+    if cls._checks is not None:
+        try:
+            cls._checks.made(record, False, elements=False)
+        except (ValueError, TypeError, RuntimeError) as error:
+            problems.append(error)
+    begin = ".".join(path) + ": " if path else ""
+    wrong += [f"{begin}it does not fit {cls.__name__}: {error}" for error in problems]
+    if wrong:
+        raise Unfit.of(source.file, wrong)
+    return record
 
 
 def _lazy_stack(node: Node, target: Any, source: Source, path: Path) -> Any:
