@@ -318,6 +318,18 @@ class MemoryMappedTensor(Tensor):
         """Whether other processes see what is written: always, but for files that are only read."""
         return self._mode == "r+"
 
+    def share_memory_(self) -> Self:
+        """The tensor: what is written to it reaches other processes by its file, or by the memory that it lies in.
+
+        Raises:
+            RuntimeError: the file is only read, so that what is written stays in this process.
+        """
+        if self._mode != "r+":
+            raise RuntimeError(
+                f"share_memory_: {self._filename} is only read; what is written stays in this process: clone it"
+            )
+        return self
+
     # -- parts of it --------------------------------------------------------------------------------------------------
 
     def _part(self, tensor: Tensor, index: Any) -> Any:

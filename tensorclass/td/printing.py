@@ -150,9 +150,11 @@ class Printing(Collection):
         return _tree(self, "", True) if _OPTIONS["html"] and self._is_tree() else None
 
     def is_shared(self) -> bool:
-        """Whether all tensors are in shared memory (CUDA tensors always are)."""
+        """Whether all tensors are in shared memory, or in files that are mapped to memory (CUDA tensors always are)."""
         leaves = list(self._leaves())
-        return bool(leaves) and all(_is_shared(leaf) for leaf in leaves)
+        shared = [_is_shared(leaf) for leaf in leaves]
+        # a tensor without elements, which has no memory, is nothing to share; its name for that is lost on the way
+        return any(shared) and all(one or _is_empty(leaf) for one, leaf in zip(shared, leaves, strict=True))
 
 
 def _tree(data: Printing, label: str, is_open: bool) -> str:
@@ -174,10 +176,16 @@ def _tree(data: Printing, label: str, is_open: bool) -> str:
 def _is_shared(value: Any) -> bool:
     leaf = value
     try:
+        if isinstance(value, Tensor) and value.is_nested and value.layout == torch.jagged:
+            leaf = leaf.values()  # sent to another process, it does not know of its parts what they know
         shared: bool = isinstance(value, Tensor) and leaf.is_shared()
     except (NotImplementedError, RuntimeError):  # a tensor without memory of its own: inside vmap, sparse, nested
         return False
     return shared
+
+
+def _is_empty(value: Tensor) -> bool:
+    return not value.is_nested and not value.numel()
 
 
 #: what is shown of a tensor: the option that asks for it, its name, and where it comes from

@@ -196,9 +196,18 @@ class State(Collection):
         )
 
     def share_memory_(self) -> Self:
-        """Moves the tensors to shared memory, in place, and locks the collection."""
+        """Moves the tensors to shared memory, in place, and locks the collection.
+
+        Sent to another process, through a queue or a pipe of ``torch.multiprocessing``, it is not copied: both see what
+        either writes in place. Objects belong to each process. Tensors in files that are mapped to memory are shared
+        already, and those on the device ``meta`` have no memory.
+
+        Raises:
+            RuntimeError: a file is only read, so that no other process would see what is written.
+        """
         for leaf in self._leaves():
-            leaf.share_memory_()  # type: ignore[no-untyped-call]
+            if not leaf.is_meta:
+                leaf.share_memory_()  # type: ignore[no-untyped-call]
         return self.lock_()
 
     if TYPE_CHECKING:

@@ -1,13 +1,12 @@
 """Rows that are appended to a folder of memory-mapped files."""
 
+import multiprocessing
 import os
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -236,32 +235,28 @@ def test_threads_that_append_lose_no_row(tmp_path: Path) -> None:
     assert torch.bincount(loaded.x[:, 0].long()).tolist() == [1, 20, 20, 20]
 
 
-_APPENDS = """
-import sys, torch
-from tensorclass import TensorDict
-at = 1
-print("ready", flush=True)
-while True:
-    n = 1000 * (at % 7 + 1)
-    rows = TensorDict({"a": torch.full((n, 4), at), "b": {"c": torch.full((n,), at)}}, [n])
-    TensorDict.append_memmap(sys.argv[1], rows)
-    at += 1
-"""
+def _append_forever(place: Path, at: int, started: Any) -> None:
+    while True:
+        n = 1000 * (at % 7 + 1)
+        rows = TensorDict({"a": torch.full((n, 4), at), "b": {"c": torch.full((n,), at)}}, [n])
+        TensorDict.append_memmap(place, rows)
+        started.set()
+        at += 1
 
 
 def test_a_killed_append_leaves_the_old_rows_or_the_new_ones(tmp_path: Path) -> None:
-    place = tmp_path / "rows"
-    TensorDict({"a": torch.zeros(3, 4, dtype=torch.int64), "b": {"c": torch.zeros(3, dtype=torch.int64)}}, [3]).memmap(
-        place
-    )
+    place, context = tmp_path / "rows", multiprocessing.get_context("fork")
+    rows = TensorDict({"a": torch.zeros(3, 4, dtype=torch.int64), "b": {"c": torch.zeros(3, dtype=torch.int64)}}, [3])
+    rows.memmap(place)
     done = 0
-    for attempt in range(3):
-        process = subprocess.Popen([sys.executable, "-c", _APPENDS, str(place)], stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(0.02 + 0.013 * attempt)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+    for attempt in range(10):
+        started = context.Event()
+        process = context.Process(target=_append_forever, args=(place, 1 + 7000 * attempt, started), daemon=True)
+        process.start()
+        assert started.wait(60)
+        time.sleep(0.0007 * attempt)
+        process.kill()
+        process.join()
         loaded = TensorDict.load_memmap(place)
         values = loaded["b", "c"]
         assert torch.equal(loaded["a"], values[:, None].expand(-1, 4))
