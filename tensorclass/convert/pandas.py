@@ -485,7 +485,13 @@ def _collect(pandas: Any, data: TensorCollection, separator: str | None, path: P
 
 
 def _array(pandas: Any, name: str, value: Tensor) -> Any:
+    if value.is_meta:
+        raise TypeError(
+            f"to_pandas: {name!r} is on the device meta and has no numbers; to_empty(device='cpu') gives it some"
+        )
     value = value.detach().cpu()
+    if value.is_conj() or value.is_neg():
+        value = value.resolve_conj().resolve_neg()
     if value.layout not in (torch.strided, torch.jagged):
         raise TypeError(f"to_pandas: {name!r} is a tensor of the layout {value.layout}; make it strided first")
     try:

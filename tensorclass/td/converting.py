@@ -495,6 +495,15 @@ def _target(cls: type[Any]) -> type[Any]:
 def _array(key: str, value: torch.Tensor) -> Any:
     if value.requires_grad:
         raise RuntimeError(f"{key}: the tensor requires a gradient, which an array cannot have; call detach() first")
+    if value.is_meta:
+        raise TypeError(f"{key}: the device meta has no numbers; to_empty(device='cpu') gives it some")
+    if value.is_nested or value.layout != torch.strided:
+        raise TypeError(
+            f"{key}: expected a strided tensor, got a ragged or sparse one; to_padded_tensor() makes a rectangle of a "
+            "ragged one, to_dense() of a sparse one"
+        )
+    if value.is_conj() or value.is_neg():
+        value = value.resolve_conj().resolve_neg()
     try:
         return value.cpu().numpy()
     except TypeError:

@@ -301,3 +301,21 @@ def test_a_list_with_an_object_for_each_row_is_told_what_lacks() -> None:
     with pytest.raises(ConversionError, match=hint):
         Sample.from_dict({"x": values(2), "label": ["a", "b"]})
     assert Sample.from_dict({"x": values(2), "label": ["a", "b"]}, auto_batch_size=True)[1].label == "b"
+
+
+def test_arrays_of_tensors_without_numbers_are_an_error_that_says_what_to_do() -> None:
+    ragged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+    for value, message in (
+        (torch.zeros(2, device="meta"), r"x: the device meta has no numbers; to_empty"),
+        (ragged, r"x: expected a strided tensor, got a ragged .* to_padded_tensor"),
+        (torch.eye(2).to_sparse(), r"x: expected a strided tensor, .* to_dense"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            TensorDict({"x": value}, [2]).numpy()
+
+
+def test_arrays_of_conjugates_have_their_numbers() -> None:
+    value = torch.tensor([1j, 2]).conj()
+    data = TensorDict({"x": value, "y": value.imag}, [2])
+    assert data.numpy()["x"].tolist() == [-1j, 2]
+    assert data.numpy()["y"].tolist() == [-1, 0]
