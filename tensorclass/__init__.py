@@ -11,6 +11,7 @@ batch[:8].to("cuda").reshape(2, 4)
 
 from dataclasses import field
 
+from .archives import is_memmap_archive, pack_memmap, refresh_archive_checksums, unpack_memmap
 from .attributes import TensorAttrs
 from .contracts import ContractError, Device, DType, Range, Shape, validation
 from .convert import functions as _functions
@@ -136,6 +137,7 @@ __all__ = [
     "is_inexact",
     "is_integer",
     "is_leaf_nontensor",
+    "is_memmap_archive",
     "is_non_tensor",
     "is_tensor_collection",
     "is_tensorclass",
@@ -145,9 +147,11 @@ __all__ = [
     "make_tensordict",
     "maybe_dense_stack",
     "merge_tensordicts",
+    "pack_memmap",
     "pad",
     "pad_sequence",
     "parse_tensor_dict_string",
+    "refresh_archive_checksums",
     "set_capture_non_tensor_stack",
     "set_get_defaults_to_none",
     "set_lazy_legacy",
@@ -155,6 +159,7 @@ __all__ = [
     "set_printoptions",
     "stack",
     "tensorclass",
+    "unpack_memmap",
     "unpad_sequence",
     "unravel_key",
     "unravel_key_list",

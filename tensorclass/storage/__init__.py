@@ -1,6 +1,7 @@
 """Files: a module a format. README.md in this folder says how they are made."""
 
 from .appending import append_memmap
+from .archive import is_memmap_archive, pack_memmap, refresh_archive_checksums, unpack_memmap
 from .memmap import (
     load_memmap,
     load_memmap_,
@@ -19,6 +20,7 @@ from .tree import FileError
 __all__ = [
     "FileError",
     "append_memmap",
+    "is_memmap_archive",
     "load_memmap",
     "load_memmap_",
     "load_safetensors",
@@ -29,6 +31,9 @@ __all__ = [
     "memmap_",
     "memmap_like",
     "memmap_refresh_",
+    "pack_memmap",
+    "refresh_archive_checksums",
     "save_safetensors",
     "saved_path",
+    "unpack_memmap",
 ]

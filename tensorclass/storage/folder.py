@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Size, Tensor
@@ -31,7 +31,7 @@ from tensorclass.td.objects import CPU, flattened
 
 from . import tree
 from .objects import TAG
-from .tree import FileError, Node, Source, as_dict, as_list
+from .tree import FileError, Leaf, Node, Source, as_dict, as_list
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ VERSION = 1  #: of our own part
 _RESERVED = frozenset(("shape", "device", "_type", "_format_version", "_class", "_names", OWN))
 _OWN_KEYS = frozenset(("version", "class", "entries", "parts", "crc32"))
 #: how much of ``meta.json`` is read at all, in bytes
-_LONGEST = 2**30
+LONGEST = 2**30
 
 _PLAIN = {"_type": "<class 'tensordict._td.TensorDict'>", "_format_version": 1, "_class": "tensordict:TensorDict"}
 _STACK = {
@@ -118,12 +118,12 @@ def save(
     """
     path = Path(prefix).absolute()
     if not robust_key:
-        _check_keys(data, what)
+        check_keys(data, what)
     node, leaves = tree.describe(data, what, allow_pickle, checksum)
     linked: dict[str, str] = {}
     files: dict[str, Tensor] = {}
     for leaf in leaves:
-        name = "/".join([*map(file_name, leaf.path[:-1]), tensor_file(leaf.path[-1], leaf.part)])
+        name = place_of(leaf)
         if type(leaf.tensor) is MemoryMappedTensor and leaf.tensor._filename is not None and leaf.tensor.numel():
             source = leaf.tensor._filename
             if source == str(path / name) and leaf.tensor._index is None and values:
@@ -137,10 +137,10 @@ def save(
     folders: list[tuple[str, bytes]] = []
     metas_of(node, "", folders)
     for folder, meta in folders:
-        if len(meta) > _LONGEST:
+        if len(meta) > LONGEST:
             raise ValueError(
                 f"{what}: nothing was written; the objects in {path}/{folder} take {len(meta)} bytes as JSON, at most "
-                f"{_LONGEST} can be read"
+                f"{LONGEST} can be read"
             )
     with swapped_folder(path) as draft:
         for folder, meta in folders:
@@ -163,7 +163,12 @@ def save(
             keep_strangers(path, draft)
 
 
-def _check_keys(data: TensorCollection, what: str) -> None:
+def place_of(leaf: Leaf) -> str:
+    """The file of a tensor, seen from the folder of the whole."""
+    return "/".join([*map(file_name, leaf.path[:-1]), tensor_file(leaf.path[-1], leaf.part)])
+
+
+def check_keys(data: TensorCollection, what: str) -> None:
     keys: list[Any] = [key if isinstance(key, tuple) else (key,) for key in data.keys(True)]
     if unsafe := [".".join(key) for key in keys if any(file_name(name) != name for name in key)]:
         raise ValueError(
@@ -326,11 +331,65 @@ def _link_all(old: Path, new: Path) -> None:
 # reading
 
 
+class Place(Protocol):
+    """A folder of a tree, on disk or in an archive."""
+
+    @property
+    def name(self) -> str: ...
+
+    def meta(self) -> bytes | bytearray:
+        """What its ``meta.json`` says."""
+        ...
+
+    def names(self) -> set[str]:
+        """Those of its files and folders."""
+        ...
+
+
+class Places(Protocol):
+    """The folders of a tree, by their path in it."""
+
+    def at(self, path: tuple[str, ...], /) -> Place:
+        """A folder, until another one is asked for."""
+        ...
+
+    def enter(self, path: tuple[str, ...], /) -> None:
+        """What is in a folder stands in the folder ``_tensordict`` in it."""
+        ...
+
+
 class Opened(NamedTuple):
     """An open folder, of which files are opened: whatever takes its place in the meantime, they are of one version."""
 
     handle: int
     name: str  #: for errors
+
+    def meta(self) -> bytes | bytearray:
+        """What its ``meta.json`` says."""
+        try:
+            handle = os.open(META, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self.handle)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise FileError(f"{self.name}/{META}: {error.strerror}") from None
+        try:
+            info = os.fstat(handle)
+            if not stat.S_ISREG(info.st_mode):
+                raise FileError(f"{self.name}/{META}: it is no regular file")
+            if info.st_size > LONGEST:
+                raise FileError(f"{self.name}/{META}: it is longer than {LONGEST} bytes")
+            text = bytearray()
+            while piece := os.read(handle, info.st_size - len(text) + 1):
+                text += piece
+                if len(text) > LONGEST:
+                    raise FileError(f"{self.name}/{META}: it is longer than {LONGEST} bytes")
+        finally:
+            os.close(handle)
+        return text
+
+    def names(self) -> set[str]:
+        """Those of its files and folders."""
+        return set(os.listdir(self.handle))
 
 
 class Folders:
@@ -416,7 +475,7 @@ def load(
     if mode not in (None, "r", "r+"):
         raise ValueError(f"load_memmap: expected mode to be 'r', 'r+' or None, got {mode!r}")
     path: str = os.path.abspath(prefix)
-    opens = not _only_shapes(device)
+    opens = not only_shapes(device)
 
     def work(root: Opened) -> Any:
         folders = Folders(root)
@@ -508,7 +567,7 @@ def _of_file(error: OSError, path: str) -> Exception:
 _NO_FILE = (errno.EISDIR, errno.ENOTDIR, errno.ENXIO, errno.ENODEV, errno.ENAMETOOLONG, errno.EINVAL)
 
 
-def _only_shapes(device: torch.device | None) -> bool:
+def only_shapes(device: torch.device | None) -> bool:
     """Whether no values are wanted: on ``meta``, and for fake tensors."""
     if device is not None and device.type == "meta":
         return True
@@ -516,7 +575,7 @@ def _only_shapes(device: torch.device | None) -> bool:
     return active is not None
 
 
-def read_node(folders: Folders, path: tree.Path, checksum: object = None) -> Node:
+def read_node(folders: Places, path: tree.Path, checksum: object = None) -> Node:
     """The tree that the ``meta.json`` of a folder and of those below it tell of.
 
     Args:
@@ -574,7 +633,7 @@ def read_node(folders: Folders, path: tree.Path, checksum: object = None) -> Nod
     return node
 
 
-def _entry(key: str, known: Any, own: Any, folders: Folders, path: tree.Path, folder: str) -> Node:
+def _entry(key: str, known: Any, own: Any, folders: Places, path: tree.Path, folder: str) -> Node:
     """The node of a key, of what the peer reads and what only we do."""
     given, more = as_dict(known), as_dict(own)
     if given is None or (own is not None and more is None):
@@ -598,7 +657,7 @@ def _shown(given: object) -> str:
     return ascii(given)[:80]
 
 
-def _node_of_objects(kind: str, meta: dict[str, Any], folder: Opened) -> Node:
+def _node_of_objects(kind: str, meta: dict[str, Any], folder: Place) -> Node:
     data = meta.get("data", "other.pickle")
     if data == "other.pickle" or (kind == "NonTensorStack" and not isinstance(data, list)):
         raise FileError(
@@ -610,8 +669,8 @@ def _node_of_objects(kind: str, meta: dict[str, Any], folder: Opened) -> Node:
     return {"type": "objects", "batch_size": size, "data": items}
 
 
-def _count_parts(folder: Opened) -> int:
-    names = set(os.listdir(folder.handle))
+def _count_parts(folder: Place) -> int:
+    names = folder.names()
     count = 0
     while str(count) in names:
         count += 1
@@ -629,26 +688,8 @@ def _opened(folder: Opened, name: str) -> Opened:
     return Opened(handle, f"{folder.name}/{name}")
 
 
-def _read_meta(folder: Opened, checksum: object = None) -> dict[str, Any]:
-    try:
-        handle = os.open(META, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder.handle)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise FileError(f"{folder.name}/{META}: {error.strerror}") from None
-    try:
-        info = os.fstat(handle)
-        if not stat.S_ISREG(info.st_mode):
-            raise FileError(f"{folder.name}/{META}: it is no regular file")
-        if info.st_size > _LONGEST:
-            raise FileError(f"{folder.name}/{META}: it is longer than {_LONGEST} bytes")
-        text = bytearray()
-        while piece := os.read(handle, info.st_size - len(text) + 1):
-            text += piece
-            if len(text) > _LONGEST:
-                raise FileError(f"{folder.name}/{META}: it is longer than {_LONGEST} bytes")
-    finally:
-        os.close(handle)
+def _read_meta(folder: Place, checksum: object = None) -> dict[str, Any]:
+    text = folder.meta()
     name = f"{folder.name}/{META}"
     if checksum is not None and zlib.crc32(text) != checksum:
         raise FileError(f"{name}: it is not what was written, its checksum differs")

@@ -19,6 +19,7 @@ from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.memmap import Filename, MemoryMappedTensor
 from tensorclass.td.reading import MISSING
 
+from . import archive as archives
 from . import folder
 
 
@@ -59,9 +60,29 @@ def _write(
     atomic: bool,
     allow_pickle: bool,
     checksum: bool = False,
+    archive: bool | None = False,
+    compression: str | int | None = None,
 ) -> Any:
     if share_non_tensor:
         raise NotImplementedError(f"{what}: share_non_tensor=True is not supported: objects belong to each process")
+    if archive or (archive is None and prefix is not None and os.fspath(prefix).endswith(archives.SUFFIX)):
+        if prefix is None:
+            raise ValueError(f"{what}: an archive needs a path")
+        if return_early or num_threads:
+            raise NotImplementedError(
+                f"{what}: an archive is written by one thread; leave out return_early, num_threads"
+            )
+        if not existsok and os.path.lexists(prefix):
+            raise FileExistsError(f"{what}: there is a file {os.fspath(prefix)}; existsok=True writes over it")
+        archives.save(
+            data, prefix, what=what, compression=compression, allow_pickle=allow_pickle, values=values,
+            robust_key=robust_key is not False, copy_existing=copy_existing, checksum=checksum,
+        )  # fmt: skip
+        return archives.load(data, prefix, allow_pickle=allow_pickle, same_objects=True)
+    if compression is not None:
+        raise ValueError(
+            f"{what}: only an archive is compressed; archive=True, or a path that ends with .tdz, makes one"
+        )
     if prefix is not None and not existsok and (Path(prefix) / folder.META).exists():
         raise FileExistsError(f"{what}: a collection is saved in {os.fspath(prefix)}; existsok=True writes over it")
 
@@ -136,6 +157,12 @@ def load_memmap(
 ) -> Any:
     """See :meth:`TensorDict.load_memmap`."""
     path = Path(prefix)
+    if path.is_file():
+        loaded = archives.load(
+            out if out is not None else cls, path, device=as_device(device), non_blocking=non_blocking, mode=mode,
+            subpath=subpath, allow_pickle=bool(allow_pickle), strict=strict, verify=verify,
+        )  # fmt: skip
+        return loaded if out is None else out.update_(loaded)
     if subpath is not None:
         path = path.joinpath(*map(folder.file_name, unravel_key_to_tuple(subpath)))
     loaded = folder.load(
@@ -149,7 +176,8 @@ def load_memmap_(
     data: Any, prefix: Filename, robust_key: bool | None, *, allow_pickle: bool | None, mode: str | None
 ) -> Any:
     """See :meth:`TensorDict.load_memmap_`."""
-    return data.update_(folder.load(data, prefix, mode=mode, allow_pickle=bool(allow_pickle)))
+    source = archives if os.path.isfile(prefix) else folder
+    return data.update_(source.load(data, prefix, mode=mode, allow_pickle=bool(allow_pickle)))
 
 
 def memmap_refresh_(data: Any, *, allow_pickle: bool | None) -> Any:

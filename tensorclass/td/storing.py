@@ -39,6 +39,8 @@ class Storing(Collection):
         share_non_tensor: bool = ...,
         existsok: bool = ...,
         robust_key: bool | None = ...,
+        archive: bool | None = ...,
+        compression: str | int | None = ...,
         atomic: bool = ...,
         allow_pickle: bool = ...,
         checksum: bool = ...,
@@ -54,6 +56,8 @@ class Storing(Collection):
         share_non_tensor: bool = ...,
         existsok: bool = ...,
         robust_key: bool | None = ...,
+        archive: bool | None = ...,
+        compression: str | int | None = ...,
         atomic: bool = ...,
         allow_pickle: bool = ...,
         checksum: bool = ...,
@@ -68,6 +72,8 @@ class Storing(Collection):
         share_non_tensor: bool = False,
         existsok: bool = True,
         robust_key: bool | None = True,
+        archive: bool | None = None,
+        compression: str | int | None = None,
         atomic: bool = True,
         allow_pickle: bool = False,
         checksum: bool = False,
@@ -86,6 +92,10 @@ class Storing(Collection):
             share_non_tensor: not supported: objects belong to each process.
             existsok: write over a collection that is there already.
             robust_key: write keys that are no names of files (``"a/b"``) in another form; ``False``: an error.
+            archive: write one file, an archive of the folder, from which tensors are mapped to memory; see
+                :func:`pack_memmap`. By default where ``prefix`` ends with ``.tdz``. The result is not locked, and what
+                is written to it stays in this process.
+            compression: of the archive: ``"deflated"``, ``"bzip2"`` or ``"lzma"``; tensors are then read, not mapped.
             atomic: for calls as the peer has them; a folder is whole or absent in any case.
             allow_pickle: write objects that JSON cannot hold as pickles, which only ``allow_pickle=True`` reads.
             checksum: write down what the values of each tensor add up to, so that ``load_memmap(verify=True)`` sees
@@ -109,7 +119,7 @@ class Storing(Collection):
         return memmap(
             self, prefix, copy_existing, num_threads=num_threads, return_early=return_early,
             share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
-            allow_pickle=allow_pickle, checksum=checksum,
+            allow_pickle=allow_pickle, checksum=checksum, archive=archive, compression=compression,
         )  # fmt: skip
 
     @overload
@@ -179,6 +189,7 @@ class Storing(Collection):
         share_non_tensor: bool = ...,
         existsok: bool = ...,
         robust_key: bool | None = ...,
+        archive: bool | None = ...,
         atomic: bool = ...,
         allow_pickle: bool = ...,
     ) -> Self: ...
@@ -193,6 +204,7 @@ class Storing(Collection):
         share_non_tensor: bool = ...,
         existsok: bool = ...,
         robust_key: bool | None = ...,
+        archive: bool | None = ...,
         atomic: bool = ...,
         allow_pickle: bool = ...,
     ) -> Future[Self]: ...
@@ -206,6 +218,7 @@ class Storing(Collection):
         share_non_tensor: bool = False,
         existsok: bool = True,
         robust_key: bool | None = True,
+        archive: bool | None = None,
         atomic: bool = True,
         allow_pickle: bool = False,
     ) -> Any:
@@ -230,7 +243,7 @@ class Storing(Collection):
         return memmap_like(
             self, prefix, copy_existing, num_threads=num_threads, return_early=return_early,
             share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
-            allow_pickle=allow_pickle,
+            allow_pickle=allow_pickle, archive=archive,
         )  # fmt: skip
 
     save = memmap
@@ -258,7 +271,7 @@ class Storing(Collection):
         fields, whatever class wrote the folder. No code in the folder runs, and nothing is imported for it.
 
         Args:
-            prefix: the folder; one of a nested collection is loaded by itself.
+            prefix: the folder, or an archive; a folder of a nested collection is loaded by itself.
             device: where the tensors go. ``meta`` opens no file of a tensor, as fake tensors do.
             non_blocking: do not wait for them to get there.
             out: a collection to write the values into, which is then the result.

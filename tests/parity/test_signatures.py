@@ -26,10 +26,7 @@ WORKERS = "map over worker processes comes with a later subject"
 
 #: names that belong to later subjects
 LATER = {
-    FILES: (
-        "consolidate from_consolidated from_h5 from_zarr is_consolidated to_h5 to_mds to_store to_zarr"
-        " is_memmap_archive pack_memmap unpack_memmap refresh_archive_checksums"
-    ),
+    FILES: ("consolidate from_consolidated from_h5 from_zarr is_consolidated to_h5 to_mds to_store to_zarr"),
     REMOTE: (
         "all_gather all_reduce arecv asend broadcast from_remote_init gather_and_stack init_remote irecv isend recv"
         " reduce scatter send"

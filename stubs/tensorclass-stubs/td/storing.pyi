@@ -23,6 +23,8 @@ class Storing(Collection):
         share_non_tensor: bool = ...,
         existsok: bool = ...,
         robust_key: bool | None = ...,
+        archive: bool | None = ...,
+        compression: str | int | None = ...,
         atomic: bool = ...,
         allow_pickle: bool = ...,
         checksum: bool = ...,
@@ -38,6 +40,8 @@ class Storing(Collection):
         share_non_tensor: bool = ...,
         existsok: bool = ...,
         robust_key: bool | None = ...,
+        archive: bool | None = ...,
+        compression: str | int | None = ...,
         atomic: bool = ...,
         allow_pickle: bool = ...,
         checksum: bool = ...,
@@ -83,6 +87,7 @@ class Storing(Collection):
         share_non_tensor: bool = ...,
         existsok: bool = ...,
         robust_key: bool | None = ...,
+        archive: bool | None = ...,
         atomic: bool = ...,
         allow_pickle: bool = ...,
     ) -> Self: ...
@@ -97,6 +102,7 @@ class Storing(Collection):
         share_non_tensor: bool = ...,
         existsok: bool = ...,
         robust_key: bool | None = ...,
+        archive: bool | None = ...,
         atomic: bool = ...,
         allow_pickle: bool = ...,
     ) -> Future[Self]: ...

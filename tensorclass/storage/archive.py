@@ -1,0 +1,462 @@
+"""Archives: the files of a memory-mapped folder in one ZIP file, laid out as the peer does.
+
+A member is stored as it is, its bytes at a multiple of 64, so that tensors are mapped to memory straight from the
+archive; or it is compressed, and then read when the archive is loaded. The ZIP format has a checksum (CRC-32) of each
+member. What an archive says is looked at before it is believed: names that lead out of it, links, members of one name,
+members that overlap, and sizes that are not so are errors.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import torch
+from torch import Size, Tensor
+
+from tensorclass.atomic import swapped_folder, whole_file
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
+from tensorclass.td.memmap import MODES, Filename, MemoryMappedTensor
+from tensorclass.td.objects import CPU
+
+from . import folder, tree
+from .tree import FileError, Source
+
+SUFFIX = ".tdz"  #: of files that are archives without being asked to
+
+_METHODS = {
+    "stored": zipfile.ZIP_STORED, "deflate": zipfile.ZIP_DEFLATED, "deflated": zipfile.ZIP_DEFLATED,
+    "bzip2": zipfile.ZIP_BZIP2, "lzma": zipfile.ZIP_LZMA,
+}  # fmt: skip
+_ALIGN = 64  #: where the bytes of a stored member begin
+_PIECE = 2**24
+_FILLED = b"td"  #: marks the part of a header that only fills it
+_LOCAL, _CENTRAL = struct.Struct("<4s22xHH"), struct.Struct("<4s24xHHH12x")
+_frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# writing
+
+
+def method_of(compression: str | int | None, what: str) -> int:
+    """The number that ZIP files have for a compression."""
+    if compression is None:
+        return zipfile.ZIP_STORED
+    found = _METHODS.get(compression, -1) if isinstance(compression, str) else compression
+    if type(found) is not int or found not in _METHODS.values():
+        raise ValueError(
+            f"{what}: expected compression to be one of {sorted(_METHODS)}, or what zipfile calls them, "
+            f"got {compression!r}"
+        )
+    return found
+
+
+def save(
+    data: TensorCollection,
+    path: Filename,
+    *,
+    what: str,
+    compression: str | int | None = None,
+    allow_pickle: bool = False,
+    values: bool = True,
+    robust_key: bool = True,
+    copy_existing: bool = False,
+    checksum: bool = False,
+) -> None:
+    """Writes a collection to an archive, as a whole or not at all; see :func:`.folder.save` for the arguments."""
+    method = method_of(compression, what)
+    if not robust_key:
+        folder.check_keys(data, what)
+    node, leaves = tree.describe(data, what, allow_pickle, checksum)
+    for leaf in leaves:
+        if type(leaf.tensor) is MemoryMappedTensor and leaf.tensor._filename is not None and not copy_existing:
+            raise RuntimeError(
+                f"{what}: {'.'.join(leaf.path)} lies in the file {leaf.tensor._filename} already; copy_existing=True "
+                "copies it"
+            )
+    metas: list[tuple[str, bytes]] = []
+    folder.metas_of(node, "", metas)
+    with _writer(path, method, None) as write:
+        for place, text in metas:
+            write(place + folder.META, iter([memoryview(text)]))
+        for leaf in leaves:
+            if leaf.tensor.numel():
+                write(folder.place_of(leaf), tree.pieces(leaf.tensor) if values else _zeros(leaf.tensor))
+
+
+def pack_memmap(
+    prefix: Filename,
+    archive_path: Filename,
+    *,
+    compression: str | int | None = None,
+    compresslevel: int | None = None,
+) -> Path:
+    """See :func:`tensorclass.pack_memmap`."""
+    root = Path(prefix)
+    if not (root / folder.META).is_file():
+        raise FileError(f"{root}: nothing is saved there: it has no {folder.META}")
+    files = sorted(_files_below(root, ""), key=lambda name: (name != folder.META, name))
+    with _writer(archive_path, method_of(compression, "pack_memmap"), compresslevel) as write:
+        for name in files:
+            with open(root / name, "rb") as file:
+                write(name, _pieces(file))
+    return Path(archive_path)
+
+
+@contextmanager
+def _writer(
+    path: Filename, method: int, level: int | None
+) -> Generator[Callable[[str, Iterator[memoryview]], None], None, None]:
+    with whole_file(Path(path)) as file, zipfile.ZipFile(file, "w", method, compresslevel=level) as archive:
+
+        def write(name: str, pieces: Iterator[memoryview]) -> None:
+            info = zipfile.ZipInfo(name)  # of 1980: the same values are the same file
+            info.external_attr = 0o644 << 16
+            info.compress_type = method
+            info._compresslevel = level  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+            start = file.tell() + 30 + len(name.encode()) + 20  # the header, and what it says of sizes
+            if method == zipfile.ZIP_STORED and name.endswith(folder.SUFFIX) and start % _ALIGN:
+                fill = (-start - 4) % _ALIGN
+                info.extra = _FILLED + fill.to_bytes(2, "little") + bytes(fill)
+            with archive.open(info, "w", force_zip64=True) as member:
+                for piece in pieces:
+                    member.write(piece)
+
+        yield write
+
+
+def _files_below(root: Path, inside: str) -> Iterator[str]:
+    with os.scandir(root / inside) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _files_below(root, f"{inside}{entry.name}/")
+        elif entry.is_file(follow_symlinks=False):
+            yield inside + entry.name
+        else:
+            raise FileError(f"{entry.path}: a link, or no regular file; what it leads to is not packed")
+
+
+def _pieces(file: IO[bytes]) -> Iterator[memoryview]:
+    while piece := file.read(_PIECE):
+        yield memoryview(piece)
+
+
+def _zeros(tensor: Tensor) -> Iterator[memoryview]:
+    left = tensor.numel() * tensor.element_size()
+    while left:
+        count = min(left, _PIECE)
+        yield memoryview(bytes(count))
+        left -= count
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# reading
+
+
+class _Member(NamedTuple):
+    info: zipfile.ZipInfo
+    start: int  #: of its bytes
+
+
+class _Archive:
+    """An open archive, whose members have been looked at."""
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self.name = name
+        try:
+            self.zip = zipfile.ZipFile(file)
+        except (zipfile.BadZipFile, ValueError, OSError, struct.error, NotImplementedError) as error:
+            raise FileError(f"{name}: it is no archive of a memory-mapped folder, or damaged ({error})") from None
+        self.members: dict[str, _Member] = {}
+        self.folders: set[str] = {""}
+        for info in self.zip.infolist():
+            self._add(info, file)
+        ends = 0
+        for member in sorted(self.members.values(), key=lambda member: member.start):
+            if member.info.header_offset < ends:
+                raise self.damaged(member.info.filename, "it overlaps another member")
+            ends = member.start + member.info.compress_size
+        if ends > self.zip.start_dir:
+            raise FileError(f"{name}: it is shorter than its members")
+        if folder.META not in self.members:
+            raise FileError(f"{name}: it is no archive of a memory-mapped folder: it has no member {folder.META}")
+
+    def _add(self, info: zipfile.ZipInfo, file: IO[bytes]) -> None:
+        name = info.filename
+        parts = name.removesuffix("/").split("/")
+        if info.orig_filename != name or "\\" in name or any(part in ("", ".", "..") for part in parts):
+            raise self.damaged(name, "the name of a member must be a relative path, without '..'")
+        if name in self.members:
+            raise self.damaged(name, "there are two members of this name")
+        if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+            raise self.damaged(name, "a link, or no regular file")
+        if info.flag_bits & 0x1:
+            raise self.damaged(name, "it is encrypted")
+        if info.compress_type not in _METHODS.values():
+            raise self.damaged(name, f"it is compressed in a way that is unknown here ({info.compress_type})")
+        if info.compress_type == zipfile.ZIP_STORED and info.compress_size != info.file_size:
+            raise self.damaged(name, "its two sizes differ, and it is not compressed")
+        self.folders.update("/".join(parts[:depth]) + "/" for depth in range(1, len(parts)))
+        if name.endswith("/"):
+            self.folders.add(name)
+            return
+        file.seek(info.header_offset)
+        header = file.read(_LOCAL.size)
+        if len(header) < _LOCAL.size or header[:4] != b"PK\3\4":
+            raise self.damaged(name, "its header is not where the directory says")
+        _, length, extra = _LOCAL.unpack(header)
+        if file.read(length).decode("utf-8", "replace") != name:
+            raise self.damaged(name, "its header has another name")
+        self.members[name] = _Member(info, info.header_offset + _LOCAL.size + length + extra)
+
+    def damaged(self, name: str, why: str) -> FileError:
+        return FileError(f"{self.name}: {name}: {why}")
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """What a member has, as much as it says of itself; its checksum is verified."""
+        member = self.members[name]
+        left = member.info.file_size
+        try:
+            with self.zip.open(member.info) as file:
+                while piece := file.read(min(_PIECE, left + 1)):
+                    left -= len(piece)
+                    if left < 0:
+                        raise self.damaged(name, "it is longer than it says")
+                    yield piece
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+            raise self.damaged(name, f"damaged ({error})") from None
+        except ValueError as error:  # of lzma
+            raise error if isinstance(error, FileError) else self.damaged(name, str(error)) from None
+        if left:
+            raise self.damaged(name, "it is shorter than it says")
+
+    def check(self) -> None:
+        """Reads all members, and compares their checksums."""
+        for name in self.members:
+            for _ in self.pieces(name):
+                pass
+
+
+class _Inside(NamedTuple):
+    """A folder in an archive."""
+
+    archive: _Archive
+    inside: str  #: ``""``, or the name of the folder and a slash
+
+    @property
+    def name(self) -> str:
+        return f"{self.archive.name}: {self.inside}".removesuffix(": ")
+
+    def meta(self) -> bytes:
+        name = self.inside + folder.META
+        member = self.archive.members.get(name)
+        if member is None:
+            raise self.archive.damaged(name, "missing")
+        if member.info.file_size > folder.LONGEST:
+            raise self.archive.damaged(name, f"it is longer than {folder.LONGEST} bytes")
+        return b"".join(self.archive.pieces(name))
+
+    def names(self) -> set[str]:
+        size = len(self.inside)
+        return {
+            name[size:].split("/")[0]
+            for name in (*self.archive.members, *self.archive.folders)
+            if name.startswith(self.inside)
+        }
+
+
+class _Folders:
+    """The folders of an archive, by their path in the tree."""
+
+    def __init__(self, archive: _Archive) -> None:
+        self.archive = archive
+        self.known: dict[tuple[str, ...], str] = {(): ""}
+
+    def at(self, path: tuple[str, ...]) -> _Inside:
+        inside = self.known.get(path)
+        if inside is None:
+            inside = self.known[path] = f"{self.at(path[:-1]).inside}{folder.file_name(path[-1])}/"
+            if inside not in self.archive.folders:
+                raise self.archive.damaged(inside, "missing")
+        return _Inside(self.archive, inside)
+
+    def enter(self, path: tuple[str, ...]) -> None:
+        inside = self.at(path).inside
+        if inside.endswith("_tensordict/"):
+            raise self.archive.damaged(inside + folder.META, "its shape is missing")
+        self.known[path] = inside + "_tensordict/"
+
+
+@contextmanager
+def _opened(path: Filename) -> Generator[tuple[_Archive, int], None, None]:
+    name = os.path.abspath(path)
+    with open(name, "rb") as file:
+        yield _Archive(file, name), file.fileno()
+
+
+def is_memmap_archive(path: Filename) -> bool:
+    """See :func:`tensorclass.is_memmap_archive`."""
+    if not os.path.isfile(path) or not zipfile.is_zipfile(path):
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return folder.META in archive.namelist()
+    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
+        return False
+
+
+def load(
+    target: Any,
+    path: Filename,
+    *,
+    device: torch.device | None = None,
+    non_blocking: bool = False,
+    mode: str | None = None,
+    subpath: NestedKey | None = None,
+    allow_pickle: bool = False,
+    strict: bool = True,
+    same_objects: bool = False,
+    verify: bool = False,
+) -> Any:
+    """The collection in an archive, its stored tensors mapped to memory.
+
+    Args:
+        target: the class of the result, or a collection that it shall be like.
+        path: the archive.
+        device: where the tensors go; ``meta`` reads none of them.
+        non_blocking: do not wait for them to get there.
+        mode: ``"r+"`` writes to the archive what is written to the tensors (:func:`refresh_archive_checksums` then
+            brings its checksums up to date); otherwise that stays in this process.
+        subpath: the key of a nested collection, to load this one alone.
+        allow_pickle: read objects that were written as pickles.
+        strict: for a record: the archive has its fields and no others.
+        same_objects: take the objects of ``target``.
+        verify: read all members first, and compare their checksums.
+    """
+    if mode not in (None, *MODES):
+        raise ValueError(f"load_memmap: expected mode to be 'r', 'r+' or None, got {mode!r}")
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"there is no file {os.path.abspath(path)}")
+    with _opened(path) as (archive, handle):
+        if verify:
+            archive.check()
+        places = _Folders(archive)
+        if subpath is not None:
+            places.known[()] = places.at(unravel_key_to_tuple(subpath)).inside
+        try:
+            node = folder.read_node(places, ())
+        except RecursionError:
+            raise FileError(f"{archive.name}: what it says of itself is nested too deep") from None
+        opens = not folder.only_shapes(device)
+        memory: list[Any] = []
+
+        def mapped() -> Any:
+            if not memory:
+                if mode == "r+":
+                    with open(archive.name, "r+b") as writable:
+                        memory.append(mmap.mmap(writable.fileno(), 0, access=mmap.ACCESS_WRITE))
+                else:
+                    memory.append(mmap.mmap(handle, 0, access=mmap.ACCESS_COPY))
+            return memory[0]
+
+        def read(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+            count = shape.numel()
+            if not opens or not count:
+                return torch.empty(shape, dtype=dtype, device=device)
+            name = places.at(where[:-1]).inside + folder.tensor_file(where[-1], part)
+            member = archive.members.get(name)
+            if member is None:
+                raise archive.damaged(name, "missing")
+            if member.info.file_size < count * dtype.itemsize:
+                raise archive.damaged(
+                    name,
+                    f"expected {count * dtype.itemsize} bytes, for the shape {list(shape)} of {dtype}; "
+                    f"it has {member.info.file_size}",
+                )
+            stored = member.info.compress_type == zipfile.ZIP_STORED and not member.start % dtype.itemsize
+            if stored:
+                value: Tensor = _frombuffer(mapped(), dtype=dtype, count=count, offset=member.start).view(shape)
+            elif mode == "r+":
+                raise RuntimeError(
+                    f"load_memmap: {archive.name}: {name} is compressed, or not aligned, and cannot be written in "
+                    "place; save the archive without compression, or load it without mode='r+'"
+                )
+            else:
+                value = _unpacked(archive, name, dtype, count).view(shape)
+            return value if device is None or device.type == "cpu" else value.to(device, non_blocking=non_blocking)
+
+        return tree.rebuild(node, target, Source(archive.name, read, device or CPU, allow_pickle, strict, same_objects))
+
+
+def _unpacked(archive: _Archive, name: str, dtype: torch.dtype, count: int) -> Tensor:
+    value = torch.empty(count, dtype=dtype)
+    place = memoryview(value.view(torch.uint8).numpy())  # type: ignore[arg-type]
+    at = 0
+    for piece in archive.pieces(name):
+        part = piece[: len(place) - at]
+        place[at : at + len(part)] = part
+        at += len(part)
+    return value
+
+
+def unpack_memmap(archive_path: Filename, prefix: Filename) -> Path:
+    """See :func:`tensorclass.unpack_memmap`."""
+    if not os.path.isfile(archive_path):
+        raise FileError(f"{os.path.abspath(archive_path)}: there is no such file")
+    path = Path(prefix).absolute()
+    with _opened(archive_path) as (archive, _):
+        existing = next(parent for parent in (path, *path.parents) if parent.is_dir())
+        needed, free = (
+            sum(member.info.file_size for member in archive.members.values()),
+            shutil.disk_usage(existing).free,
+        )
+        if needed > free:
+            raise FileError(f"{archive.name}: it says that it needs {needed} bytes; {existing} has {free}")
+        with swapped_folder(path) as draft:
+            for name in archive.members:
+                place = draft / name
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with open(place, "xb") as file:
+                    for piece in archive.pieces(name):
+                        file.write(piece)
+            if path.is_dir():
+                folder.keep_strangers(path, draft)
+    return Path(prefix)
+
+
+def refresh_archive_checksums(archive_path: Filename) -> Path:
+    """See :func:`tensorclass.refresh_archive_checksums`."""
+    if not os.path.isfile(archive_path):
+        raise FileError(f"{os.path.abspath(archive_path)}: it is no archive of a memory-mapped folder: no such file")
+    with _opened(archive_path) as (archive, handle), open(archive.name, "r+b") as file:
+        with mmap.mmap(handle, 0, access=mmap.ACCESS_READ) as memory:
+            at = archive.zip.start_dir
+            for info in archive.zip.infolist():
+                signature, *lengths = _CENTRAL.unpack_from(memory, at)
+                if signature != b"PK\1\2":
+                    raise archive.damaged(info.filename, "the directory is damaged")
+                member = archive.members.get(info.filename)
+                if member is not None and info.compress_type == zipfile.ZIP_STORED:
+                    crc = 0
+                    for start in range(member.start, member.start + info.file_size, _PIECE):
+                        crc = zlib.crc32(memory[start : min(start + _PIECE, member.start + info.file_size)], crc)
+                    if crc != info.CRC:
+                        for place in (info.header_offset + 14, at + 16):
+                            file.seek(place)
+                            file.write(crc.to_bytes(4, "little"))
+                at += _CENTRAL.size + sum(lengths)
+        file.flush()
+        os.fsync(file.fileno())
+    return Path(archive_path)
