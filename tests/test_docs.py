@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-GUIDES = [f"docs/{name}.md" for name in ("records", "contracts", "collections", "convert", "pipelines", "stores")]
+GUIDES = [
+    f"docs/{name}.md" for name in ("records", "contracts", "collections", "convert", "pipelines", "stores", "storage")
+]
 
 
 @pytest.mark.parametrize("guide", GUIDES)
