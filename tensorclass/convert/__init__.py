@@ -17,7 +17,7 @@ from .polars import from_polars, to_polars
 from .pydantic import from_pydantic, to_pydantic
 from .pytree import from_pytree, to_pytree
 from .struct_array import from_struct_array, to_struct_array
-from .tuple import from_tuple
+from .tuple import from_tuple, to_tuple
 
 __all__ = [
     "from_any",
@@ -59,4 +59,5 @@ __all__ = [
     "to_pydantic",
     "to_pytree",
     "to_struct_array",
+    "to_tuple",
 ]

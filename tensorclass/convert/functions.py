@@ -44,6 +44,7 @@ __all__ = [
     "to_pydantic",
     "to_pytree",
     "to_struct_array",
+    "to_tuple",
 ]
 
 from_any: Final = _Untyped.from_any
@@ -83,3 +84,4 @@ to_pydantic: Final = _Collection.to_pydantic
 to_parquet: Final = _Collection.to_parquet
 to_pytree: Final = _Collection.to_pytree
 to_struct_array: Final = _Collection.to_struct_array
+to_tuple: Final = _Collection.to_tuple

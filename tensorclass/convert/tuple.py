@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorclass.record import TensorClass
-from tensorclass.td.collection import DeviceLike
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import Collection, DeviceLike
 
 from .tree import BatchSize, C, build, converted_entries, plan
 
@@ -31,3 +32,18 @@ def from_tuple(
         if len(obj) > len(keys):
             raise TypeError(f"{cls.__name__}.from_tuple: expected at most {len(keys)} items, {keys}; got {len(obj)}")
     return build(cls, converted_entries(dict(zip(keys, obj, strict=False)), cls, asked), asked)  # type: ignore[no-any-return]
+
+
+def to_tuple(data: TensorCollection) -> tuple[Any, ...]:
+    """See :meth:`TensorDict.to_tuple`."""
+    entries = dict(data._items_for_export(True))
+    keys: list[str] = [*entries]
+    if all(key.isdecimal() for key in keys):
+        keys.sort(key=int)
+    return tuple([_item(entries[key]) for key in keys])
+
+
+def _item(value: Any) -> Any:
+    if isinstance(value, TensorCollection) and value._is_tree():
+        return to_tuple(value)
+    return value._unwrapped() if isinstance(value, Collection) else value  # type: ignore[attr-defined]

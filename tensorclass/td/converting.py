@@ -335,6 +335,20 @@ class Converting(Collection):
 
         return to_namedtuple(self, dest_cls)  # type: ignore[arg-type]
 
+    def to_tuple(self: Converting) -> tuple[Any, ...]:
+        """A tuple of the values, nested collections becoming tuples too: the other half of :meth:`from_tuple`.
+
+        Keys that are positions say where their values stand; others give them in the order of the keys, and a record in
+        the order of its fields, with ``None`` for those without a value. Tensors are not copied.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict.from_tuple((1, ("text", 2.5))).to_tuple()
+        (tensor(1), ('text', tensor(2.5000)))
+        """
+        from tensorclass.convert import to_tuple
+
+        return to_tuple(self)  # type: ignore[arg-type]
+
     def to_pytree(self: Converting) -> Any:
         """The tree of which :meth:`from_pytree` made this; a collection that was not made so is a leaf, and stays.
 

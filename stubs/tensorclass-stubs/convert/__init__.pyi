@@ -32,7 +32,7 @@ from tensorclass.convert.polars import from_polars as from_polars, to_polars as 
 from tensorclass.convert.pydantic import from_pydantic as from_pydantic, to_pydantic as to_pydantic
 from tensorclass.convert.pytree import from_pytree as from_pytree, to_pytree as to_pytree
 from tensorclass.convert.struct_array import from_struct_array as from_struct_array, to_struct_array as to_struct_array
-from tensorclass.convert.tuple import from_tuple as from_tuple
+from tensorclass.convert.tuple import from_tuple as from_tuple, to_tuple as to_tuple
 
 __all__ = [
     "from_any",
@@ -74,4 +74,5 @@ __all__ = [
     "to_pydantic",
     "to_pytree",
     "to_struct_array",
+    "to_tuple",
 ]

@@ -39,6 +39,7 @@ __all__ = [
     "to_pydantic",
     "to_pytree",
     "to_struct_array",
+    "to_tuple",
 ]
 from_any: Final = _Untyped.from_any
 from_arrow: Final = _Untyped.from_arrow
@@ -75,3 +76,4 @@ to_pydantic: Final = _Collection.to_pydantic
 to_parquet: Final = _Collection.to_parquet
 to_pytree: Final = _Collection.to_pytree
 to_struct_array: Final = _Collection.to_struct_array
+to_tuple: Final = _Collection.to_tuple
