@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
+import io
 import pickle
 import warnings
 from collections.abc import Callable
@@ -69,6 +70,40 @@ def of_arrow(columns: Columns) -> Any:
     return pytest.importorskip("pyarrow").table(columns)
 
 
+def of_attrs(columns: Columns) -> Any:
+    return pytest.importorskip("attrs").make_class("Source", list(columns))(**columns)
+
+
+def of_pydantic(columns: Columns) -> Any:
+    fields: Any = dict.fromkeys(columns, (Any, ...))
+    return pytest.importorskip("pydantic").create_model("Source", **fields)(**columns)
+
+
+def of_polars(columns: Columns) -> Any:
+    return pytest.importorskip("polars").DataFrame(columns)
+
+
+def of_huggingface(columns: Columns) -> Any:
+    return pytest.importorskip("datasets").Dataset.from_dict(columns)
+
+
+class File(io.BytesIO):
+    """A file that shows what is in it."""
+
+    def __repr__(self) -> str:
+        return f"File({self.getvalue()!r})"
+
+
+def of_file(kind: str) -> Callable[[Columns], File]:
+    def made(columns: Columns) -> File:
+        pytest.importorskip("pyarrow")
+        file = File()
+        getattr(TensorDict(columns, [2]), f"to_{kind}")(file)
+        return File(file.getvalue())
+
+    return made
+
+
 #: the name of the method, how its source is made of columns with two rows, and what a key of the source is below
 FORMATS: list[tuple[str, Callable[[Columns], Any], str]] = [
     ("from_dict", dict, ""),
@@ -79,13 +114,21 @@ FORMATS: list[tuple[str, Callable[[Columns], Any], str]] = [
     ("from_struct_array", of_struct_array, ""),
     ("from_pandas", of_pandas, ""),
     ("from_arrow", of_arrow, ""),
+    ("from_attrs", of_attrs, ""),
+    ("from_pydantic", of_pydantic, ""),
+    ("from_polars", of_polars, ""),
+    ("from_huggingface", of_huggingface, ""),
 ]
+
+#: those whose source does not say that there are two rows
+UNSIZED = ("from_dict", "from_any", "from_dataclass", "from_namedtuple", "from_attrs", "from_pydantic")
+
 formats = pytest.mark.parametrize("method, make, front", FORMATS, ids=[name for name, _, _ in FORMATS])
 
 
 def sized(method: str) -> dict[str, Any]:
     """What says that there are two rows, where the source does not."""
-    return {"batch_size": [2]} if method in ("from_dict", "from_any", "from_dataclass", "from_namedtuple") else {}
+    return {"batch_size": [2]} if method in UNSIZED else {}
 
 
 class Untouched:
@@ -178,12 +221,58 @@ def test_a_tensordict_takes_every_key_whatever_strict_says(method: str, make: An
         ("from_struct_array", {"x": 1}),
         ("from_pandas", {"x": 1}),
         ("from_arrow", 1),
+        ("from_attrs", {"x": 1}),
+        ("from_pydantic", {"x": 1}),
+        ("from_polars", {"x": 1}),
+        ("from_huggingface", {"x": 1}),
+        ("from_csv", {"x": 1}),
+        ("from_json", 1),
+        ("from_parquet", 1),
+        ("from_feather", 1),
     ],
     ids=str,
 )
 def test_an_object_of_another_kind_is_a_type_error_that_says_what_is_expected(method: str, bad: Any) -> None:
     with Untouched(bad), pytest.raises(TypeError, match=rf"{method}.*: expected"):
         getattr(Row, method)(bad)
+
+
+# -- files: which columns there are is looked at before any of them is read -------------------------------------------
+
+files = pytest.mark.parametrize("kind", ["csv", "json", "parquet", "feather"])
+
+
+@files
+def test_columns_of_a_file_that_are_missing_or_no_fields_are_one_error(kind: str) -> None:
+    error = error_of(f"from_{kind}", of_file(kind)({"colour": ["r", "g"], "size": [1, 2]}))
+    assert sorted(problem.path[-1] for problem in error.problems) == ["colour", "label", "size", "x"]
+    assert f"Row.from_{kind}: " in str(error)
+    assert "<File>" in str(error)
+    assert "4 problems; nothing was made" in str(error)
+    assert "x: expected Tensor, got nothing: there is no such " in str(error)
+    assert "colour: expected one of the fields 'x', 'label', got a " in str(error)
+
+
+@files
+def test_values_of_another_type_in_a_file_are_named(kind: str) -> None:
+    error = error_of(f"from_{kind}", of_file(kind)({"x": ["u", "v"], "label": ["a", "b"]}))
+    assert [problem.path for problem in error.problems] == [("x",)]
+    assert "x: expected " in str(error)
+    if kind != "csv":  # where all is text
+        error = error_of(f"from_{kind}", of_file(kind)({"x": [0.0, 1.0], "label": [1, 2]}))
+        assert [problem.path for problem in error.problems] == [("label",)]
+
+
+@files
+def test_strict_false_leaves_out_columns_of_a_file_and_warns_once(kind: str) -> None:
+    source = of_file(kind)({"x": [0.0, 1.0], "label": ["a", "b"], "colour": ["r", "g"], "size": [1, 2]})
+    with Untouched(source), pytest.warns(UserWarning, match="left out") as caught:
+        record = getattr(Row, f"from_{kind}")(source, strict=False)
+    assert (type(record), record.batch_size, record[1].label) == (Row, (2,), "b")
+    said = f"Row.from_{kind}: <File>: left out what is no field: 'colour', 'size'"
+    assert [(str(one.message), one.filename) for one in caught] == [(said, __file__)]
+    data = getattr(TensorDict, f"from_{kind}")(File(source.getvalue()))
+    assert set(data.keys()) == {"x", "label", "colour", "size"}
 
 
 # -- shapes and dtypes ------------------------------------------------------------------------------------------------

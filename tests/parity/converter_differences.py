@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import io
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -88,6 +89,16 @@ def written_to_a_packed_field(library: Any) -> float:
     return float(data["b"][1])
 
 
+def problems_of(call: Callable[[], Any]) -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            call()
+        except (ValueError, TypeError, RuntimeError) as raised:
+            return len(getattr(raised, "problems", [raised]))
+    return 0
+
+
 def given_to_a_converter(library: Any) -> tuple[int, ...]:
     inner = library.TensorDict({"x": torch.zeros(3)})
     library.TensorDict.from_tuple((inner,), auto_batch_size=True)
@@ -100,6 +111,10 @@ def nested_pet(library: Any) -> str:
 
 
 CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
+    "What is wrong is one error.": [
+        (lambda m: problems_of(lambda: record(m).from_dict({"y": 2, "z": 3})), 2, 1),
+        (lambda m: problems_of(lambda: record(m).from_dict({"x": 1.0, "y": 2}, strict=False)), 0, 1),
+    ],
     "A list of tensors is a tensor.": [
         (lambda m: type(m.from_dict({"a": [torch.zeros(2)] * 2}).get("a")).__name__, "Tensor", "NonTensorStack"),
     ],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 
 from tests.convert.samples import Pair
 from tests.convert.sides import both
+from tests.parity.sides import OURS, PEER
 
 pytestmark = pytest.mark.parity
 
@@ -33,10 +36,11 @@ class Fields:
 
 shapes = st.sampled_from([(3,), (3,), (3, 2), (3, 2), (3, 2, 4), (2,), (), (0,)])
 arrays = st.builds(lambda shape, dtype: np.zeros(shape, dtype), shapes, st.sampled_from(DTYPES))
+tensors = arrays.map(torch.from_numpy)
 numbers = st.sampled_from([1, 2.5, True, np.float32(1)])
 texts = st.just(["a", "b", "c"])
 leaves = st.one_of(
-    arrays.map(torch.from_numpy),
+    tensors,
     arrays,
     numbers,
     st.sampled_from(["text", None, np.array(["a", "b"]), frozenset([1])]),
@@ -114,6 +118,38 @@ def test_objects_become_what_they_become_there(name: str, data: st.DataObject) -
     source, chosen = data.draw(sources[name]), data.draw(options)
     assume(not differs(name, source, chosen))
     ours, peers = both(lambda m: getattr(m.TensorDict, name)(source, **chosen))
+    assert ours == peers
+
+
+@settings(max_examples=40)
+@given(source=sources["from_dict"], chosen=options)
+def test_an_instance_makes_what_it_makes_there(source: Any, chosen: dict[str, Any]) -> None:
+    assume(not differs("from_dict", source, chosen))
+    ours, peers = both(lambda m: m.TensorDict.from_dict(source).from_dict_instance(source, **chosen))
+    assert ours == peers
+
+
+def destination(library: Any) -> Any:
+    class Destination(library.TensorClass):  # type: ignore[misc]
+        x: torch.Tensor
+        y: torch.Tensor
+
+    return Destination
+
+
+@settings(max_examples=40)
+@given(source=st.builds(Fields, tensors, tensors), chosen=options, given=st.sampled_from([True, False]))
+def test_dataclasses_become_the_records_that_they_become_there(
+    source: Any, chosen: dict[str, Any], given: bool
+) -> None:
+    assume(not differs("from_dataclass", source, chosen))
+
+    def made(library: Any) -> Any:
+        more = {"dest_cls": destination(library)} if given else {}
+        record = library.from_dataclass(source, **chosen, **more)
+        return type(record).__name__, record.batch_size, record.x, record.y
+
+    ours, peers = both(made)
     assert ours == peers
 
 
@@ -203,6 +239,59 @@ arrow_columns = st.sampled_from(
 def test_tables_of_arrow_become_what_they_become_there(source: Any, nulls: Any, copy: Any, device: Any) -> None:
     ours, peers = both(lambda m: m.from_arrow(pa.table(source), **nulls, **copy, **device))
     assert ours == peers
+
+
+@settings(max_examples=30)
+@given(source=st.dictionaries(st.sampled_from("abc"), arrow_columns, min_size=1))
+def test_tables_of_arrow_come_back_as_there(source: Any) -> None:
+    assume(not any(column.null_count for column in source.values()))
+
+    def back(library: Any) -> Any:
+        table = library.to_arrow(library.from_arrow(pa.table(source)))
+        return [str(column.type) for column in table.columns], table.to_pydict()
+
+    ours, peers = both(back)
+    assert ours == peers
+
+
+CONTENT = {
+    "csv": lambda table: table.to_csv(index=False).encode(),
+    "json": lambda table: table.to_json(orient="records").encode(),
+    "parquet": lambda table: table.to_parquet(None),
+}
+in_files = st.sampled_from([np.arange(ROWS), np.array([1.5, 2, -3]), np.zeros(ROWS, bool)])
+
+
+def read(kind: str, content: bytes, **options: Any) -> tuple[Any, Any]:
+    """What both read in a file; the peer takes only the path of one of Parquet."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        return both(lambda m: getattr(m.TensorDict, f"from_{kind}")(file.name, **options))
+
+
+@pytest.mark.parametrize("kind", CONTENT)
+@settings(max_examples=10)
+@given(source=st.dictionaries(names, in_files, min_size=1), chosen=options_of_tables)
+def test_files_of_tables_become_what_they_become_there(kind: str, source: Any, chosen: dict[str, Any]) -> None:
+    content = CONTENT[kind](pd.DataFrame(source))
+    ours, peers = read(kind, content, **chosen)
+    assert ours == peers
+
+
+@pytest.mark.parametrize("kind", ["json", "parquet"])  # in CSV 2.0 is written as 2, there as 2.0
+@settings(max_examples=10)
+@given(source=st.dictionaries(names, in_files, min_size=1), separator=st.sampled_from([None, ".", "/"]))
+def test_either_library_reads_the_files_of_the_other(kind: str, source: Any, separator: str | None) -> None:
+    def written(library: Any) -> bytes:
+        file = io.BytesIO()
+        data = library.TensorDict.from_pandas(pd.DataFrame(source), separator=separator)
+        getattr(data, f"to_{kind}")(file, separator=separator or "_")
+        return file.getvalue()
+
+    for writer in (OURS, PEER):
+        ours, peers = read(kind, written(writer))
+        assert ours == peers
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------
