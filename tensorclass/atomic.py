@@ -1,4 +1,8 @@
-"""Files and folders that are written as a whole or not at all."""
+"""Files and folders that are written as a whole or not at all.
+
+What is written stands beside its place under another name until it is whole. What a killed process leaves of that goes
+when something is written to the same place again.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,15 @@ import errno
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+try:
+    import fcntl
+except ImportError:  # it is none of Unix
+    fcntl = None  # type: ignore[assignment]
 
 
 @contextmanager
@@ -22,29 +30,22 @@ def whole_file(path: str | Path) -> Generator[IO[bytes], None, None]:
     ``path`` stays.
 
     Example:
+        >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with whole_file(f"{folder}/result.json") as file:
         ...         _ = file.write(b"{}")
         ...     os.listdir(folder)
         ['result.json']
     """
-    path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "expected a file to write to, found a folder", str(path))
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.absolute().parent)
-    except OSError as error:
-        raise _of(path, error) from None
-    try:
-        with os.fdopen(handle, "wb") as file:
+    place = Path(path)
+    if place.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "expected a file to write to, found a folder", str(place))
+    with _draft(place) as draft:
+        with open(draft, "xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())  # mkstemp keeps others out
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        os.replace(draft, place)
 
 
 @contextmanager
@@ -52,6 +53,7 @@ def whole_path(path: str | os.PathLike[str]) -> Generator[Path, None, None]:
     """:func:`whole_file` for writers that open the file themselves: the path of the draft, which is not there yet.
 
     Example:
+        >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with whole_path(f"{folder}/result.json") as draft:
         ...         _ = draft.write_text("{}")
@@ -61,17 +63,10 @@ def whole_path(path: str | os.PathLike[str]) -> Generator[Path, None, None]:
     place = Path(path)
     if place.is_dir():
         raise IsADirectoryError(errno.EISDIR, "expected a file to write to, found a folder", str(place))
-    try:
-        folder = tempfile.mkdtemp(prefix=f".{place.name}.", suffix=".tmp", dir=place.absolute().parent)
-    except OSError as error:
-        raise _of(place, error) from None
-    draft = Path(folder) / place.name
-    try:
+    with _draft(place) as draft:
         yield draft
         os.chmod(draft, 0o666 & ~_umask())  # a writer may keep others out
         os.replace(draft, place)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -82,6 +77,7 @@ def whole_folder(path: str | Path) -> Generator[Path, None, None]:
     written replace those of the same name, each as a whole, and others stay. Missing parent folders are made.
 
     Example:
+        >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as parent:
         ...     with whole_folder(f"{parent}/results") as folder:
         ...         _ = (folder / "scores.json").write_text("{}")
@@ -92,13 +88,9 @@ def whole_folder(path: str | Path) -> Generator[Path, None, None]:
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{path}: expected a folder to write to, found a file")
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        draft = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
-    except OSError as error:
-        raise _of(path, error) from None
-    try:
+    with _draft(path) as draft:
+        os.mkdir(draft)
         yield draft
-        os.chmod(draft, 0o777 & ~_umask())
         try:
             os.rename(draft, path)  # also over an empty folder
         except OSError:
@@ -106,8 +98,6 @@ def whole_folder(path: str | Path) -> Generator[Path, None, None]:
                 raise
             for file in sorted(draft.iterdir()):
                 os.replace(file, path / file.name)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 @contextmanager
@@ -118,9 +108,10 @@ def swapped_folder(path: str | Path) -> Generator[Path, None, None]:
     the old one stays. What the old folder had and the block does not want must be moved by the block (hard links do).
     Missing parent folders are made.
 
-    Where the system cannot exchange two folders in one step, there is an instant without any.
+    Where the system cannot exchange two folders in one step, there is an instant without any (:func:`is_swapped`).
 
     Example:
+        >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as parent:
         ...     for text in ("old", "new"):
         ...         with swapped_folder(f"{parent}/results") as folder:
@@ -132,39 +123,152 @@ def swapped_folder(path: str | Path) -> Generator[Path, None, None]:
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{path}: expected a folder to write to, found a file")
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        draft = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
-    except OSError as error:
-        raise _of(path, error) from None
-    try:
+    with _draft(path) as draft:
+        os.mkdir(draft)
         yield draft
         if path.is_dir():
             shutil.copymode(path, draft)
             exchange(draft, path)  # then the draft is the old one, and goes
         else:
-            os.chmod(draft, 0o777 & ~_umask())
             try:
                 os.rename(draft, path)
             except OSError:
                 if not path.is_dir():
                     raise
                 exchange(draft, path)  # another process has written one meanwhile
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
-def exchange(one: Path, other: Path) -> None:
-    """Two folders of one file system in each other's place, in one step where the system has that."""
-    if _renameat2 is not None and not _renameat2(_HERE, bytes(one), _HERE, bytes(other), _EXCHANGE):
+def exchange(draft: Path, path: Path) -> None:
+    """Puts a folder in the place of another one of the same file system, in one step where the system has that.
+
+    Otherwise the old one is set aside for an instant: beside the draft, where :func:`_sweep` finds it.
+    """
+    if _renameat2 is not None and not _renameat2(_HERE, bytes(draft), _HERE, bytes(path), _EXCHANGE):
         return
-    aside = one.with_name(one.name + ".old")
-    os.rename(other, aside)
+    aside = _aside(draft)
+    os.rename(path, aside)
     try:
-        os.rename(one, other)
+        os.rename(draft, path)
     except BaseException:
-        os.rename(aside, other)
+        os.rename(aside, path)
         raise
-    os.rename(aside, one)
+
+
+def _aside(draft: Path) -> Path:
+    """Where the old folder is while the new one takes its place."""
+    return draft.with_name(draft.name + ".old")
+
+
+def is_swapped(path: str | Path) -> bool:
+    """Whether a folder is missing because the system cannot exchange two folders in one step.
+
+    It was set aside a moment ago and the new one is about to come, or the process that did it has died since; then the
+    next writer puts the old one back.
+    """
+    place = Path(path).absolute()
+    drafts = [_folder_of_draft(place, number) / place.name for number in range(_SWEPT)]
+    return any(_aside(draft).exists() for draft in drafts) and not place.exists()
+
+
+# -- drafts -----------------------------------------------------------------------------------------------------------
+# A draft stands in a folder of its own beside the place that it will take: ".NAME.NUMBER.tmp". Its writer holds a lock
+# on that folder for as long as it lives; a folder that is not locked was left by a process that was killed, and goes
+# when the next draft is made. Whoever has the lock may delete the folder; whoever makes one must see, once it has the
+# lock, that it was not deleted before.
+
+
+#: how many drafts are looked at for what other processes have left
+_SWEPT = 8
+
+
+@contextmanager
+def _draft(place: Path) -> Generator[Path, None, None]:
+    """The path of a draft, which is not there yet; whatever is in its folder at the end goes."""
+    folder, lock = _locked_folder(place.absolute())
+    try:
+        yield folder / place.name
+    except OSError as error:
+        if error.errno is None or (error.filename is not None and not str(error.filename).startswith(str(folder))):
+            raise
+        raise _of(place, error) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _folder_of_draft(place: Path, number: int) -> Path:
+    return place.with_name(f".{place.name}.{number}.tmp")
+
+
+def _locked_folder(place: Path) -> tuple[Path, int | None]:
+    """A new folder for a draft, and the lock on it; the folders of dead writers are deleted.
+
+    Without a lock where the system has none: then nothing is deleted.
+    """
+    _sweep(place)
+    number = 0
+    while True:
+        folder = _folder_of_draft(place, number)
+        try:
+            os.mkdir(folder)
+        except FileExistsError:
+            number += 1
+            continue
+        except OSError as error:
+            raise _of(place, error) from None
+        try:
+            lock = _lock(folder)
+        except OSError:
+            return folder, None  # a file system without locks
+        if lock is not None:
+            return folder, lock
+
+
+def _sweep(place: Path) -> None:
+    """Deletes the drafts of a place whose writers are dead; a folder that one has set aside is put back."""
+    for number in range(_SWEPT):
+        folder = _folder_of_draft(place, number)
+        if not os.path.lexists(folder):
+            continue
+        try:
+            lock = _lock(folder)
+        except OSError:
+            continue
+        if lock is None:
+            continue
+        try:
+            aside = _aside(folder / place.name)
+            if os.path.lexists(aside) and not os.path.lexists(place):
+                os.rename(aside, place)
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(lock)
+
+
+def _lock(folder: Path) -> int | None:
+    """The lock on a folder; ``None`` where another process has it, or the folder is gone.
+
+    Raises:
+        OSError: there are no locks here.
+    """
+    if fcntl is None:
+        raise OSError(errno.ENOTSUP, "there are no locks")
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(handle), os.lstat(folder)):
+            return handle
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except BaseException:
+        os.close(handle)
+        raise
+    os.close(handle)
+    return None
 
 
 _HERE = -100  # AT_FDCWD of Linux: paths are relative to the working directory

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import stat
+import time
 import zlib
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import torch
 from torch import Size, Tensor
 
-from tensorclass.atomic import swapped_folder, whole_file
+from tensorclass.atomic import is_swapped, swapped_folder, whole_file
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.memmap import Filename, MemoryMappedTensor, map_file
 from tensorclass.td.objects import CPU, flattened
@@ -526,13 +527,22 @@ def _opened_tensor(
 
 def _retried(path: str, work: Callable[[Opened], T]) -> T:
     """What a function does with an open folder, again where another has taken the folder's place in the meantime."""
+    end = time.monotonic() + 1.0
     while True:
         try:
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except NotADirectoryError:
             raise NotADirectoryError(f"{path} is a file; a folder was expected, as memmap() makes it") from None
         except FileNotFoundError:
-            raise FileNotFoundError(f"there is no folder {path}") from None
+            if not is_swapped(path):
+                raise FileNotFoundError(f"there is no folder {path}") from None
+            if time.monotonic() > end:
+                raise FileNotFoundError(
+                    f"there is no folder {path}: a process was killed while it put another one there; the one before "
+                    "is put back when something is saved there again"
+                ) from None
+            time.sleep(0.001)
+            continue
         try:
             return work(Opened(handle, path))
         except FileNotFoundError as error:

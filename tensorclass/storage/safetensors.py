@@ -9,7 +9,10 @@ Reading maps the file to memory: values are read when they are used, and what is
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+import stat
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -29,6 +32,7 @@ from .tree import FileError, Node, Source, as_dict
 
 _EXTRA = "safetensors"
 _KEY = "tensorclass"  #: of the tree in the metadata
+_MARK = "tensorclass_version"  #: there with it: a file that has one of the two alone is damaged, not from elsewhere
 _LACKS = ("complex32", "complex128")  #: dtypes that the format does not have
 
 
@@ -47,8 +51,15 @@ def save_safetensors(data: TensorCollection, path: Filename, *, checksum: bool =
         tensors[_name(leaf.path, leaf.part)] = value.clone() if place in seen else value.as_subclass(Tensor)
         seen.add(place)
     metadata = {"format": "pt", _KEY: tree.sealed({"version": tree.VERSION, "tree": node}).decode()}
+    metadata[_MARK] = str(tree.VERSION)
     with whole_path(path) as draft:
-        library.save_file(tensors, draft, metadata=metadata)
+        try:
+            library.save_file(tensors, draft, metadata=metadata)
+        except OSError:
+            raise
+        except Exception as error:  # the library's own class has the error of the system in its message alone
+            number = re.search(r"\(os error (\d+)\)", str(error))
+            raise OSError(int(number[1]) if number else errno.EIO, str(error), str(draft)) from None
 
 
 def load_safetensors(
@@ -93,14 +104,23 @@ def _name(path: tree.Path, part: str) -> str:
 @contextmanager
 def _opened(name: str) -> Generator[Any, None, None]:
     library = require("safetensors", _EXTRA, "load_safetensors")
-    if not os.path.isfile(name):
-        raise FileNotFoundError(f"there is no file {name}")
     try:
-        file = library.safe_open(name, "pt")
-    except library.SafetensorError as error:
-        raise FileError(f"{name}: it is no safetensors file, or damaged: {error}") from None
-    with file as opened:
-        yield opened
+        handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {name}") from None
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise FileError(f"{name}: it is no regular file")
+        # the library opens a path twice, and would see two versions where another takes its place in between
+        same = f"/proc/self/fd/{handle}"
+        try:
+            file = library.safe_open(same if os.path.exists(same) else name, "pt")
+        except library.SafetensorError as error:
+            raise FileError(f"{name}: it is no safetensors file, or damaged: {error}") from None
+        with file as opened:
+            yield opened
+    finally:
+        os.close(handle)
 
 
 def _plain_name(path: tree.Path, part: str) -> str:
@@ -111,6 +131,8 @@ def _node(file: Any, name: str) -> tuple[Node, Callable[[tree.Path, str], str]]:
     """The tree in the metadata, or of a file from elsewhere that of its tensors; and how these are named."""
     metadata: dict[str, str] = file.metadata() or {}
     text = metadata.get(_KEY)
+    if text is None and _MARK in metadata:
+        raise FileError(f"{name}: its metadata has {_MARK!r} without {_KEY!r}")
     if text is None:
         entries: dict[str, Any] = {}
         for key in file.keys():  # noqa: SIM118  # it is no mapping

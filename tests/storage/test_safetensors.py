@@ -122,3 +122,11 @@ def test_a_record_gets_defaults_for_fields_that_the_file_lacks(tmp_path: Path) -
 
     TensorDict(x=torch.ones(2)).save_safetensors(tmp_path / "f")
     assert Grown.load_safetensors(tmp_path / "f").scale == 2.0
+
+
+def test_a_file_whose_tree_is_lost_is_not_taken_for_one_from_elsewhere(tmp_path: Path) -> None:
+    TensorDict({"a": {"b": torch.zeros(3)}}).save_safetensors(tmp_path / "f")
+    text = (tmp_path / "f").read_bytes()
+    (tmp_path / "f").write_bytes(text.replace(b'"tensorclass":', b'"tensorclasr":'))
+    with pytest.raises(FileError, match="tensorclass_version"):
+        TensorDict.load_safetensors(tmp_path / "f")
