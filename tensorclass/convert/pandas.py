@@ -17,8 +17,11 @@ from torch import Size, Tensor
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
+from tensorclass.td.nontensor import stack_of
+from tensorclass.td.objects import row_by_row
 from tensorclass.td.values import as_tensor
 
+from .arrow_text import Text, is_text
 from .declared import NOTHING, Declared, filled, fitted
 from .extras import require
 from .memory import make_writable
@@ -64,9 +67,9 @@ def from_pandas(
         raise TypeError(f"{asked.what}: expected a pandas.DataFrame, got {described(dataframe)}{hint}")
     reader = _Reader(asked, dtype, copy, nulls, len(dataframe))
     values: dict[Any, Any] = {}
-    for position, path in enumerate(_paths(dataframe.columns, separator, asked)):
+    for path, (_, given) in zip(_paths(dataframe.columns.tolist(), separator, asked), dataframe.items(), strict=True):
         if path is not None:
-            column = reader.column(dataframe.iloc[:, position], path, Declared.of(cls, path))
+            column = reader.column(given, path, Declared.of(cls, path))
             if column is not _FAILED:
                 values[path] = column
     for name in dataframe.index.names:
@@ -160,6 +163,8 @@ class _Reader:
         """A column as the value under a key. ``_FAILED`` where it cannot be; what is wrong is noted."""
         if declared is None:  # no field: an error, or left out; so nothing else is wrong with it
             return None
+        if (text := _text(column, declared)) is not None:
+            return stack_of(text, row_by_row(Size((self.rows,))), None, None)
         if declared.kind == "object":
             missing = column.isna().to_numpy()
             if (
@@ -256,12 +261,13 @@ class _Reader:
     def _of_objects(self, column: Any, path: Path, declared: Declared) -> Any:
         """A column of objects that may be lists, arrays, dicts, numbers."""
         items, missing = column.tolist(), column.isna().to_numpy()
-        present = [item for item, gone in zip(items, missing, strict=True) if not gone]
+        present = [item for item, gone in zip(items, missing, strict=True) if not gone] if missing.any() else items
         if declared.kind == "any":
+            kinds: set[type] = {*map(type, present)}
             if present and len(present) == len(items):
-                if all(isinstance(item, dict) for item in present) and len({tuple(item) for item in present}) == 1:
+                if all(issubclass(kind, dict) for kind in kinds) and len({tuple(item) for item in present}) == 1:
                     return self._of_dicts(items, path, declared)
-                if all(isinstance(item, (list, np.ndarray, Tensor)) for item in present):
+                if all(issubclass(kind, (list, np.ndarray, Tensor)) for kind in kinds):
                     tensor = _stacked(present)
                     if tensor is not None:
                         return tensor if self.dtype is None else tensor.to(self.dtype)
@@ -342,7 +348,12 @@ def _reshaped(values: Any, size: tuple[int, ...]) -> Any:
 def _numbers(column: Any, declared: Declared, nulls: Nulls) -> _Numbers | None:
     """The numbers of a column, if it has such: those of numpy, nullable ones, those of Arrow, sparse ones, times."""
     own: Any = column.dtype
-    kind, name = own.kind, str(own)
+    kind = own.kind
+    if _is_plain(own) and kind in "biufc":
+        array = column.to_numpy()
+        needed = kind in "fc" and (nulls != "default" or not _keeps_nan(declared))  # else nan is the number it is
+        return _Numbers(array, np.isnan(array) if needed else None, True)
+    name = str(own)
     if name.startswith("Sparse"):
         dense = _numbers(column.sparse.to_dense(), declared, nulls)
         return None if dense is None else dense._replace(shared=False)
@@ -350,10 +361,6 @@ def _numbers(column: Any, declared: Declared, nulls: Nulls) -> _Numbers | None:
         if column.cat.categories.dtype.kind not in "biufcM":
             return None
         return _numbers(column.astype(object).infer_objects(), declared, nulls)  # categories are their values
-    if _is_plain(own) and kind in "biufc":
-        array = column.to_numpy()
-        needed = kind in "fc" and (nulls != "default" or not _keeps_nan(declared))  # else nan is the number it is
-        return _Numbers(array, np.isnan(array) if needed else None, True)
     if kind in "mM" and (declared.kind == "tensor" or (kind == "M" and not name.startswith("date32"))):
         column = column.astype("datetime64[s]") if name.startswith("date32") else column
         missing = column.isna().to_numpy()
@@ -382,6 +389,19 @@ def _keeps_nan(declared: Declared) -> bool:
         return float in spec.types and not spec.optional
     dtypes = None if spec.contract is None else spec.contract.dtypes
     return dtypes is None or any(dtype.is_floating_point or dtype.is_complex for dtype in dtypes)
+
+
+def _text(column: Any, declared: Declared) -> Text | None:
+    """The text of a column, if it is held by Arrow and no row is missing, and if text is what it is for."""
+    own: Any = column.dtype
+    types = () if declared.spec is None else declared.spec.types
+    if _is_plain(own) or declared.kind not in ("any", "object") or (types and str not in types) or not len(column):
+        return None
+    if not (own.name in ("str", "string") and own.storage == "pyarrow"):
+        return None
+    pa = require("pyarrow", _EXTRA, "from_pandas")
+    held = pa.array(column.array)
+    return Text(pa, held) if is_text(pa, held.type) and not held.null_count else None
 
 
 def _is_plain(dtype: object) -> bool:
@@ -421,7 +441,7 @@ def _stacked(rows: list[Any]) -> Tensor | None:
     """Numbers, (nested) lists, arrays or tensors as one tensor, a jagged one where they differ in their length."""
     if not rows:
         return torch.zeros(0)  # a table of no rows does not say what they would be
-    if all(isinstance(row, Tensor) for row in rows):
+    if all(issubclass(kind, Tensor) for kind in {*map(type, rows)}):
         parts = [row.detach() if not row.requires_grad else row for row in rows]
         if len({part.shape for part in parts}) == 1:
             return torch.stack(parts)
