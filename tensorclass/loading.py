@@ -7,7 +7,7 @@ where something does not fit are the samples looked at one by one, to say which 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeVar, cast, overload
 
 from torch import Size, Tensor
@@ -15,6 +15,7 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from .contracts.checking import inferred_size
 from .convert.columns import Columns, Unlike
+from .convert.kinds import PLAIN
 from .convert.problems import ConversionError, Problem
 from .convert.tree import Plan, converted_entries, entries, part, plan
 from .fields import shown_value
@@ -152,6 +153,11 @@ class SampleSource(Protocol):
     def __getitem__(self, index: int, /) -> Any: ...
 
 
+#: values of these classes are what they are converted to
+_WHOLE = (PLAIN | {Tensor}) - {list}
+_NAMES = frozenset((str,))
+
+
 class _Parts(NamedTuple):
     """What a sample consists of, and its batch size where it is a collection."""
 
@@ -179,6 +185,8 @@ class _Options(NamedTuple):
     def parts(self, given: Any, index: int) -> _Parts:
         """What a sample consists of, under the keys that it has in the record."""
         sample: object = given if self.transform is None else self.transform(given)
+        if type(sample) is dict and self.keys is None:
+            return _Parts(cast("dict[Any, Any]", sample))
         if isinstance(sample, (tuple, list)) and not hasattr(cast("object", sample), "_fields"):
             items, names = cast("Sequence[object]", sample), self._positions()
             if len(items) > len(names):
@@ -221,18 +229,17 @@ class _Options(NamedTuple):
 
     def batch(self, rows: list[_Parts], ragged: Ragged, left_out: set[Path]) -> Any:
         """The record of several samples."""
-        single = self.plan(None)
-        values = [
-            row.values if all(type(value) is Tensor and type(key) is str for key, value in row.values.items())
-            else converted_entries(row.values, self.cls, single)
-            for row in rows
-        ]  # fmt: skip
-        single.problems.check()
+        values = [row.values for row in rows]
+        entering = chain.from_iterable([row.values() for row in values])
+        if not (_WHOLE.issuperset(map(type, entering)) and _NAMES.issuperset(map(type, chain.from_iterable(values)))):
+            single = self.plan(None)
+            values = [converted_entries(row, self.cls, single) for row in values]
+            single.problems.check()
         columns = Columns(self.cls, ragged, len(rows)).of(values)
         inner = rows[0].size
-        for position, row in enumerate(rows):
-            if row.size != inner:
-                raise Unlike(position, (), f"a batch size {list(inner or ())}", f"{list(row.size or ())}")
+        if len({row.size for row in rows}) > 1:
+            position, other = next((position, row.size) for position, row in enumerate(rows) if row.size != inner)
+            raise Unlike(position, (), f"a batch size {list(inner or ())}", f"{list(other or ())}")
         size: Size | None = None
         if inner is None and issubclass(self.cls, TensorClass) and self.cls._telling:
             size = inferred_size(self.cls._telling, columns)

@@ -67,8 +67,9 @@ class Columns:
         self, rows: Sequence[Mapping[str, Any]], target: Any, path: Path, masks: dict[Path, Tensor]
     ) -> dict[str, Any]:
         first = rows[0]
+        keys = first.keys()
         for position, row in enumerate(rows):
-            if row.keys() != first.keys():
+            if row.keys() != keys:
                 raise Unlike(position, path, f"the keys {list(first)}", f"{list(row)}")
         return {key: self._column([row[key] for row in rows], target, (*path, key), masks) for key in first}
 
@@ -80,7 +81,7 @@ class Columns:
                 masks[path] = mask
             return joined
         if isinstance(first, Tensor):
-            if all(isinstance(value, Tensor) and value.dtype is first.dtype for value in values):
+            if all(issubclass(kind, Tensor) for kind in {*map(type, values)}) and len({v.dtype for v in values}) == 1:
                 with contextlib.suppress(RuntimeError):  # of several shapes: found below
                     return torch.stack(values)
             return torch.stack(_tensors(values, path))

@@ -19,6 +19,8 @@ from jaxtyping import Float32, Int
 from torch import Tensor
 
 from tensorclass import ConversionError, TensorClass, TensorDict
+from tensorclass.td.nontensor import NonTensorStack
+from tensorclass.td.objects import Deferred
 from tests.convert.samples import Inner, Sample, values
 from tests.convert.sides import both
 
@@ -612,3 +614,24 @@ def test_conjugates_are_written_as_their_numbers_and_tensors_without_numbers_ref
     assert frame["c"].tolist() == [-1j, 2]
     with pytest.raises(TypeError, match=r"'c' is on the device meta .* to_empty"):
         TensorDict({"c": torch.zeros(2, device="meta")}, [2]).to_pandas()
+
+
+# -- text -------------------------------------------------------------------------------------------------------------
+
+
+class Titled(TensorClass):
+    title: str
+
+
+def test_text_that_arrow_holds_is_made_when_it_is_asked_for() -> None:
+    table = pd.DataFrame({"title": pd.Series(["a", "b", "c"], dtype="string[pyarrow]")})
+    for cls in (TensorDict, Titled):
+        made = cls.from_pandas(table)
+        held = made.get("title")
+        assert isinstance(held, NonTensorStack)
+        assert isinstance(held._objects, Deferred)
+        table.loc[0, "title"] = "z"
+        assert made["title"] == ["a", "b", "c"]
+        table.loc[0, "title"] = "a"
+    with pytest.raises(ConversionError, match="1 missing values"):
+        Titled.from_pandas(pd.DataFrame({"title": pd.Series(["a", None], dtype="string[pyarrow]")}))
