@@ -186,7 +186,8 @@ class _Options(NamedTuple):
         """What a sample consists of, under the keys that it has in the record."""
         sample: object = given if self.transform is None else self.transform(given)
         if type(sample) is dict and self.keys is None:
-            return _Parts(cast("dict[Any, Any]", sample))
+            own: dict[Any, Any] = sample
+            return _Parts(own)
         if isinstance(sample, (tuple, list)) and not hasattr(cast("object", sample), "_fields"):
             items, names = cast("Sequence[object]", sample), self._positions()
             if len(items) > len(names):
