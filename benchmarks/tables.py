@@ -1,7 +1,9 @@
 """Reading files of tables, beside pyarrow's, pandas' and polars' own readers: `python -m benchmarks.tables`.
 
 A row is one file; the columns are milliseconds, the smallest of some runs that take turns, and the ratio to pyarrow's
-own reading of the file to a table. `--rows N` sets the size.
+own reading of the file to a table. `--rows N` sets the size. "mapped" is pyarrow with `memory_map=True`, which is what
+ours does by default where a format has it; of Feather it reads nothing yet then. Text becomes Python's strings when it
+is asked for: "with strings" has that in the time of ours.
 """
 
 import argparse
@@ -22,18 +24,40 @@ import pyarrow.parquet
 
 from tensorclass import TensorDict
 
-READERS: dict[str, tuple[Callable[[Path], Any], ...]] = {
-    "parquet": (pa.parquet.read_table, TensorDict.from_parquet, pd.read_parquet, pl.read_parquet),
-    "feather": (pa.feather.read_table, TensorDict.from_feather, pd.read_feather, pl.read_ipc),
-    "csv": (pa.csv.read_csv, TensorDict.from_csv, pd.read_csv, pl.read_csv),
+
+def _with_strings(path: Path) -> Any:
+    data = TensorDict.from_parquet(path) if path.suffix == ".parquet" else TensorDict.from_feather(path)
+    return data, [data.get(key).tolist() for key in ("kind", "id") if key in data]
+
+
+READERS: dict[str, tuple[Callable[[Path], Any] | None, ...]] = {
+    "parquet": (
+        pa.parquet.read_table,
+        lambda path: pa.parquet.read_table(path, memory_map=True),
+        TensorDict.from_parquet,
+        _with_strings,
+        pd.read_parquet,
+        pl.read_parquet,
+    ),
+    "feather": (
+        pa.feather.read_table,
+        lambda path: pa.feather.read_table(path, memory_map=True),
+        TensorDict.from_feather,
+        _with_strings,
+        pd.read_feather,
+        pl.read_ipc,
+    ),
+    "csv": (pa.csv.read_csv, None, TensorDict.from_csv, None, pd.read_csv, pl.read_csv),
     "json": (
         pa.json.read_json,
+        None,
         lambda path: TensorDict.from_json(path, lines=True),
+        None,
         lambda path: pd.read_json(path, lines=True),
         pl.read_ndjson,
     ),
 }
-NAMES = ("pyarrow", "tensorclass", "pandas", "polars")
+NAMES = ("pyarrow", "mapped", "tensorclass", "with strings", "pandas", "polars")
 
 
 def numbers(rows: int) -> pa.Table:
@@ -61,16 +85,18 @@ def write(table: pa.Table, kind: str, path: Path) -> None:
         pl.from_arrow(table).write_ndjson(path)  # type: ignore[union-attr]
 
 
-def times(calls: tuple[Callable[[Path], Any], ...], path: Path, runs: int) -> list[float]:
+def times(calls: tuple[Callable[[Path], Any] | None, ...], path: Path, runs: int) -> list[float | None]:
     """The seconds that each call takes at best; they take turns."""
     best = [float("inf")] * len(calls)
     for _ in range(runs):
         for position, call in enumerate(calls):
+            if call is None:
+                continue
             began = time.perf_counter()
             kept = call(path)
             best[position] = min(best[position], time.perf_counter() - began)
             del kept
-    return best
+    return [None if call is None else one for call, one in zip(calls, best, strict=True)]
 
 
 def main() -> None:
@@ -88,7 +114,10 @@ def main() -> None:
                 path = Path(folder) / f"{name}.{kind}"
                 write(make(rows), kind, path)
                 seconds = times(calls, path, options.runs)
-                cells = "".join(f"{1000 * one:>11.1f} {one / seconds[0]:>5.2f}x" for one in seconds)
+                own = seconds[0] or 1.0
+                cells = "".join(
+                    f"{'':>18}" if one is None else f"{1000 * one:>11.1f} {one / own:>5.2f}x" for one in seconds
+                )
                 print(f"{kind + ', ' + name:<22}{rows:>9}{cells}", flush=True)
                 path.unlink()
 

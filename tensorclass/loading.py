@@ -185,9 +185,9 @@ class _Options(NamedTuple):
     def parts(self, given: Any, index: int) -> _Parts:
         """What a sample consists of, under the keys that it has in the record."""
         sample: object = given if self.transform is None else self.transform(given)
-        if type(sample) is dict and self.keys is None:
-            own: dict[Any, Any] = sample
-            return _Parts(own)
+        kind: type = type(sample)
+        if kind is dict and self.keys is None:
+            return _Parts(cast("dict[Any, Any]", sample))
         if isinstance(sample, (tuple, list)) and not hasattr(cast("object", sample), "_fields"):
             items, names = cast("Sequence[object]", sample), self._positions()
             if len(items) > len(names):
