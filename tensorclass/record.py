@@ -447,13 +447,14 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         batch_size: Sequence[int] | int | None = None,
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
+        device: DeviceLike | None = None,
         namespace: str = "",
         strict: bool = True,
     ) -> Self:
         """A record of a mapping, a named tuple or a dataclass that holds trees; see :meth:`TensorDict.from_pytree`."""
         record: Self = super().from_pytree(
-            pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, batch_dims=batch_dims, namespace=namespace,
-            strict=strict,
+            pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
+            namespace=namespace, strict=strict,
         )  # fmt: skip
         return record
 

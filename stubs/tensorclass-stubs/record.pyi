@@ -76,6 +76,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         batch_size: Sequence[int] | int | None = None,
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
+        device: DeviceLike | None = None,
         namespace: str = "",
         strict: bool = True,
     ) -> Self: ...

@@ -15,7 +15,7 @@ from .arrow_numbers import Nulls, Ragged, Reading
 from .declared import Declared
 from .extras import require
 from .readers import described
-from .tree import C, Plan, plan
+from .tree import BatchSize, C, Plan, plan
 
 _EXTRA = "datasets"
 
@@ -30,17 +30,20 @@ def from_huggingface(
     device: DeviceLike | None = None,
     columns: Sequence[str] | None = None,
     ragged: Ragged = "jagged",
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    batch_size: BatchSize = None,
     strict: bool = True,
 ) -> C:
     """See :meth:`TensorDict.from_huggingface`."""
     what = f"{cls.__name__}.from_huggingface"
+    asked = plan(what, auto_batch_size, batch_dims, batch_size, device, strict=strict)
     source = _Source(cls, dataset, what)
     if isinstance(dataset, source.datasets.IterableDataset):
         raise TypeError(
             f"{what}: expected a dataset whose rows are known, got one that is streamed; iter_huggingface gives "
             f"batches of it, and RecordStream({cls.__name__}, dataset) single records for a DataLoader"
         )
-    asked = plan(what, None, None, None, device, strict=strict)
     return source.read(source.table(), asked, reading_of(what, nulls, copy, ragged, mask_key), columns)  # type: ignore[no-any-return]
 
 

@@ -20,7 +20,7 @@ from torch.utils import _pytree
 
 from tensorclass.record import TensorClass
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection
+from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
 from tensorclass.td.objects import listed
 from tensorclass.td.tensordict import TensorDict
@@ -98,11 +98,12 @@ def from_pytree(
     batch_size: BatchSize = None,
     auto_batch_size: bool = False,
     batch_dims: int | None = None,
+    device: DeviceLike | None = None,
     namespace: str = "",
     strict: bool = True,
 ) -> Any:
     """See :meth:`TensorDict.from_pytree`."""
-    asked = plan(f"{cls.__name__}.from_pytree", auto_batch_size, batch_dims, batch_size, None, strict=strict)
+    asked = plan(f"{cls.__name__}.from_pytree", auto_batch_size, batch_dims, batch_size, device, strict=strict)
     if issubclass(cls, TensorClass) and not isinstance(pytree, cls):
         return build(cls, _fields(cls, pytree, namespace, asked), asked)
     sized = bool(asked.batch_size)
@@ -110,8 +111,8 @@ def from_pytree(
     if sized and isinstance(tree, dict):
         return build(cls, cast("dict[str, Any]", tree), asked)
     if not isinstance(tree, TensorCollection):
-        return tree
-    if asked.auto or asked.batch_size is not None:
+        return tree.to(asked.device) if isinstance(tree, Tensor) and asked.device is not None else tree
+    if asked.auto or asked.device is not None or asked.batch_size is not None:
         return settled(tree.clone(False), asked)
     return tree
 

@@ -230,6 +230,7 @@ class Converting(Collection):
         batch_size: BatchSize = None,
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
+        device: DeviceLike | None = None,
         namespace: str = "",
         strict: bool = True,
     ) -> Any:
@@ -245,6 +246,7 @@ class Converting(Collection):
             batch_size: the batch size; none by default.
             auto_batch_size: find the batch size out.
             batch_dims: how many dimensions it has at most, when it is found out.
+            device: where the values go.
             namespace: of optree's registry, in addition to what is registered for all.
             strict: whether keys that are no fields of a record are an error; otherwise they are left out, with a
                 warning.
@@ -260,7 +262,7 @@ class Converting(Collection):
 
         return from_pytree(
             _target(cls), pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, batch_dims=batch_dims,
-            namespace=namespace, strict=strict,
+            device=device, namespace=namespace, strict=strict,
         )  # fmt: skip
 
     # -- arrays -------------------------------------------------------------------------------------------------------

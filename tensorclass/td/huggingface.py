@@ -8,7 +8,7 @@ from typing import Any, Literal
 from typing_extensions import Self
 
 from .collection import Collection, DeviceLike
-from .converting import _target
+from .converting import BatchSize, _target
 from .keys import NestedKey
 
 
@@ -28,6 +28,9 @@ class HuggingFace(Collection):
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
         ragged: Literal["jagged", "lazy", "raise"] = "jagged",
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Self:
         """A collection from a ``datasets.Dataset``: a value for each column, with the number of rows as batch size.
@@ -46,6 +49,9 @@ class HuggingFace(Collection):
             device: where the values go.
             columns: the names of the columns that are read; all by default.
             ragged: what becomes of lists of numbers of several lengths.
+            auto_batch_size: find the batch size out: the leading dimensions that all values share.
+            batch_dims: how many dimensions it has at most, when it is found out.
+            batch_size: another batch size, such as ``[rows, 3]`` for columns with lists of 3.
             strict: whether columns that are no fields of a record are an error; else they are left out, with a warning.
 
         Raises:
@@ -63,7 +69,7 @@ class HuggingFace(Collection):
 
         return from_huggingface(  # type: ignore[no-any-return]
             _target(cls), dataset, copy=copy, nulls=nulls, mask_key=mask_key, device=device, columns=columns,
-            ragged=ragged, strict=strict,
+            ragged=ragged, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size, strict=strict,
         )  # fmt: skip
 
     @classmethod

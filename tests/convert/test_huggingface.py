@@ -284,3 +284,19 @@ def test_what_cannot_be_written_is_an_error() -> None:
         TensorDict({"a": 1}).to_huggingface()
     with pytest.raises(ValueError, match=r"expected features for the columns \['a'\], got \['b'\]"):
         TensorDict({"a": torch.ones(2)}, [2]).to_huggingface(features=datasets.Features(b=datasets.Value("int64")))
+
+
+def test_the_batch_size_can_be_given_or_found_out() -> None:
+    source = datasets.Dataset.from_dict({"a": [[1, 2], [3, 4], [5, 6]], "b": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]})
+    assert TensorDict.from_huggingface(source).batch_size == (3,)
+    assert TensorDict.from_huggingface(source, auto_batch_size=True).batch_size == (3, 2)
+    assert TensorDict.from_huggingface(source, batch_dims=1).batch_size == (3,)
+    assert TensorDict.from_huggingface(source, batch_size=()).batch_size == ()
+    assert Sample.from_huggingface(dataset(3), batch_size=[3]).batch_size == (3,)
+    back = TensorDict.from_huggingface(source, batch_size=[3, 2])
+    assert back.batch_size == (3, 2)
+    assert back["a"].tolist() == [[1, 2], [3, 4], [5, 6]]
+    with pytest.raises(TypeError, match="exclude each other"):
+        TensorDict.from_huggingface(source, batch_size=[3], batch_dims=1)
+    with pytest.raises(ValueError, match="batch"):
+        TensorDict.from_huggingface(source, batch_size=[4])

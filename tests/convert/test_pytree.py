@@ -535,3 +535,22 @@ def test_a_node_is_no_value_that_a_user_has() -> None:
     assert isinstance(TensorDict.from_pytree([])[TYPE], Node)
     forged = TensorDict({TYPE: list, "0": 1.0})
     assert forged.to_pytree() is forged
+
+
+def test_a_tree_goes_to_the_device_that_is_asked_for() -> None:
+    tree = {"a": [1.0, torch.ones(2)], "n": {"b": np.ones(2)}, "text": "t"}
+    data = TensorDict.from_pytree(tree, device="cpu")
+    assert data.device == data["a"].device == torch.device("cpu")
+    assert data.to_pytree()["a"][0] == 1.0
+    for sized in (None, ()):
+        moved = TensorDict.from_pytree(tree, device="meta", batch_size=sized)
+        assert moved.device == torch.device("meta")
+        assert moved["a", "1"].device.type == moved["n", "b"].device.type == "meta"
+    assert TensorDict.from_pytree(1.0, device="meta").device.type == "meta"
+    given = TensorDict({"a": torch.ones(2)})
+    assert TensorDict.from_pytree(given, device="meta")["a"].is_meta
+    assert given.device is None
+    assert not given["a"].is_meta
+    record = Trees.from_pytree({"x": torch.ones(2), "tree": [torch.ones(1)]}, device="meta")
+    assert record.device == torch.device("meta")
+    assert record.x.is_meta

@@ -5,7 +5,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.keys import NestedKey
 from tensorclass.convert.arrow_numbers import Nulls, Ragged
-from tensorclass.convert.tree import C
+from tensorclass.convert.tree import BatchSize, C
 
 def from_huggingface(
     cls: type[C],
@@ -17,6 +17,9 @@ def from_huggingface(
     device: DeviceLike | None = None,
     columns: Sequence[str] | None = None,
     ragged: Ragged = "jagged",
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    batch_size: BatchSize = None,
     strict: bool = True,
 ) -> C: ...
 def iter_huggingface(

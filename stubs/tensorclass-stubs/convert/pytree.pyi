@@ -2,6 +2,7 @@
 from collections.abc import Mapping
 from typing import Any
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import DeviceLike
 from tensorclass.convert.tree import BatchSize, C
 
 TYPE: str
@@ -37,6 +38,7 @@ def from_pytree(
     batch_size: BatchSize = None,
     auto_batch_size: bool = False,
     batch_dims: int | None = None,
+    device: DeviceLike | None = None,
     namespace: str = "",
     strict: bool = True,
 ) -> Any: ...

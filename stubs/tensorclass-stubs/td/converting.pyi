@@ -88,6 +88,7 @@ class Converting(Collection):
         batch_size: BatchSize = None,
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
+        device: DeviceLike | None = None,
         namespace: str = "",
         strict: bool = True,
     ) -> Any: ...

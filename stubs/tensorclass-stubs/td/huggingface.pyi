@@ -3,6 +3,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 from typing_extensions import Self
 from tensorclass.td.collection import Collection, DeviceLike
+from tensorclass.td.converting import BatchSize
 from tensorclass.td.keys import NestedKey
 
 class HuggingFace(Collection):
@@ -19,6 +20,9 @@ class HuggingFace(Collection):
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
         ragged: Literal["jagged", "lazy", "raise"] = "jagged",
+        auto_batch_size: bool = False,
+        batch_dims: int | None = None,
+        batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Self: ...
     @classmethod
