@@ -534,7 +534,7 @@ def _retried(path: str, work: Callable[[Opened], T]) -> T:
         except NotADirectoryError:
             raise NotADirectoryError(f"{path} is a file; a folder was expected, as memmap() makes it") from None
         except FileNotFoundError:
-            if not is_swapped(path):
+            if not (is_swapped(path) or os.path.lexists(path)):  # the latter: it came in between
                 raise FileNotFoundError(f"there is no folder {path}") from None
             if time.monotonic() > end:
                 raise FileNotFoundError(
