@@ -432,6 +432,17 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             error(RuntimeError),
         ),
     ],
+    "What is shared is asked of the tensors.": [
+        (lambda m: collection(m, {"a": torch.zeros(3).share_memory_()}, [3]).is_shared(), True, False),
+        (lambda m: collection(m, {"a": torch.zeros(3)}, [3]).share_memory_().unlock_().is_shared(), True, False),
+        (lambda m: collection(m, {}, [3]).share_memory_().is_shared(), False, True),
+        (lambda m: collection(m, {"a": torch.zeros(3)}, [3]).memmap().is_shared(), True, False),
+        (
+            lambda m: collection(m, {"a": torch.zeros(3)}, [3]).memmap().share_memory_().is_memmap(),
+            True,
+            error(RuntimeError),
+        ),
+    ],
     "A clone has copies of all objects.": [
         (lambda m: clone_shares_its_object(m, False), False, False),
         (lambda m: clone_shares_its_object(m, True), False, True),
