@@ -21,6 +21,7 @@ from .convert.functions import *  # noqa: F403
 from .convert.problems import ConversionError
 from .convert.pydantic import record_class as from_pydantic
 from .decorator import tensorclass
+from .folders import append_memmap
 from .loading import DataLoader, RecordDataset, RecordStream
 from .record import TensorClass
 from .stage import Pipeline, Stage
@@ -117,6 +118,7 @@ __all__ = [
     "TensorDictBase",
     "TypedTensorDict",
     "UnbatchedTensor",
+    "append_memmap",
     "assert_allclose_td",
     "assert_close",
     "capture_non_tensor_stack",

@@ -22,6 +22,7 @@ from tensorclass.convert.functions import *
 from tensorclass.convert.problems import ConversionError as ConversionError
 from tensorclass.convert.pydantic import record_class as from_pydantic
 from tensorclass.decorator import tensorclass as tensorclass
+from tensorclass.folders import append_memmap as append_memmap
 from tensorclass.loading import DataLoader as DataLoader, RecordDataset as RecordDataset, RecordStream as RecordStream
 from tensorclass.record import TensorClass as TensorClass
 from tensorclass.stage import Pipeline as Pipeline, Stage as Stage
@@ -112,6 +113,7 @@ __all__ = [
     "TensorDictBase",
     "TypedTensorDict",
     "UnbatchedTensor",
+    "append_memmap",
     "assert_allclose_td",
     "assert_close",
     "capture_non_tensor_stack",

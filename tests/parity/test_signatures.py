@@ -37,7 +37,7 @@ LATER = {
 
 #: names of a subject that is under way: functions or arguments are still missing
 UNDER_WAY = (
-    "append_memmap dumps from_safetensors load load_ load_memmap make_memmap_from_tensor memmap memmap_ memmap_like"
+    "dumps from_safetensors load load_ load_memmap make_memmap_from_tensor memmap memmap_ memmap_like"
     " save to_safetensors"
 )
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tensorclass import TensorClass, TensorDict, UnbatchedTensor, lazy_stack
+from tensorclass import TensorClass, TensorDict, UnbatchedTensor, append_memmap, lazy_stack
 from tensorclass.storage import FileError, folder
 
 
@@ -126,6 +126,13 @@ def test_what_does_not_fit_is_listed_and_nothing_changes(tmp_path: Path) -> None
     assert "text: expected objects, got a tensor of [1]" in str(raised.value)
     assert "missing: ['y']; unexpected: ['z']" in str(raised.value)
     assert saved_files(tmp_path / "rows") == before
+
+
+def test_the_function_takes_rows_of_any_class(tmp_path: Path) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    append_memmap(tmp_path / "rows", rows_of(1, 1.0))
+    append_memmap(tmp_path / "rows", rows_of(1, 2.0).to_tensordict())
+    assert Row.load_memmap(tmp_path / "rows").x[:, 0].tolist() == [0.0, 0.0, 1.0, 2.0]
 
 
 def test_rows_without_a_batch_dimension_are_refused(tmp_path: Path) -> None:
