@@ -145,6 +145,8 @@ class ColumnWriter:
         value = value.detach()
         if value.is_nested:
             return self._jagged(value, kind)
+        if value.is_meta:
+            raise Unwritable("a tensor with values", "one on the device meta", "leave its key out, with exclude(...)")
         if value.layout != torch.strided:
             raise Unwritable("a strided tensor", f"one of the layout {value.layout}", "make it strided first")
         value, note = _storable(value.cpu())

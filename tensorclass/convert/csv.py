@@ -14,7 +14,7 @@ from typing import Any
 
 from tensorclass.td.base import TensorCollection
 
-from .expected import column_types, kept_columns, optional_text
+from .expected import column_types, is_beyond_int64, kept_columns, optional_text
 from .extras import require
 from .problems import Problems
 from .sources import EXTRA, File, Options, byte_stream, files, reading, writing
@@ -170,6 +170,9 @@ class CSVReader(Reader[C]):
                 if late:  # dates that begin behind the first rows
                     types.update(late)
                     made = self._read(pc, file, types)
+                if large := self._large(pa, pc, file, made, types):  # integers that only uint64 has
+                    types.update(large)
+                    made = self._read(pc, file, types)
             tables.append(made)
         if len(tables) > 1:
             tables = [self._widened(pa, tables)]
@@ -191,6 +194,30 @@ class CSVReader(Reader[C]):
     def _read(self, pc: Any, file: File, types: Mapping[str, Any]) -> Any:
         with byte_stream(self.asked.what, file) as stream:
             return pc.read_csv(stream, *self._settings(_readable(require("pyarrow", EXTRA, "from_csv"), types)))
+
+    def _large(self, pa: Any, pc: Any, file: File, table: Any, types: Mapping[str, Any]) -> dict[str, Any]:
+        """Types for columns of integers that were read as doubles, for lack of an ``int64`` that large.
+
+        Raises:
+            ConversionError: not all of them are in the range of ``uint64``.
+        """
+        doubles = [one.name for one in table.schema if one.type == pa.float64() and one.name not in types]
+        names = [name for name in doubles if is_beyond_int64(table.column(name))]
+        if not names or (self.asked.dtype is not None and self.asked.dtype.is_floating_point):
+            return {}
+        texts = self._read(pc, file, {**types, **dict.fromkeys(names, pa.string())})
+        problems, large = Problems(self.asked.plan.what), dict[str, Any]()
+        check = _CHECKS["uint64"]
+        for name in names:
+            cells: list[str] = [cell for cell in texts.column(name).to_pylist() if cell]
+            if all(re.fullmatch(r"\s*-?\d+\s*", cell) for cell in cells):
+                large[name] = pa.uint64()
+                outside = next((cell for cell in cells if not check(cell)), None)
+                if outside is not None:
+                    hint = f"column_types={{{name!r}: pyarrow.float64()}} rounds them"
+                    problems.add(self.asked.path(name), "integers from 0 to 2**64 - 1", f"{outside} in {file}", hint)
+        problems.check()
+        return large
 
     def _is_late(self, pa: Any, field: Any, types: Mapping[str, Any]) -> bool:
         known = field.name in types or "timestamp_parsers" in self._convert

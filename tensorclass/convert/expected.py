@@ -14,6 +14,7 @@ from tensorclass.fields import FieldSpec
 from tensorclass.record import TensorClass
 
 from .diagnosis import is_required
+from .extras import require
 from .problems import Problems
 from .tree import below
 
@@ -91,6 +92,13 @@ def nested_types(pa: Any, cls: Any, separator: str | None = None) -> dict[str, A
             found = pa.list_(found)
         types[name] = found
     return types
+
+
+def is_beyond_int64(column: Any) -> bool:
+    """Whether a column of doubles has some that no ``int64`` can be: it may have been one of larger integers."""
+    compute = require("pyarrow.compute", "arrow", "from_csv")
+    low, high = compute.min_max(column).as_py().values()
+    return high is not None and (high >= 2.0**63 or low < -(2.0**63))
 
 
 def optional_text(cls: Any, path: Sequence[str]) -> bool:

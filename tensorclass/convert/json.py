@@ -17,7 +17,7 @@ from torch import Tensor
 from tensorclass.fields import shown_value
 from tensorclass.td.base import TensorCollection
 
-from .expected import nested_types
+from .expected import is_beyond_int64, nested_types
 from .extras import require
 from .problems import Problems
 from .sources import EXTRA, File, Options, byte_stream, files, reading, writing
@@ -253,7 +253,33 @@ class JSONReader(Reader[C]):
         late = [field.with_type(_as_text(pa, field.type)) for field in made.schema if field.name not in schema.names]
         if any(field.type != made.schema.field(field.name).type for field in late):  # text that looks like dates
             made = self._parsed(pa, text, pa.schema([*schema, *late]))
+        doubles = [one.name for one in made.schema if one.type == pa.float64() and one.name not in schema.names]
+        large = self._large(text, [name for name in doubles if is_beyond_int64(made.column(name))])
+        if large:
+            late = [one.with_type(pa.uint64()) if one.name in large else one for one in late]
+            made = self._parsed(pa, text, pa.schema([*schema, *late]))
         return made
+
+    def _large(self, text: bytes, names: Sequence[str]) -> set[str]:
+        """Which of the columns that were read as doubles are integers, for which ``int64`` is too small.
+
+        Raises:
+            ConversionError: not all of them are in the range of ``uint64``.
+        """
+        large, problems = set[str](), Problems(self.asked.plan.what)
+        if not names or (self.asked.dtype is not None and self.asked.dtype.is_floating_point):
+            return large
+        rows = [_row(self.asked.what, line) for line in text.splitlines() if not line.isspace()]
+        for name in names:
+            items: list[Any] = [row[name] for row in rows if row.get(name) is not None]
+            if all(isinstance(item, int) for item in items):
+                large.add(name)
+                outside = next((item for item in items if not 0 <= item < 2**64), None)
+                if outside is not None:
+                    hint = "explicit_schema with a column of doubles rounds them"
+                    problems.add(self.asked.path(name), "integers from 0 to 2**64 - 1", f"{outside}", hint)
+        problems.check()
+        return large
 
     def _parsed(self, pa: Any, text: bytes, schema: Any) -> Any:
         module: Any = require("pyarrow.json", EXTRA, self.asked.what)

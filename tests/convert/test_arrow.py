@@ -324,3 +324,10 @@ def test_columns_that_are_not_there_are_the_defaults_of_their_fields_row_by_row(
     data = Weighed.from_arrow(pa.table({"x": [1, 2]}))
     assert data.weight.tolist() == [2, 2]
     assert data.x.dtype == torch.float32
+
+
+def test_tensors_without_values_are_an_error_that_names_their_keys() -> None:
+    data = TensorDict({"a": torch.ones(2, device="meta"), "n": {"b": torch.ones(2, 3, device="meta")}}, [2])
+    with pytest.raises(tc.ConversionError, match=r"(?s)device meta.*exclude") as caught:
+        data.to_arrow()
+    assert [problem.path for problem in caught.value.problems] == [("a",), ("n", "b")]

@@ -333,3 +333,30 @@ def test_the_options_do_what_they_do_in_the_peer(kind: str, options: dict[str, A
         frame.to_json(tmp_path / "f", orient="records")
     ours, peers = both(lambda m: getattr(m.TensorDict, f"from_{kind}")(str(tmp_path / "f"), **options))
     assert ours == peers
+
+
+def test_integers_that_only_uint64_has_are_read_from_csv_without_loss(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"a,b,c\n1,1.5,7\n{2**63 + 1},{2**63 + 1},1e30\n{2**64 - 1},2,3\n")
+    data = TensorDict.from_csv(path)
+    assert data["a"].dtype == torch.uint64
+    assert data["a"].tolist() == [1, 2**63 + 1, 2**64 - 1]
+    assert data["b"].dtype == data["c"].dtype == torch.float64
+    assert TensorDict.from_csv(path, dtype=torch.float64)["a"].dtype == torch.float64
+    for outside in (-1, 2**64):
+        path.write_text(f"a\n{2**63}\n{outside}\n")
+        with pytest.raises(ConversionError, match=r"(?s)a.*0 to 2\*\*64 - 1.*column_types"):
+            TensorDict.from_csv(path)
+
+
+def test_integers_that_only_uint64_has_are_read_from_lines_of_json_without_loss(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'{{"a": 1, "b": 1.5, "t": "x"}}\n{{"a": {2**63 + 1}, "b": {2**63 + 1}, "t": "2020-01-01"}}\n')
+    data = TensorDict.from_json(path)
+    assert data["a"].dtype == torch.uint64
+    assert data["a"].tolist() == [1, 2**63 + 1]
+    assert data["b"].dtype == torch.float64
+    for outside in (-1, 2**64):
+        path.write_text(f'{{"a": {2**63}}}\n{{"a": {outside}}}\n')
+        with pytest.raises(ConversionError, match=r"(?s)a.*0 to 2\*\*64 - 1.*explicit_schema"):
+            TensorDict.from_json(path)
