@@ -2,6 +2,7 @@
 
 from .appending import append_memmap
 from .archive import is_memmap_archive, pack_memmap, refresh_archive_checksums, unpack_memmap
+from .consolidated import consolidate, from_consolidated
 from .memmap import (
     load_memmap,
     load_memmap_,
@@ -20,6 +21,8 @@ from .tree import FileError
 __all__ = [
     "FileError",
     "append_memmap",
+    "consolidate",
+    "from_consolidated",
     "is_memmap_archive",
     "load_memmap",
     "load_memmap_",

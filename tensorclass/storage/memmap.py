@@ -33,7 +33,7 @@ def memmap_(data: Any, prefix: Filename | None, copy_existing: bool, **options: 
     data._check_unlocked()
 
     def taken(made: Any) -> Any:
-        _take(data, made)
+        take(data, made)
         return data.lock_()
 
     return _write("memmap_", data, prefix, copy_existing, True, taken, **options)
@@ -117,14 +117,14 @@ def _shared(data: Any, values: bool) -> Any:
     return data._with_leaves(iter(leaves))
 
 
-def _take(data: Any, made: Any) -> None:
+def take(data: Any, made: Any) -> None:
     """Puts the values of one collection into another of the same structure, at every level."""
     data._batch_size = made._batch_size
     if not data._holds_values():
         parts: list[Any] = data._store.items_
         others: list[Any] = made._store.items_
         for part, other in zip(parts, others, strict=False):
-            _take(part, other)
+            take(part, other)
         for other in others[len(parts) :]:
             if data._lock is not None:
                 other._lock_under((weakref.ref(data),))
@@ -134,7 +134,7 @@ def _take(data: Any, made: Any) -> None:
     for key, value in made._store.items():
         own = data._store.get(key)
         if isinstance(own, TensorCollection) and own._is_tree():
-            _take(own, value)
+            take(own, value)
         else:
             data._store[key] = value
     data._device = made._device
@@ -186,7 +186,7 @@ def memmap_refresh_(data: Any, *, allow_pickle: bool | None) -> Any:
         path = saved_path(data)
     except AttributeError as error:
         raise RuntimeError(f"memmap_refresh_: {error}") from None
-    _take(data, folder.load(data.__class__, path, allow_pickle=bool(allow_pickle)))
+    take(data, folder.load(data.__class__, path, allow_pickle=bool(allow_pickle)))
     return data
 
 

@@ -9,10 +9,12 @@ from weakref import ref
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self, Unpack
 
 from .attributes import Attributes
 from .collection import Collection, DeviceLike, as_device
+from .consolidated import moved_at_once
 from .context import CAST
 
 if TYPE_CHECKING:
@@ -217,7 +219,8 @@ class Devices(Collection):
         if target is not None and dtype is None and memory_format is None and not copy and batch_size is None:
             if target == self._device:
                 return self
-            result = self._placed(target, bool(non_blocking))
+            there: Self = self if is_dynamo_compiling() else moved_at_once(self, target, bool(non_blocking))
+            result = there._placed(target, bool(non_blocking))
             result._context = ((), CAST, ref(self))
             return result
         if dtype is None and memory_format is None and not copy and (target is None or target == self._device):

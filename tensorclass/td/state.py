@@ -12,6 +12,7 @@ from typing_extensions import Self
 
 from .access import restore
 from .collection import Collection
+from .consolidated import flat_of, view, with_parts
 from .keys import unravel_key_to_tuple
 from .shapes import Names
 from .unpickling import allow_function, found
@@ -163,6 +164,9 @@ class State(Collection):
 
     def __reduce__(self) -> Any:
         # a plain dict and a plain tuple: the file names no class but this one's and torch's
+        flat = reduced_flat(self)
+        if flat is not None:
+            return rebuild_flat, flat
         store = dict(self._store)
         return rebuild, (type(self), store, tuple(self._batch_size), self._device, self._names, self._lock is not None)
 
@@ -244,6 +248,31 @@ def _sizes(source: Any, path: tuple[str, ...]) -> dict[str, Size]:
         if isinstance(value, Mapping):
             sizes |= _sizes(value, (*path, key))
     return sizes
+
+
+def reduced_flat(data: Any) -> tuple[Any, ...] | None:
+    """What :func:`rebuild_flat` takes, where all tensors lie in one piece of memory: it is pickled once.
+
+    Each tensor by itself would bring the memory of all.
+    """
+    flat = flat_of(data._leaves())
+    if flat is None or len(flat.places) < 2 or any(leaf.is_nested for leaf in data._leaves()):
+        return None
+    locked = data._lock is not None
+    if not locked and any(node._lock is not None for node in data._nodes()):
+        return None
+    nothing = {dtype: torch.empty(0, dtype=dtype) for dtype, _, _ in flat.places}
+    blank = with_parts(data, [nothing[dtype] for dtype, _, _ in flat.places])
+    return blank, flat.memory, [(dtype, tuple(shape), start) for dtype, shape, start in flat.places], locked
+
+
+@allow_function
+def rebuild_flat(
+    blank: Any, memory: Tensor, places: list[tuple[torch.dtype, tuple[int, ...], int]], locked: bool
+) -> Any:
+    """What unpickling calls for a collection whose tensors lie in one piece of memory."""
+    new = with_parts(blank, [view(memory, dtype, shape, start) for dtype, shape, start in places])
+    return new.lock_() if locked else new
 
 
 @allow_function

@@ -14,6 +14,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from .collection import Collection, DeviceLike
+from .consolidated import flat_of
 from .keys import NestedKey
 from .memmap import Filename, MemoryMappedTensor
 
@@ -419,6 +420,87 @@ class Storing(Collection):
         from tensorclass.storage import saved_path
 
         return saved_path(self)
+
+    # -- one piece of memory ------------------------------------------------------------------------------------------
+
+    def consolidate(
+        self,
+        filename: Filename | None = None,
+        *,
+        num_threads: int = 0,
+        device: DeviceLike | None = None,
+        non_blocking: bool = False,
+        inplace: bool = False,
+        return_early: bool = False,
+        use_buffer: bool = False,
+        share_memory: bool = False,
+        pin_memory: bool = False,
+        metadata: bool = False,
+        allow_pickle: bool = False,
+    ) -> Any:
+        """A copy, locked, with all tensors one behind the other in one piece of memory.
+
+        It is moved to another device by one transfer, and pickled and sent to another process as one piece.
+
+        Args:
+            filename: write a file too, as a whole or not at all, which :meth:`from_consolidated` reads. The tensors are
+                then mapped from the file; what is written to them stays in this process.
+            num_threads: how many threads copy.
+            device: where the memory is; by default where the tensors are, which must then be one device.
+            non_blocking: do not wait for the transfer to the device.
+            inplace: give this collection those tensors, and lock it.
+            return_early: give a future whose ``result()`` is the collection. Leave the tensors alone until then.
+            use_buffer: with a file: the tensors are in memory, not mapped from the file.
+            share_memory: in memory that processes share.
+            pin_memory: in page-locked memory, from which transfers to an accelerator run by themselves.
+            metadata: not supported: what the tensors belong to is in the collection, and in the file.
+            allow_pickle: write objects that JSON cannot hold to the file as pickles.
+
+        Raises:
+            ValueError: the tensors are on several devices, and ``device`` does not say where they go.
+            TypeError: tensors that are not dense, or values that the file cannot hold. Nothing was written.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.ones(3), "below": {"y": torch.zeros(3, dtype=torch.int64)}}, [3])
+        >>> packed = data.consolidate()
+        >>> packed["x"].untyped_storage().nbytes(), data.is_consolidated(), packed.is_consolidated()
+        (40, False, True)
+        """
+        from tensorclass.storage import consolidate
+
+        return consolidate(
+            self, filename, num_threads=num_threads, device=device, non_blocking=non_blocking, inplace=inplace,
+            return_early=return_early, use_buffer=use_buffer, share_memory=share_memory, pin_memory=pin_memory,
+            metadata=metadata, allow_pickle=allow_pickle,
+        )  # fmt: skip
+
+    @classmethod
+    def from_consolidated(
+        cls, filename: Filename, *, device: DeviceLike | None = None, allow_pickle: bool = False, strict: bool = True
+    ) -> Self:
+        """The collection in a file that :meth:`consolidate` wrote, mapped to memory.
+
+        What is written to the tensors stays in this process. No code in the file runs.
+
+        Args:
+            filename: the file.
+            device: where the tensors go, by one transfer; ``meta`` reads none of them.
+            allow_pickle: read objects that were written as pickles. A pickle can run any code: only for files that you
+                trust.
+            strict: for a record, the file has its fields and no others; ``False`` leaves others out, with a warning.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: it is damaged, or does not fit the record: every field that does not is named.
+        """
+        from tensorclass.storage import from_consolidated
+
+        return from_consolidated(cls, filename, device=device, allow_pickle=allow_pickle, strict=strict)  # type: ignore[no-any-return]
+
+    def is_consolidated(self) -> bool:
+        """Whether all tensors lie one behind the other in one piece of memory that has hardly more."""
+        return flat_of(self._leaves()) is not None
 
     # -- one file -----------------------------------------------------------------------------------------------------
 

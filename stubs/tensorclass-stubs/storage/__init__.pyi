@@ -6,6 +6,7 @@ from tensorclass.storage.archive import (
     refresh_archive_checksums as refresh_archive_checksums,
     unpack_memmap as unpack_memmap,
 )
+from tensorclass.storage.consolidated import consolidate as consolidate, from_consolidated as from_consolidated
 from tensorclass.storage.memmap import (
     load_memmap as load_memmap,
     load_memmap_ as load_memmap_,
@@ -24,6 +25,8 @@ from tensorclass.storage.tree import FileError as FileError
 __all__ = [
     "FileError",
     "append_memmap",
+    "consolidate",
+    "from_consolidated",
     "is_memmap_archive",
     "load_memmap",
     "load_memmap_",

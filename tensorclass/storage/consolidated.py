@@ -1,0 +1,303 @@
+"""Consolidated collections: all tensors one behind the other, in one piece of memory or in one file.
+
+A file has the values, then what they belong to, twice: as :mod:`.tree` has it (JSON, its length, eight bytes that mark
+it), and at its end as the peer has it (JSON, its length). docs/formats.md has all of it.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch import Size, Tensor
+
+from tensorclass.atomic import whole_file
+from tensorclass.td.collection import DeviceLike, as_device
+from tensorclass.td.consolidated import Flat, Place, gathered, parts_of, places_of, view, with_parts
+from tensorclass.td.memmap import Filename
+from tensorclass.td.objects import CPU
+
+from . import tree
+from .memmap import take
+from .objects import TAG
+from .tree import FileError, Leaf, Node, Source, as_dict, as_list
+
+VERSION = 1
+_MARK = b"tensorcl"
+_NAMES = frozenset(("cls", "non_tensors", "leaves", "cls_metadata"))  #: that mean something to the peer
+_LONGEST = 2**30
+_frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
+
+
+def consolidate(
+    data: Any,
+    filename: Filename | None,
+    *,
+    num_threads: int,
+    device: DeviceLike | None,
+    non_blocking: bool,
+    inplace: bool,
+    return_early: bool,
+    use_buffer: bool,
+    share_memory: bool,
+    pin_memory: bool,
+    metadata: bool,
+    allow_pickle: bool,
+) -> Any:
+    """See :meth:`TensorDict.consolidate`."""
+    if metadata:
+        raise NotImplementedError(
+            "consolidate: metadata=True is not supported: the collection has it; filename= writes it to a file"
+        )
+    target = as_device(device)
+    if (share_memory or pin_memory) and target is not None and target.type != "cpu":
+        raise ValueError(f"consolidate: memory that is shared or page-locked is that of the CPU, not of {target}")
+    if share_memory and pin_memory:
+        raise ValueError("consolidate: memory is shared or page-locked, not both")
+    if inplace:
+        data._check_unlocked()
+    parts = [part for leaf in data._leaves() for part in parts_of(leaf)]
+    if odd := [part.layout for part in parts if part.layout != torch.strided]:
+        raise TypeError(f"consolidate: a tensor of the layout {odd[0]} does not lie in one piece; make it dense first")
+    devices = {part.device for part in parts}
+    if target is None and len(devices) > 1:
+        raise ValueError(f"consolidate: the tensors are on {sorted(map(str, devices))}; device= says where they go")
+
+    def work() -> Any:
+        places, size = places_of(parts)
+        made: Any = None
+        if filename is not None:
+            node, leaves = tree.describe(data, "consolidate", allow_pickle)
+            with whole_file(Path(filename)) as file:
+                _write(file, node, leaves, places, size)
+            if not (use_buffer or share_memory or pin_memory):
+                with open(filename, "rb") as written:
+                    made = with_parts(data, Flat(_mapped(written.fileno(), size), places).parts())
+        if made is None:
+            here = next(iter(devices)) if len(devices) == 1 else CPU
+            made = with_parts(data, Flat(_filled(parts, places, size, here, share_memory, pin_memory), places).parts())
+        if target is not None:
+            made = made.to(target, non_blocking=non_blocking)
+        if inplace:
+            take(data, made)
+            return data.lock_()
+        return made.lock_()
+
+    def _filled(
+        parts: list[Tensor], places: list[Place], size: int, here: torch.device, shared: bool, pinned: bool
+    ) -> Tensor:
+        memory = torch.zeros(size, dtype=torch.uint8, device=here, pin_memory=pinned)
+        if shared and size:
+            memory.share_memory_()  # type: ignore[no-untyped-call]
+        jobs = gathered(parts, memory, places)
+        if num_threads > 0:
+            with ThreadPoolExecutor(num_threads) as pool:
+                for done in [pool.submit(job) for job in jobs]:
+                    done.result()
+        else:
+            for job in jobs:
+                job()
+        return memory
+
+    if not return_early:
+        return work()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="consolidate")
+    future: Future[Any] = pool.submit(work)
+    pool.shutdown(wait=False)  # the thread goes when its work is done
+    return future
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# writing
+
+
+def _write(file: IO[bytes], node: Node, leaves: list[Leaf], places: list[Place], size: int) -> None:
+    at = 0
+    for leaf, (_, _, start) in zip(leaves, places, strict=True):
+        if leaf.tensor.numel():
+            file.write(bytes(start - at))
+            at = start
+            for piece in tree.pieces(leaf.tensor):
+                file.write(piece)
+                at += len(piece)
+    file.write(bytes(size - at))
+    own = tree.sealed({"version": VERSION, "size": size, "starts": [place[2] for place in places], "tree": node})
+    file.write(own + len(own).to_bytes(8, "little") + _MARK)
+    try:
+        shown = _for_peer(node, iter(zip(places, [*[place[2] for place in places[1:]], size], strict=True)))
+    except _Unknown:
+        shown = {"cls": "tensorclass"}  # an error to the peer, and not a part of the values
+    known = json.dumps(shown, allow_nan=False).encode()
+    file.write(known + len(known).to_bytes(8, "little"))
+
+
+class _Unknown(Exception):
+    """The peer's form has no place for a value."""
+
+
+def _for_peer(node: Node, places: Iterator[tuple[Place, int]]) -> Node:
+    kind = node["type"]
+    leaves: Node = {}
+    objects: Node = {}
+    below: Node = {}
+    about: Node = {"is_locked": False}
+    if kind == "lazy_stack" or kind == "objects":
+        name, about["stack_dim"] = node.get("stack_dim_name"), node.get("stack_dim", 0)
+        about["stack_dim_name"] = name
+        if kind == "lazy_stack":
+            below = {str(at): _for_peer(part, places) for at, part in enumerate(node["parts"])}
+        elif len(node["batch_size"]) == 1 and TAG not in str(node["data"]):
+            objects = {str(at): [item, [], None] for at, item in enumerate(node["data"])}
+        else:
+            raise _Unknown
+        cls = "LazyStackedTensorDict" if kind == "lazy_stack" else "NonTensorStack"
+        return {"cls": cls, "non_tensors": objects, "leaves": {}, "cls_metadata": about, **below}
+    for key, entry in node["entries"].items():
+        if entry["type"] == "tensor":
+            (dtype, shape, start), stop = next(places)
+            size = shape.numel() * dtype.itemsize
+            stop = stop if size else start
+            leaves[key] = [str(dtype), list(shape), start, stop, stop - start - size]
+        elif entry["type"] == "object" and entry.get("kind") is None and TAG not in str(entry["data"]):
+            objects[key] = [entry["data"], entry["batch_size"], None]
+        elif entry["type"] in ("collection", "lazy_stack", "objects") and key not in _NAMES:
+            below[key] = _for_peer(entry, places)
+        else:
+            raise _Unknown
+    size = node["batch_size"]
+    about |= {"device": None, "names": node.get("names", [None] * len(size)), "batch_size": size}
+    return {"cls": "TensorDict", "non_tensors": objects, "leaves": leaves, "cls_metadata": about, **below}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# reading
+
+
+def from_consolidated(
+    cls: Any, filename: Filename, *, device: DeviceLike | None, allow_pickle: bool, strict: bool
+) -> Any:
+    """See :meth:`TensorDict.from_consolidated`."""
+    name = os.path.abspath(filename)
+    target = as_device(device)
+    with open(name, "rb") as file:
+        if not os.path.isfile(name):
+            raise FileError(f"{name}: it is no regular file")
+        size, node, starts = _read(file, name)
+        memory = _mapped(file.fileno(), size)
+    only_shapes = target is not None and target.type == "meta"
+
+    def read(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+        if only_shapes:
+            return torch.empty(shape, dtype=dtype, device=target)
+        start = starts.get((where, part))
+        if type(start) is not int or not 0 <= start <= start + shape.numel() * dtype.itemsize <= size:
+            raise FileError(f"{name}: {'.'.join(where)}: its values are not in the file")
+        return view(memory, dtype, shape, start)
+
+    loaded = tree.rebuild(node, cls, Source(name, read, None, allow_pickle, strict))
+    return loaded if target is None or only_shapes else loaded.to(target)
+
+
+def _read(file: IO[bytes], name: str) -> tuple[int, Node, dict[tuple[tree.Path, str], Any]]:
+    """How many bytes the values have, the tree, and where each tensor begins."""
+    shown, at = _text(file, file.seek(0, os.SEEK_END), name)
+    file.seek(max(0, at - 8))
+    if file.read(8) == _MARK:
+        own, at = _text(file, at - 8, name)
+        known = tree.unsealed(own, name)
+        node, places = known.get("tree"), as_list(known.get("starts"))
+        if known.get("version") != VERSION:
+            raise FileError(f"{name}: version {ascii(known.get('version'))[:20]}; this package reads {VERSION}")
+        if node is None or places is None or known.get("size") != at:
+            raise FileError(f"{name}: what it says of itself is damaged")
+        keys = list(_tensors(node, ()))
+        if len(keys) != len(places):
+            raise FileError(f"{name}: it has {len(places)} tensors and tells of {len(keys)}")
+        return at, node, dict(zip(keys, places, strict=True))
+    starts: dict[tuple[tree.Path, str], Any] = {}
+    return at, _of_peer(tree.parsed(shown, name), (), starts, name), starts
+
+
+def _text(file: IO[bytes], end: int, name: str) -> tuple[bytes, int]:
+    """The text whose length stands before a place in a file, and where it begins."""
+    if end >= 8:
+        file.seek(end - 8)
+        length = int.from_bytes(file.read(8), "little")
+        if 0 < length <= min(end - 8, _LONGEST):
+            file.seek(end - 8 - length)
+            return file.read(length), end - 8 - length
+    raise FileError(f"{name}: it is no file of a consolidated collection, or it was cut")
+
+
+def _tensors(node: Any, path: tree.Path) -> Iterator[tuple[tree.Path, str]]:
+    """The tensors of a tree in the order of writing."""
+    known = as_dict(node) or {}
+    kind = known.get("type")
+    if kind == "tensor" or kind == "unbatched" or kind == "jagged":
+        yield path, ""
+        if kind == "jagged":
+            yield path, "offsets"
+    elif len(path) <= tree.DEPTH:
+        for key, entry in (as_dict(known.get("entries")) or {}).items():
+            yield from _tensors(entry, (*path, key))
+        for at, part in enumerate(as_list(known.get("parts")) or ()):
+            yield from _tensors(part, (*path, str(at)))
+
+
+def _of_peer(given: Any, path: tree.Path, starts: dict[tuple[tree.Path, str], Any], name: str) -> Node:
+    """The tree of a file that the peer wrote."""
+    known, where = as_dict(given) or {}, ".".join(path)
+    about, leaves, objects = (as_dict(known.get(part)) for part in ("cls_metadata", "leaves", "non_tensors"))
+    if about is None or leaves is None or objects is None or len(path) > tree.DEPTH:
+        raise FileError(f"{name}: {where}: it is no consolidated collection that can be read here")
+    entries: Node = {}
+    for key, told in leaves.items():
+        place = as_list(told)
+        if place is None or len(place) < 5 or not isinstance(place[0], str):
+            raise FileError(f"{name}: {where}: {ascii(key)[:40]}: what is known of it is damaged")
+        entry = {"type": "tensor", "dtype": place[0].removeprefix("torch."), "shape": place[1]}
+        part, at = "", key
+        if key.startswith("<NJT_OFFSETS>"):
+            at, part = key.removeprefix("<NJT_OFFSETS>"), "offsets"
+            rows = (as_list(place[1]) or [0])[0]
+            entries[at] = {**entries.get(at, {}), "type": "jagged", "rows": rows - 1 if type(rows) is int else None}
+        elif key.startswith("<NJT_"):
+            at = key.removeprefix("<NJT_VALUES>")
+            entries[at] = {**entry, **{k: v for k, v in entries.get(at, {}).items() if k in ("type", "rows")}}
+            if at == key:
+                raise FileError(f"{name}: {where}: {key} is a jagged tensor of a kind that cannot be read here")
+        else:
+            entries[key] = entry
+        starts[(*path, at), part] = place[2]
+    for key, told in objects.items():
+        value = as_list(told)
+        if value is None or len(value) != 3:
+            raise FileError(f"{name}: {where}: {ascii(key)[:40]}: what is known of it is damaged")
+        entries[key] = {"type": "object", "data": value[0], "batch_size": value[1]}
+    for key, told in known.items():
+        if key not in _NAMES:
+            entries[key] = _of_peer(told, (*path, key), starts, name)
+    if "stack_dim" in about:
+        parts = [entries.get(str(at)) for at in range(len(entries))]
+        if known.get("cls") == "NonTensorStack":
+            data = [part and part.get("data") for part in parts]
+            return {"type": "objects", "batch_size": [len(parts)], "data": data}
+        shown = {"stack_dim": about["stack_dim"], "stack_dim_name": about.get("stack_dim_name")}
+        return {"type": "lazy_stack", **shown, "parts": parts}
+    node: Node = {"type": "collection", "batch_size": about.get("batch_size"), "entries": entries}
+    if any(item is not None for item in as_list(about.get("names")) or ()):
+        node["names"] = about["names"]
+    return node
+
+
+def _mapped(file: int, size: int) -> Tensor:
+    if not size:
+        return torch.empty(0, dtype=torch.uint8)
+    memory: Tensor = _frombuffer(mmap.mmap(file, size, access=mmap.ACCESS_COPY), dtype=torch.uint8)
+    return memory
