@@ -58,6 +58,7 @@ def _saved(write: str, then: Callable[[Any, str], Any]) -> Callable[[Any], Any]:
 
 #: operations on files that hold one collection
 STORED: dict[str, Callable[[Any], Any]] = {
+    "from_consolidated": _saved("consolidate", lambda r, path: type(r).from_consolidated(path)),
     "from_safetensors": _saved("to_safetensors", lambda r, path: type(r).from_safetensors(path)),
     "load": _saved("save", lambda r, path: type(r).load(path)),
     "load_": _saved("save", lambda r, path: r.load_(path)),

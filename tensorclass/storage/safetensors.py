@@ -10,6 +10,7 @@ Reading maps the file to memory: values are read when they are used, and what is
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import stat
@@ -28,11 +29,13 @@ from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.memmap import Filename
 
 from . import tree
-from .tree import FileError, Node, Source, as_dict
+from .objects import TAG
+from .tree import FileError, Node, Source, as_dict, as_list
 
 _EXTRA = "safetensors"
 _KEY = "tensorclass"  #: of the tree in the metadata
 _MARK = "tensorclass_version"  #: there with it: a file that has one of the two alone is damaged, not from elsewhere
+_PEER = "tensordict"  #: of what the peer knows of it
 _LACKS = ("complex32", "complex128")  #: dtypes that the format does not have
 
 
@@ -52,6 +55,9 @@ def save_safetensors(data: TensorCollection, path: Filename, *, checksum: bool =
         seen.add(place)
     metadata = {"format": "pt", _KEY: tree.sealed({"version": tree.VERSION, "tree": node}).decode()}
     metadata[_MARK] = str(tree.VERSION)
+    shown = _for_peer(node, ())
+    if shown is not None:
+        metadata[_PEER] = json.dumps({"version": 1, "root": shown}, allow_nan=False)
     with whole_path(path) as draft:
         try:
             library.save_file(tensors, draft, metadata=metadata)
@@ -133,6 +139,12 @@ def _node(file: Any, name: str) -> tuple[Node, Callable[[tree.Path, str], str]]:
     text = metadata.get(_KEY)
     if text is None and _MARK in metadata:
         raise FileError(f"{name}: its metadata has {_MARK!r} without {_KEY!r}")
+    if text is None and _PEER in metadata:
+        names: dict[tree.Path, str] = {}
+        known = tree.parsed(metadata[_PEER].encode(), f"{name}: its metadata")
+        if known.get("version") != 1:
+            raise FileError(f"{name}: its metadata is of the version {ascii(known.get('version'))[:20]}")
+        return _of_peer(known.get("root"), (), names, file, name), lambda path, part: names[path]
     if text is None:
         entries: dict[str, Any] = {}
         for key in file.keys():  # noqa: SIM118  # it is no mapping
@@ -146,6 +158,52 @@ def _node(file: Any, name: str) -> tuple[Node, Callable[[tree.Path, str], str]]:
         version = ascii(known.get("version"))[:20]
         raise FileError(f"{name}: its metadata has the version {version}; this package reads {tree.VERSION}")
     return node, _name
+
+
+def _for_peer(node: Node, path: tree.Path) -> Node | None:
+    """The tree as the peer has it; ``None`` where that has more than tensors, collections and objects of JSON."""
+    keys: Node = {}
+    for key, entry in node["entries"].items() if node["type"] == "collection" else ():
+        if entry["type"] == "tensor":
+            keys[key] = {"tensor": _name((*path, key), "")}
+        elif entry["type"] == "collection":
+            keys[key] = {"td": _for_peer(entry, (*path, key))}
+        elif entry["type"] == "object" and "kind" not in entry and TAG not in str(entry["data"]):
+            keys[key] = {"non_tensor": entry["data"]}
+        else:
+            return None
+        if keys[key] == {"td": None}:
+            return None
+    if node["type"] != "collection":
+        return None
+    return {"batch_size": node["batch_size"], "names": node.get("names"), "keys": keys}
+
+
+def _of_peer(given: Any, path: tree.Path, names: dict[tree.Path, str], file: Any, name: str) -> Node:
+    """The tree of a file that the peer wrote; what was a lazy stack there is a collection."""
+    known, where = as_dict(given) or {}, ".".join(path)
+    keys = as_dict(known.get("keys"))
+    if keys is None or len(path) > tree.DEPTH:
+        raise FileError(f"{name}: {where}: what its metadata says is damaged")
+    entries: Node = {}
+    present = set(file.keys())
+    for key, told in keys.items():
+        kind, value = next(iter((as_dict(told) or {"": None}).items()))
+        if kind == "tensor" and value in present:
+            names.update({(*path, key): value})
+            tensor = file.get_tensor(value)
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            entries[key] = {"type": "tensor", "dtype": dtype, "shape": list(tensor.shape)}
+        elif kind == "td":
+            entries[key] = _of_peer(value, (*path, key), names, file, name)
+        elif kind == "non_tensor":
+            entries[key] = {"type": "object", "data": value, "batch_size": known.get("batch_size")}
+        else:
+            raise FileError(f"{name}: {where}: {ascii(key)[:40]}: what its metadata says is damaged")
+    node: Node = {"type": "collection", "batch_size": known.get("batch_size"), "entries": entries}
+    if any(item is not None for item in as_list(known.get("names")) or ()):
+        node["names"] = known["names"]
+    return node
 
 
 def _chosen(node: Node, keys: list[tree.Path], name: str) -> Node:

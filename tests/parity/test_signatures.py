@@ -26,7 +26,7 @@ WORKERS = "map over worker processes comes with a later subject"
 
 #: names that belong to later subjects
 LATER = {
-    FILES: ("consolidate from_consolidated from_h5 from_zarr is_consolidated to_h5 to_mds to_store to_zarr"),
+    FILES: ("from_h5 from_zarr to_h5 to_mds to_store to_zarr"),
     REMOTE: (
         "all_gather all_reduce arecv asend broadcast from_remote_init gather_and_stack init_remote irecv isend recv"
         " reduce scatter send"
@@ -37,8 +37,8 @@ LATER = {
 
 #: names of a subject that is under way: functions or arguments are still missing
 UNDER_WAY = (
-    "dumps from_safetensors load load_ load_memmap make_memmap_from_tensor memmap memmap_ memmap_like"
-    " save to_safetensors"
+    "consolidate dumps from_consolidated from_safetensors load load_ load_memmap make_memmap_from_tensor"
+    " memmap memmap_ memmap_like save to_safetensors"
 )
 
 MORE = "takes what the peer takes, and more"
