@@ -11,6 +11,7 @@ batch[:8].to("cuda").reshape(2, 4)
 
 from dataclasses import field
 
+from . import persistent as _persistent
 from .archives import is_memmap_archive, pack_memmap, refresh_archive_checksums, unpack_memmap
 from .attributes import TensorAttrs
 from .contracts import ContractError, Device, DType, Range, Shape, validation
@@ -23,12 +24,15 @@ from .convert.pydantic import record_class as from_pydantic
 from .decorator import tensorclass
 from .folders import append_memmap
 from .loading import DataLoader, RecordDataset, RecordStream
+from .persistent import *  # noqa: F403
 from .record import TensorClass
 from .stage import Pipeline, Stage
 from .td import (
     KEY_SEPARATOR,
     LazyStackedTensorDict,
     LinkedList,
+    MemmapTensor,
+    MemoryMappedTensor,
     MetaData,
     NestedKey,
     NonTensorData,
@@ -98,6 +102,8 @@ __all__ = [
     "Device",
     "LazyStackedTensorDict",
     "LinkedList",
+    "MemmapTensor",
+    "MemoryMappedTensor",
     "MetaData",
     "NestedKey",
     "NonTensorData",
@@ -170,6 +176,7 @@ __all__ = [
     "where",
 ]
 __all__ += _functions.__all__
+__all__ += _persistent.__all__
 
 
 def is_tensor_collection(datatype: object) -> bool:

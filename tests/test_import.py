@@ -15,11 +15,13 @@ def test_importing_the_package_imports_no_extra_and_no_compiler() -> None:
 
 def test_all_public_names_exist() -> None:
     import tensorclass
+    from tensorclass import persistent
     from tensorclass.convert import functions
 
     missing = [name for name in tensorclass.__all__ if not hasattr(tensorclass, name)]
     assert missing == []
     converters = functions.__all__
     assert converters == sorted(converters)
-    others = [name for name in tensorclass.__all__ if name not in converters]
+    assert persistent.__all__ == sorted(persistent.__all__)
+    others = [name for name in tensorclass.__all__ if name not in (*converters, *persistent.__all__)]
     assert others == sorted(others, key=lambda name: (not name.isupper(), name))

@@ -20,7 +20,7 @@ from torch import Size, Tensor
 from tensorclass.atomic import swapped_folder
 from tensorclass.record import TensorClass
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.memmap import Filename
+from tensorclass.td.memmap import Filename, write_values
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
 from tensorclass.td.stores.lazy.stack import LazyStacked
 from tensorclass.td.unbatched import UnbatchedTensor
@@ -306,7 +306,7 @@ def _write(path: Path, node: Node, pieces: list[Piece]) -> None:
                         if piece.start:
                             before[name] = os.fstat(file.fileno()).st_size
                         file.seek(piece.start)
-                        folder.write_values(file.fileno(), piece.tensor)
+                        write_values(file.fileno(), piece.tensor)
             folder.keep_strangers(path, draft)
     except BaseException:
         for name, length in before.items():

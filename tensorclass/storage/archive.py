@@ -26,7 +26,7 @@ from torch import Size, Tensor
 from tensorclass.atomic import swapped_folder, whole_file
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
-from tensorclass.td.memmap import MODES, Filename, MemoryMappedTensor
+from tensorclass.td.memmap import MODES, Filename, MemoryMappedTensor, pieces
 from tensorclass.td.objects import CPU
 
 from . import folder, tree
@@ -92,7 +92,7 @@ def save(
             write(place + folder.META, iter([memoryview(text)]))
         for leaf in leaves:
             if leaf.tensor.numel():
-                write(folder.place_of(leaf), tree.pieces(leaf.tensor) if values else _zeros(leaf.tensor))
+                write(folder.place_of(leaf), pieces(leaf.tensor) if values else _zeros(leaf.tensor))
 
 
 def pack_memmap(

@@ -27,7 +27,7 @@ from torch import Size, Tensor
 
 from tensorclass.atomic import is_swapped, swapped_folder, whole_file
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.memmap import Filename, MemoryMappedTensor, map_file
+from tensorclass.td.memmap import Filename, MemoryMappedTensor, map_file, write_values
 from tensorclass.td.objects import CPU, flattened
 
 from . import tree
@@ -287,16 +287,6 @@ def _write_file(path: Path, tensor: Tensor, values: bool) -> None:
             os.truncate(file.fileno(), count)
 
 
-def write_values(file: int, tensor: Tensor) -> None:
-    """Writes the values of a tensor in C order to an open file.
-
-    They are written and not copied to a memory map, so that a full disk is an error and no signal.
-    """
-    for rest in tree.pieces(tensor):
-        while rest:
-            rest = rest[os.write(file, rest) :]
-
-
 def keep_strangers(old: Path, new: Path) -> None:
     """What is in a folder and was not written as a collection stays: the new folder gets the same files."""
     with os.scandir(old) as found:
@@ -396,8 +386,10 @@ class Opened(NamedTuple):
 class Folders:
     """The folders of a tree, by their path in it. The last few stay open: a process may open some 1,000 files only."""
 
-    def __init__(self, root: Opened) -> None:
+    def __init__(self, root: Opened, as_keys: bool = False) -> None:
         self._root = root
+        self._as_keys = as_keys  # look first for files named as the keys are
+        self._foreign: set[tuple[str, ...]] = set()
         self._open: dict[tuple[str, ...], Opened] = {}
         self._inside: set[tuple[str, ...]] = set()
 
@@ -405,7 +397,7 @@ class Folders:
         """An open folder, until another one is asked for."""
         found = self._open.pop(path, None)
         if found is None:
-            found = _opened(self.at(path[:-1]), file_name(path[-1])) if path else self._root
+            found = _opened(*self.find(path, None)) if path else self._root
             if path in self._inside:
                 found = self._replaced(found, path)
             elif not path:
@@ -424,6 +416,21 @@ class Folders:
         if outer is not None:
             os.close(outer.handle)
 
+    def say_foreign(self, path: tuple[str, ...]) -> None:
+        """The peer wrote a folder; its files may be named as the keys are."""
+        self._foreign.add(path)
+
+    def find(self, path: tuple[str, ...], part: str | None) -> tuple[Opened, str]:
+        """The open folder that a value is in, and the name there of its folder, or of the file of a part of it."""
+        *_, key = path
+        folder, written = self.at(path[:-1]), file_name(key)
+        name = written if part is None else tensor_file(key, part)
+        if path[:-1] not in self._foreign or written == key or "/" in key or "\0" in key or key in _NO_NAMES:
+            return folder, name
+        plain = name.replace(written, key, 1)
+        first, second = (plain, name) if self._as_keys else (name, plain)
+        return folder, second if not _is_there(folder, first) and _is_there(folder, second) else first
+
     def _replaced(self, outer: Opened, path: tuple[str, ...]) -> Opened:
         try:
             return _opened(outer, "_tensordict")
@@ -440,6 +447,16 @@ class Folders:
 
 _MOST_OPEN = 64
 
+_NO_NAMES = ("", ".", "..", META)  #: keys that no file can have as its name
+
+
+def _is_there(folder: Opened, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder.handle, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
 
 def load(
     target: type[TensorCollection] | TensorCollection | None,
@@ -453,6 +470,7 @@ def load(
     strict: bool = True,
     same_objects: bool = False,
     verify: bool = False,
+    robust_key: bool = True,
 ) -> Any:
     """The collection in a folder, its tensors mapped to memory.
 
@@ -468,6 +486,7 @@ def load(
         strict: for a record: the folder has its fields and no others.
         same_objects: take the objects of ``target``, of which the folder has copies.
         verify: compare the values with their checksums.
+        robust_key: ``False`` looks in a folder of the peer for files named as the keys are before it looks for others.
 
     Raises:
         FileNotFoundError: there is no such folder, or nothing was saved there.
@@ -479,16 +498,14 @@ def load(
     opens = not only_shapes(device)
 
     def work(root: Opened) -> Any:
-        folders = Folders(root)
+        folders = Folders(root, not robust_key)
         try:
             node = read_node(folders, ())
 
             def read(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
                 if not opens:
                     return torch.empty(shape, dtype=dtype, device=device)
-                return _opened_tensor(
-                    folders.at(where[:-1]), tensor_file(where[-1], part), dtype, shape, mode, device, non_blocking
-                )
+                return _opened_tensor(*folders.find(where, part), dtype, shape, mode, device, non_blocking)
 
             source = Source(path, read, device or CPU, allow_pickle, strict, same_objects, verify)
             return tree.rebuild(node, target, source)
@@ -600,6 +617,8 @@ def read_node(folders: Places, path: tree.Path, checksum: object = None) -> Node
     own = as_dict(meta.get(OWN, {}))
     if own is None or not own.keys() <= _OWN_KEYS:
         raise FileError(f"{folder.name}/{META}: {OWN} is damaged")
+    if OWN not in meta and isinstance(folders, Folders):
+        folders.say_foreign(path)
     version = own.get("version", VERSION)
     if version != VERSION:
         raise FileError(
@@ -716,7 +735,9 @@ def _peer_class(meta: dict[str, Any]) -> str:
     return re.sub(r"[^\w]+$", "", str(named)).rsplit(".", 1)[-1].rsplit(":", 1)[-1]
 
 
-def add_tensor(prefix: str, path: tree.Path, size: Size, dtype: torch.dtype) -> MemoryMappedTensor:
+def add_tensor(
+    prefix: str | Path, path: tree.Path, size: Size, dtype: torch.dtype, existsok: bool = True
+) -> MemoryMappedTensor:
     """A new tensor in a folder that is there: its file of zeros first, then what ``meta.json`` says of it.
 
     Args:
@@ -724,18 +745,43 @@ def add_tensor(prefix: str, path: tree.Path, size: Size, dtype: torch.dtype) -> 
         path: the key; folders of nested collections are there.
         size: the shape.
         dtype: of the values.
+        existsok: write over a file of its name that is there already.
     """
-    *parents, key = path
-    place = Path(prefix).joinpath(*map(file_name, parents))
-    if key in _RESERVED:
-        raise KeyError(f"make_memmap: {key!r} has a meaning in {META}; give the tensor another key")
-    with _open_folder(str(place)) as folder:
-        meta = _read_meta(folder)
-    made = MemoryMappedTensor._allocated(size, dtype, place / tensor_file(key, ""), True)
+    place, meta = _holder(prefix, path)
+    file = place / tensor_file(path[-1], "")
+    if size.numel():
+        made = MemoryMappedTensor._allocated(size, dtype, file, existsok)
+    else:  # there is no file of nothing
+        made = MemoryMappedTensor._of(torch.empty(size, dtype=dtype), str(file), "r+", size)
     known = {"device": "cpu", "shape": list(size), "dtype": str(dtype), "is_nested": False}
-    with whole_file(place / META) as file:
-        file.write(_with_entry(meta, key, known))
+    _write_meta(place, _with_entry(meta, path[-1], known))
     return made
+
+
+def add_folder(prefix: str | Path, path: tree.Path, size: Size) -> None:
+    """A folder for a new nested collection in one that is there; see :func:`add_tensor`."""
+    place, meta = _holder(prefix, path)
+    found: list[tuple[str, bytes]] = []
+    metas_of({"type": "collection", "batch_size": list(size), "entries": {}}, "", found)
+    below = place / file_name(path[-1])
+    below.mkdir(exist_ok=True)
+    _write_meta(below, found[0][1])
+    _write_meta(place, _with_entry(meta, path[-1], {"type": _PEER_TYPES["collection"]}))
+
+
+def _holder(prefix: str | Path, path: tree.Path) -> tuple[Path, dict[str, Any]]:
+    """The folder of the collection that a new key is put into, and its ``meta.json``."""
+    *parents, key = path
+    if key in _RESERVED:
+        raise KeyError(f"make_memmap: {key!r} has a meaning in {META}; take another key")
+    place = Path(prefix).joinpath(*map(file_name, parents))
+    with _open_folder(str(place)) as folder:
+        return place, _read_meta(folder)
+
+
+def _write_meta(place: Path, text: bytes) -> None:
+    with whole_file(place / META) as file:
+        file.write(text)
 
 
 def _with_entry(meta: dict[str, Any], key: str, known: dict[str, Any]) -> bytes:

@@ -16,11 +16,15 @@ from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
-from tensorclass.td.memmap import Filename, MemoryMappedTensor
+from tensorclass.td.memmap import Filename, FileThere, MemoryMappedTensor
+from tensorclass.td.nontensor import is_non_tensor
+from tensorclass.td.objects import CPU
 from tensorclass.td.reading import MISSING
+from tensorclass.td.tensordict import TensorDict
 
 from . import archive as archives
 from . import folder
+from .tree import FileError
 
 
 def memmap(data: Any, prefix: Filename | None, copy_existing: bool, **options: Any) -> Any:
@@ -30,7 +34,6 @@ def memmap(data: Any, prefix: Filename | None, copy_existing: bool, **options: A
 
 def memmap_(data: Any, prefix: Filename | None, copy_existing: bool, **options: Any) -> Any:
     """See :meth:`TensorDict.memmap_`."""
-    data._check_unlocked()
 
     def taken(made: Any) -> Any:
         take(data, made)
@@ -63,8 +66,8 @@ def _write(
     archive: bool | None = False,
     compression: str | int | None = None,
 ) -> Any:
-    if share_non_tensor:
-        raise NotImplementedError(f"{what}: share_non_tensor=True is not supported: objects belong to each process")
+    if share_non_tensor and any(is_non_tensor(value) for value in data.values(True)):
+        raise NotImplementedError(f"{what}: share_non_tensor=True is not supported: each process has its own objects")
     if archive or (archive is None and prefix is not None and os.fspath(prefix).endswith(archives.SUFFIX)):
         if prefix is None:
             raise ValueError(f"{what}: an archive needs a path")
@@ -73,7 +76,7 @@ def _write(
                 f"{what}: an archive is written by one thread; leave out return_early, num_threads"
             )
         if not existsok and os.path.lexists(prefix):
-            raise FileExistsError(f"{what}: there is a file {os.fspath(prefix)}; existsok=True writes over it")
+            raise FileThere(f"{what}: there is a file {os.fspath(prefix)}; existsok=True writes over it")
         archives.save(
             data, prefix, what=what, compression=compression, allow_pickle=allow_pickle, values=values,
             robust_key=robust_key is not False, copy_existing=copy_existing, checksum=checksum,
@@ -84,7 +87,7 @@ def _write(
             f"{what}: only an archive is compressed; archive=True, or a path that ends with .tdz, makes one"
         )
     if prefix is not None and not existsok and (Path(prefix) / folder.META).exists():
-        raise FileExistsError(f"{what}: a collection is saved in {os.fspath(prefix)}; existsok=True writes over it")
+        raise FileThere(f"{what}: a collection is saved in {os.fspath(prefix)}; existsok=True writes over it")
 
     def work() -> Any:
         if prefix is None:
@@ -111,15 +114,17 @@ def _shared(data: Any, values: bool) -> Any:
     leaves = [
         leaf
         if type(leaf) is MemoryMappedTensor and leaf._filename is None and values
-        else MemoryMappedTensor.from_tensor(leaf, copy_existing=True, copy_data=values)
+        else MemoryMappedTensor.from_tensor(leaf.detach(), copy_data=values)
         for leaf in data._leaves()
     ]
-    return data._with_leaves(iter(leaves))
+    made = data._with_leaves(iter(leaves))
+    made._set_device(CPU)
+    return made
 
 
 def take(data: Any, made: Any) -> None:
     """Puts the values of one collection into another of the same structure, at every level."""
-    data._batch_size = made._batch_size
+    data._batch_size, data._device = made._batch_size, made._device
     if not data._holds_values():
         parts: list[Any] = data._store.items_
         others: list[Any] = made._store.items_
@@ -137,7 +142,6 @@ def take(data: Any, made: Any) -> None:
             take(own, value)
         else:
             data._store[key] = value
-    data._device = made._device
 
 
 def load_memmap(
@@ -162,22 +166,36 @@ def load_memmap(
             out if out is not None else cls, path, device=as_device(device), non_blocking=non_blocking, mode=mode,
             subpath=subpath, allow_pickle=bool(allow_pickle), strict=strict, verify=verify,
         )  # fmt: skip
-        return loaded if out is None else out.update_(loaded)
+        return loaded if out is None else out.update(loaded, inplace=True)
     if subpath is not None:
-        path = path.joinpath(*map(folder.file_name, unravel_key_to_tuple(subpath)))
+        path = _below(path, unravel_key_to_tuple(subpath))
     loaded = folder.load(
         out if out is not None else cls, path, device=as_device(device), non_blocking=non_blocking, mode=mode,
         num_threads=num_threads, allow_pickle=bool(allow_pickle), strict=strict, verify=verify,
+        robust_key=robust_key is not False,
     )  # fmt: skip
-    return loaded if out is None else out.update_(loaded)
+    return loaded if out is None else out.update(loaded, inplace=True)
+
+
+def _below(path: Path, keys: tuple[str, ...]) -> Path:
+    """The folder of a nested collection."""
+    found = path
+    for key in keys:
+        own = found / folder.file_name(key)
+        found = own if own.is_dir() or "/" in key else found / key
+    if path.is_dir() and not (found / folder.META).is_file():
+        raise FileError(f"{path}: no collection is saved there under {'.'.join(keys)!r}")
+    return found
 
 
 def load_memmap_(
     data: Any, prefix: Filename, robust_key: bool | None, *, allow_pickle: bool | None, mode: str | None
 ) -> Any:
     """See :meth:`TensorDict.load_memmap_`."""
-    source = archives if os.path.isfile(prefix) else folder
-    return data.update_(source.load(data, prefix, mode=mode, allow_pickle=bool(allow_pickle)))
+    source: Any = archives if os.path.isfile(prefix) else folder
+    options = {} if source is archives else {"robust_key": robust_key is not False}
+    loaded = source.load(data, prefix, mode=mode, allow_pickle=bool(allow_pickle), **options)
+    return data.update(loaded, inplace=True)
 
 
 def memmap_refresh_(data: Any, *, allow_pickle: bool | None) -> Any:
@@ -190,28 +208,36 @@ def memmap_refresh_(data: Any, *, allow_pickle: bool | None) -> Any:
     return data
 
 
-def saved_path(data: Any) -> str:
+def saved_path(data: Any) -> Path:
     """See :attr:`TensorDict.saved_path`."""
     if not data._holds_values():  # a lazy stack, whose parts have folders in its own
-        return os.path.dirname(saved_path(data._nodes()[0]))
+        return saved_path(data._nodes()[0]).parent
     leaves: list[tuple[tuple[str, ...], Any]] = data._named_leaves()
     for path, leaf in leaves:
         if type(leaf) is MemoryMappedTensor and leaf._filename is not None and leaf._index is None:
             end = "/".join(map(folder.file_name, path)) + folder.SUFFIX
             if leaf._filename.endswith(f"/{end}"):
-                return leaf._filename[: -len(end) - 1]
+                return Path(leaf._filename[: -len(end) - 1])
         break
     raise AttributeError("the collection does not lie in a folder; memmap(folder) writes it to one")
 
 
 def make_memmap(
-    data: Any, key: NestedKey, shape: Sequence[int], *, dtype: torch.dtype | None, robust_key: bool | None
+    data: Any,
+    key: NestedKey,
+    shape: Sequence[int],
+    *,
+    dtype: torch.dtype | None,
+    robust_key: bool | None,
+    existsok: bool = True,
 ) -> MemoryMappedTensor:
     """See :meth:`TensorDict.make_memmap`."""
     path = unravel_key_to_tuple(key)
-    size = shapes.as_size(shape)
+    size, dtype = shapes.as_size(shape), dtype or torch.get_default_dtype()
     if robust_key is False and any(folder.file_name(name) != name for name in path):
         raise ValueError(f"make_memmap: with robust_key=False the key must be the name of a file, got {key!r}")
+    if not data._holds_values():
+        raise RuntimeError("make_memmap: a lazy stack has no tensors of its own; make one in each of its parts")
     if not data.is_memmap():
         raise RuntimeError("make_memmap: the collection is not memory-mapped; memmap(folder) makes it so")
     if data._find(path) is not MISSING:
@@ -220,17 +246,38 @@ def make_memmap(
         raise RuntimeError(
             f"make_memmap: the shape {list(size)} does not begin with the batch size {list(data.batch_size)}"
         )
-    holder = data._parent_of(path[:-1])
-    made = folder.add_tensor(saved_path(data), path, size, dtype or torch.get_default_dtype())
+    place = _place(data)
+    holder = data
+    for depth, name in enumerate(path[:-1]):
+        below = holder._store.get(name)
+        if below is None:
+            below = TensorDict({}, data.batch_size, device=CPU)
+            below._lock_under((weakref.ref(holder),))
+            if place is not None:
+                folder.add_folder(place, path[: depth + 1], data.batch_size)
+            holder._store[name] = below
+        holder = below
+    if place is None:
+        made = MemoryMappedTensor.empty(size, dtype=dtype)
+    else:
+        made = folder.add_tensor(place, path, size, dtype, existsok)
     holder._store[path[-1]] = made
     return made
 
 
+def _place(data: Any) -> Path | None:
+    """The folder that a collection lies in; ``None`` in memory that processes share."""
+    try:
+        return saved_path(data)
+    except AttributeError:
+        return None
+
+
 def make_memmap_from_tensor(
-    data: Any, key: NestedKey, tensor: Tensor, *, copy_data: bool, robust_key: bool | None
+    data: Any, key: NestedKey, tensor: Tensor, *, copy_data: bool, robust_key: bool | None, existsok: bool = True
 ) -> MemoryMappedTensor:
     """See :meth:`TensorDict.make_memmap_from_tensor`."""
-    made = make_memmap(data, key, tensor.shape, dtype=tensor.dtype, robust_key=robust_key)
+    made = make_memmap(data, key, tensor.shape, dtype=tensor.dtype, robust_key=robust_key, existsok=existsok)
     if copy_data:
         made.copy_(tensor.detach())
     return made

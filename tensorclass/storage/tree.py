@@ -25,7 +25,7 @@ import re
 import sys
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
@@ -34,6 +34,7 @@ from torch import Size, Tensor
 from tensorclass.record import TensorClass
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.memmap import pieces
 from tensorclass.td.nontensor import MetaData, NonTensorData, NonTensorDataBase, stack_of
 from tensorclass.td.objects import listed, row_by_row
 from tensorclass.td.stores.classes import dense_class
@@ -603,23 +604,6 @@ def _no_number(text: str) -> Any:
 
 
 _loads = functools.partial(json.loads, object_pairs_hook=_unique, parse_constant=_no_number)
-
-
-def pieces(tensor: Tensor) -> Iterator[memoryview]:
-    """The bytes of a tensor in C order; those of one that does not lie so are copied piece by piece."""
-    value = tensor.detach()
-    if value.is_contiguous() and value.device.type == "cpu" and not value.is_conj() and not value.is_neg():
-        yield memoryview(value.reshape(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
-    elif value.ndim == 0 or value.numel() * value.element_size() <= _PIECE:
-        yield from pieces(value.cpu().resolve_conj().resolve_neg().contiguous())
-    else:
-        rows = max(1, _PIECE * len(value) // (value.numel() * value.element_size()))
-        for start in range(0, len(value), rows):
-            yield from pieces(value[start : start + rows] if rows > 1 else value[start])
-
-
-#: how many bytes are copied at a time, where the values do not lie one behind the other
-_PIECE = 2**24
 
 
 def checksum_of(tensor: Tensor, found: int = 0) -> int:

@@ -17,6 +17,7 @@ from .keys import (
 from .legacy import lazy_legacy, set_lazy_legacy
 from .linked import LinkedList
 from .loading import collate
+from .memmap import MemmapTensor, MemoryMappedTensor
 from .modes import (
     capture_non_tensor_stack,
     list_to_stack,
@@ -47,6 +48,8 @@ __all__ = [
     "KEY_SEPARATOR",
     "LazyStackedTensorDict",
     "LinkedList",
+    "MemmapTensor",
+    "MemoryMappedTensor",
     "MetaData",
     "NestedKey",
     "NonTensorData",

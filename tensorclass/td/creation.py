@@ -67,9 +67,11 @@ class Creation(Collection):
         Args:
             schema: for each key, nested or not, the shape behind the batch dimensions and the dtype.
             batch_size: of the result; none by default.
-            storage: where the values live: ``None`` for memory, ``"shared"`` for shared memory.
+            storage: where the values live: ``None`` for memory, ``"shared"`` for shared memory, ``"memmap"`` for the
+                files of a folder.
             device: of the result.
-            kwargs: options of a storage; those above have none.
+            kwargs: options of a storage: those of :meth:`memmap_like` for ``"memmap"``, among them the folder, as
+                ``prefix``; the others have none.
 
         Raises:
             NotImplementedError: there is no such storage yet.
@@ -80,11 +82,11 @@ class Creation(Collection):
         >>> rows["a"].shape, rows["n"].dtype
         (torch.Size([3, 4]), torch.int64)
         """
-        if storage in ("memmap", "h5", "zarr", "redis", "dragonfly"):
-            raise NotImplementedError(f"from_schema: storage={storage!r} is not available; take None or 'shared'")
-        if storage not in (None, "shared"):
-            raise ValueError(f"from_schema: expected None or 'shared' as the storage, got {storage!r}")
-        if kwargs:
+        if storage in ("h5", "zarr", "redis", "dragonfly"):
+            raise NotImplementedError(f"from_schema: storage={storage!r} is not available; take 'shared' or 'memmap'")
+        if storage not in (None, "shared", "memmap"):
+            raise ValueError(f"from_schema: expected None, 'shared' or 'memmap' as the storage, got {storage!r}")
+        if kwargs and storage != "memmap":
             raise TypeError(f"from_schema: storage={storage!r} has no options, got {sorted(kwargs)}")
         size = shapes.as_size(batch_size)
         tree: dict[str, Any] = {}
@@ -93,9 +95,14 @@ class Creation(Collection):
             node = tree
             for name in path:
                 node = node.setdefault(name, {})
-            node[last] = torch.zeros(size + tuple(shape), dtype=dtype, device=device)
-        result = cls._from_mapping(tree, size, device, None)
-        return result.share_memory_() if storage == "shared" else result
+            if storage == "memmap":
+                node[last] = torch.zeros((), dtype=dtype, device=device).expand(size + tuple(shape))
+            else:
+                node[last] = torch.zeros(size + tuple(shape), dtype=dtype, device=device)
+        result: Any = cls._from_mapping(tree, size, device, None)
+        if storage == "memmap":
+            return result.memmap_like(**kwargs)  # type: ignore[no-any-return]
+        return result.share_memory_() if storage == "shared" else result  # type: ignore[no-any-return]
 
     def new_zeros(
         self,

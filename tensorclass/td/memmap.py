@@ -5,7 +5,8 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import torch
@@ -26,6 +27,10 @@ _BY_HANDLE = os.path.isdir("/proc/self/fd")  #: whether an open file has a path
 _getitem: Callable[[Tensor, Any], Tensor] = Tensor.__getitem__
 
 
+class FileThere(FileExistsError, RuntimeError):
+    """A file is there already, and may not be written over."""
+
+
 class MemoryMappedTensor(Tensor):
     """A tensor whose memory is a file, or (without the name of one) memory that processes share.
 
@@ -35,8 +40,13 @@ class MemoryMappedTensor(Tensor):
     nothing.
 
     Args:
-        source: the values, which are copied.
-        filename: the file, which must not be there yet.
+        source: the values, which are copied; ``None`` with a ``handler``.
+        handler: memory that processes share: the ``handler`` of another one.
+        dtype: of the values, with a ``handler``.
+        shape: of all values; with a ``source`` as many as it has.
+        index: which part of them this is.
+        device: ``None`` or the CPU.
+        filename: the file, which must not be there yet; without one the memory is shared between processes.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -56,11 +66,41 @@ class MemoryMappedTensor(Tensor):
     _parent: Size  #: the shape of all that the file holds
     _index: Any  #: what part of it this is
 
-    def __new__(cls, source: Tensor, *, filename: Filename | None = None) -> Self:
-        """A file with the values of a tensor; see the class."""
-        return cls.from_tensor(source, filename=filename)
+    def __new__(
+        cls,
+        source: Tensor | torch.UntypedStorage | None,
+        *,
+        handler: torch.UntypedStorage | None = None,
+        dtype: torch.dtype | None = None,
+        shape: Sequence[int] | None = None,
+        index: Any = None,
+        device: torch.device | str | None = None,
+        filename: Filename | None = None,
+    ) -> Self:
+        """A tensor of the values of another one, or on memory that is shared already; see the class."""
+        _check_device("MemoryMappedTensor", device)
+        memory = source if handler is None else handler
+        if isinstance(memory, torch.UntypedStorage):
+            return cls.from_storage(memory, shape=shape, dtype=dtype, index=index, filename=filename)
+        if not isinstance(memory, Tensor) or dtype is not None:
+            raise TypeError(
+                "MemoryMappedTensor: expected a tensor, whose dtype the file has, or memory with a dtype and a shape; "
+                f"got {type(memory).__name__}{'' if dtype is None else f' and {dtype}'}. from_filename opens a file"
+            )
+        new = cls.from_tensor(memory, filename=filename, shape=shape)
+        return new if index is None else new._at(index)
 
-    def __init__(self, source: Tensor, *, filename: Filename | None = None) -> None:
+    def __init__(
+        self,
+        source: Tensor | torch.UntypedStorage | None,
+        *,
+        handler: torch.UntypedStorage | None = None,
+        dtype: torch.dtype | None = None,
+        shape: Sequence[int] | None = None,
+        index: Any = None,
+        device: torch.device | str | None = None,
+        filename: Filename | None = None,
+    ) -> None:
         """What the arguments are stands at the class."""
 
     @classmethod
@@ -90,7 +130,7 @@ class MemoryMappedTensor(Tensor):
             filename: the file.
             dtype: of the values.
             shape: of what the file holds. What follows in a longer file is left alone.
-            index: which part of it.
+            index: which part of it; of rows at an index tensor or a mask there is a plain copy.
             mode: ``"r+"`` writes to the file what is written to the tensor, ``"r"`` keeps it in this process. By
                 default the first, where the file may be written.
 
@@ -103,7 +143,7 @@ class MemoryMappedTensor(Tensor):
         path, size = _path(filename), shapes.as_size(shape)
         whole, mode = map_file(path, dtype, size, mode)
         new = cls._of(whole, path, mode, size)
-        return new if index is None else new._part(_getitem(new, index), index)
+        return new if index is None else new._at(index)
 
     @classmethod
     def from_tensor(
@@ -127,26 +167,33 @@ class MemoryMappedTensor(Tensor):
             shape: another shape of as many values.
 
         Raises:
-            FileExistsError: the file is there, and ``existsok`` is not.
-            RuntimeError: the tensor lies in another file, and ``copy_existing`` is not.
+            FileExistsError: the file is there, and ``existsok`` is not. It is a RuntimeError, too.
+            RuntimeError: the tensor lies in another file, and ``copy_existing`` is not; or it wants a gradient.
         """
-        if isinstance(input, MemoryMappedTensor) and input._filename is not None:
-            same = filename is not None and _path(filename) == input._filename
-            if same and input._index is None:
+        if not isinstance(input, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"from_tensor: expected a tensor, got {type(input).__name__}; torch.as_tensor makes one")
+        if input.requires_grad:
+            raise RuntimeError("from_tensor: files have no gradients; take tensor.detach()")
+        if isinstance(input, MemoryMappedTensor):
+            same = input._filename == (None if filename is None else _path(filename))
+            if same and input._index is None and shape is None:
                 return input  # type: ignore[return-value]
-            if not copy_existing:
+            if filename is not None and input._filename is not None and not copy_existing:
                 raise RuntimeError(
                     f"from_tensor: the tensor lies in the file {input._filename} already; copy_existing=True copies it "
                     "to another one"
                 )
         size = input.shape if shape is None else shapes.as_size(shape)
+        if not copy_data:
+            return cls._allocated(size, input.dtype, filename, existsok)
         if size.numel() != input.numel():
             raise ValueError(f"from_tensor: the shape {list(size)} does not fit {input.numel()} values")
-        new = cls._allocated(size, input.dtype, filename, existsok)
-        if copy_data:
-            with torch.no_grad():
-                Tensor.copy_(new, input.detach().reshape(size) if shape is not None else input.detach())
-        return new
+        values = input if shape is None else input.reshape(size)
+        if filename is None:
+            new = cls._allocated(size, input.dtype, None, existsok)
+            Tensor.copy_(new, values)
+            return new
+        return cls._allocated(size, input.dtype, filename, existsok, values)
 
     @classmethod
     def from_storage(
@@ -169,8 +216,7 @@ class MemoryMappedTensor(Tensor):
             index: which part of it.
             filename: the file that it is; without one the memory must be shared.
         """
-        if device is not None and torch.device(device).type != "cpu":
-            raise ValueError(f"from_storage: files are mapped to the memory of the CPU, not to {device}")
+        _check_device("from_storage", device)
         dtype = dtype or torch.get_default_dtype()
         flat = torch.empty(0, dtype=dtype).set_(storage)
         size = flat.shape if shape is None else shapes.as_size(shape)
@@ -180,7 +226,7 @@ class MemoryMappedTensor(Tensor):
             raise ValueError("from_storage: expected the name of the file, or memory that processes share")
         path = None if filename is None else _path(filename)
         new = cls._of(flat[: size.numel()].view(size), path, "r+", size)
-        return new if index is None else new._part(_getitem(new, index), index)
+        return new if index is None else new._at(index)
 
     @classmethod
     def from_handler(
@@ -198,36 +244,54 @@ class MemoryMappedTensor(Tensor):
 
     @classmethod
     def empty(
-        cls, *size: Any, dtype: torch.dtype | None = None, filename: Filename | None = None, **device: Any
+        cls,
+        *size: Any,
+        dtype: torch.dtype | None = None,
+        filename: Filename | None = None,
+        existsok: bool = False,
+        device: torch.device | str | None = None,
     ) -> Self:
         """A file for a tensor, as ``torch.empty``. It holds zeros, and takes space only where it is written.
 
         Args:
             size: the shape, as ints or a sequence.
             dtype: torch's default by default.
-            filename: the file, which must not be there yet; without one the memory is shared between processes.
-            device: ``device`` may be the CPU.
+            filename: the file; without one the memory is shared between processes.
+            existsok: write over a file that is there already; otherwise it must not be.
+            device: ``None`` or the CPU.
 
         >>> MemoryMappedTensor.empty(2, 3, dtype=torch.int64).shape
         torch.Size([2, 3])
         """
         _check_device("empty", device)
-        return cls._allocated(_size(size), dtype or torch.get_default_dtype(), filename, False)
+        return cls._allocated(_size(size), dtype or torch.get_default_dtype(), filename, existsok)
 
     @classmethod
     def zeros(
-        cls, *size: Any, dtype: torch.dtype | None = None, filename: Filename | None = None, **device: Any
+        cls,
+        *size: Any,
+        dtype: torch.dtype | None = None,
+        filename: Filename | None = None,
+        existsok: bool = False,
+        device: torch.device | str | None = None,
     ) -> Self:
         """A file of zeros, as ``torch.zeros``; see :meth:`empty`."""
         _check_device("zeros", device)
-        return cls._allocated(_size(size), dtype or torch.get_default_dtype(), filename, False)
+        return cls._allocated(_size(size), dtype or torch.get_default_dtype(), filename, existsok)
 
     @classmethod
     def ones(
-        cls, *size: Any, dtype: torch.dtype | None = None, filename: Filename | None = None, **device: Any
+        cls,
+        *size: Any,
+        dtype: torch.dtype | None = None,
+        filename: Filename | None = None,
+        existsok: bool = False,
+        device: torch.device | str | None = None,
     ) -> Self:
         """A file of ones, as ``torch.ones``; see :meth:`empty`."""
-        return cls.full(_size(size), 1, dtype=dtype or torch.get_default_dtype(), filename=filename, **device)
+        _check_device("ones", device)
+        dtype = dtype or torch.get_default_dtype()
+        return cls.full(_size(size), fill_value=1, dtype=dtype, filename=filename, existsok=existsok)
 
     @classmethod
     def full(
@@ -236,15 +300,15 @@ class MemoryMappedTensor(Tensor):
         fill_value: Any = None,
         dtype: torch.dtype | None = None,
         filename: Filename | None = None,
-        **device: Any,
+        existsok: bool = False,
+        device: torch.device | str | None = None,
     ) -> Self:
         """A file of one number, as ``torch.full(size, fill_value)``; see :meth:`empty`."""
         _check_device("full", device)
         if fill_value is None:
             *size, fill_value = size  # type: ignore[assignment]
-        new = cls._allocated(_size(size), dtype or torch.full((), fill_value).dtype, filename, False)
-        Tensor.fill_(new, fill_value)
-        return new
+        number = torch.full((), fill_value, dtype=dtype)
+        return cls.from_tensor(number.expand(_size(size)), filename=filename, existsok=existsok)
 
     @classmethod
     def empty_like(cls, input: Tensor, *, filename: Filename | None = None) -> Self:
@@ -264,26 +328,27 @@ class MemoryMappedTensor(Tensor):
         return cls.full(input.shape, fill_value, dtype=input.dtype, filename=filename)
 
     @classmethod
-    def _allocated(cls, size: Size, dtype: torch.dtype, filename: Filename | None, existsok: bool) -> Self:
-        """Zeros in a new file, or in shared memory."""
+    def _allocated(
+        cls,
+        size: Size,
+        dtype: torch.dtype,
+        filename: Filename | None,
+        existsok: bool,
+        values: Tensor | None = None,
+    ) -> Self:
+        """A new file of values, by default zeros; or zeros in shared memory."""
         if filename is None:
             memory = torch.zeros(size, dtype=dtype)
             if memory.numel():
                 memory.share_memory_()  # type: ignore[no-untyped-call]
             return cls._of(memory, None, "r+", size)
         path = _path(filename)
-        how = os.O_RDWR | os.O_CREAT | (os.O_TRUNC if existsok else os.O_EXCL)
-        try:
-            file = os.open(path, how | os.O_CLOEXEC, 0o666)
-        except FileExistsError:
-            raise FileExistsError(
-                f"the file {path} is there already; existsok=True writes over it, from_filename opens it"
-            ) from None
-        try:
-            os.ftruncate(file, size.numel() * dtype.itemsize)
+        with _created(path, existsok) as file:
+            if values is None:
+                os.ftruncate(file, size.numel() * dtype.itemsize)
+            else:
+                write_values(file, values)
             whole = map_open_file(file, dtype, size, "r+")
-        finally:
-            os.close(file)
         return cls._of(whole, path, "r+", size)
 
     # -- what is known of the file ------------------------------------------------------------------------------------
@@ -299,6 +364,12 @@ class MemoryMappedTensor(Tensor):
             raise RuntimeError("the tensor lies in shared memory, which has no file name")
         return self._filename
 
+    @filename.setter
+    def filename(self, value: Filename) -> None:
+        raise RuntimeError(
+            "a tensor stays in its file, or in memory; from_tensor(tensor, filename=...) copies it to a file"
+        )
+
     @property
     def handler(self) -> torch.UntypedStorage:
         """The memory, which :meth:`from_handler` takes."""
@@ -306,7 +377,10 @@ class MemoryMappedTensor(Tensor):
 
     @property
     def index(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The index that gave this part of the file; ``None`` for all of it."""
+        """The index that gave this part of the file; ``None`` for all of it.
+
+        Of a part of a part a list of the indices, one after the other.
+        """
         return self._index
 
     @property
@@ -333,13 +407,22 @@ class MemoryMappedTensor(Tensor):
     # -- parts of it --------------------------------------------------------------------------------------------------
 
     def _part(self, tensor: Tensor, index: Any) -> Any:
-        known = index if self._index is None else (self._index, index)
-        return self._of(tensor, self._filename, self._mode, self._parent, known)
+        before = self._index
+        if index is None:
+            index = (None,)  # no index at all is all of the file
+        if before is not None:
+            index = [*before, index] if type(before) is list else [before, index]
+        return self._of(tensor, self._filename, self._mode, self._parent, index)
+
+    def _at(self, index: Any) -> Any:
+        found = _getitem(self, index)
+        # inference mode knows of no views
+        same = found.untyped_storage()._cdata == self.untyped_storage()._cdata
+        return self._part(found, index) if same else found
 
     def __getitem__(self, index: Any) -> Tensor:
         """Views lie in the same file; the rows at an index tensor or a mask are copied, as for any tensor."""
-        found = _getitem(self, index)
-        return self._part(found, index) if found._is_view() else found
+        return self._at(index)  # type: ignore[no-any-return]
 
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
         """The slices along a dimension, in the same file."""
@@ -349,6 +432,10 @@ class MemoryMappedTensor(Tensor):
     def split(self, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
         """Consecutive parts along a dimension, in the same file."""
         return self._consecutive(Tensor.split(self, split_size, dim), dim)  # type: ignore[no-untyped-call]
+
+    def split_with_sizes(self, split_sizes: Sequence[int | torch.SymInt], dim: int = 0) -> tuple[Tensor, ...]:
+        """Consecutive parts of sizes given along a dimension, in the same file."""
+        return self._consecutive(Tensor.split_with_sizes(self, split_sizes, dim), dim)
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         """As many consecutive parts along a dimension, in the same file."""
@@ -458,6 +545,60 @@ def map_open_file(file: int, dtype: torch.dtype, size: Size, mode: str) -> Tenso
     return flat if len(size) == 1 else flat.view(size)
 
 
+@contextmanager
+def _created(path: str, existsok: bool) -> Generator[int, None, None]:
+    """A new open file, which is gone again where the block raises.
+
+    One that is written over keeps its place until all is written, and its values for those who have mapped it.
+    """
+    draft = path
+    if existsok:
+        folder, name = os.path.split(path)
+        draft = f"{folder}/.{name}.{os.urandom(6).hex()}.tmp"
+    try:
+        file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    except FileExistsError:
+        raise FileThere(
+            f"the file {path} is there already; existsok=True writes over it, from_filename opens it"
+        ) from None
+    try:
+        yield file
+        if existsok:
+            os.replace(draft, path)
+    except BaseException:
+        os.unlink(draft)
+        raise
+    finally:
+        os.close(file)
+
+
+def pieces(tensor: Tensor) -> Iterator[memoryview]:
+    """The bytes of a tensor in C order; those of one that does not lie so are copied piece by piece."""
+    value = tensor.detach()
+    if value.is_contiguous() and value.device.type == "cpu" and not value.is_conj() and not value.is_neg():
+        yield memoryview(value.reshape(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
+    elif value.ndim == 0 or value.numel() * value.element_size() <= _PIECE:
+        yield from pieces(value.cpu().resolve_conj().resolve_neg().contiguous())
+    else:
+        rows = max(1, _PIECE * len(value) // (value.numel() * value.element_size()))
+        for start in range(0, len(value), rows):
+            yield from pieces(value[start : start + rows] if rows > 1 else value[start])
+
+
+#: how many bytes are copied at a time, where the values do not lie one behind the other
+_PIECE = 2**24
+
+
+def write_values(file: int, tensor: Tensor) -> None:
+    """Writes the values of a tensor in C order to an open file.
+
+    They are written and not copied to a memory map, so that a full disk is an error and no signal.
+    """
+    for rest in pieces(tensor):
+        while rest:
+            rest = rest[os.write(file, rest) :]
+
+
 def _path(filename: Filename) -> str:
     return os.path.abspath(os.fspath(filename))
 
@@ -466,9 +607,6 @@ def _size(size: tuple[Any, ...]) -> Size:
     return shapes.as_size(size[0] if len(size) == 1 else size)
 
 
-def _check_device(what: str, options: dict[str, Any]) -> None:
-    if unknown := set(options) - {"device"}:
-        raise TypeError(f"{what}: unexpected arguments {sorted(unknown)}")
-    device = options.get("device")
+def _check_device(what: str, device: torch.device | str | None) -> None:
     if device is not None and torch.device(device).type != "cpu":
-        raise ValueError(f"{what}: files are mapped to the memory of the CPU, not to {device}")
+        raise RuntimeError(f"{what}: files are mapped to the memory of the CPU, not to {device}")

@@ -7,6 +7,7 @@ imported when it is called, and these methods only name it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
@@ -90,7 +91,7 @@ class Storing(Collection):
             copy_existing: copy tensors that lie in other files already; otherwise that is an error.
             num_threads: how many threads write files.
             return_early: give a future whose ``result()`` is the collection. Leave the tensors alone until then.
-            share_non_tensor: not supported: objects belong to each process.
+            share_non_tensor: not supported where there are objects: each process has its own.
             existsok: write over a collection that is there already.
             robust_key: write keys that are no names of files (``"a/b"``) in another form; ``False``: an error.
             archive: write one file, an archive of the folder, from which tensors are mapped to memory; see
@@ -103,7 +104,7 @@ class Storing(Collection):
                 damage. It holds until values are written in place.
 
         Raises:
-            FileExistsError: a collection is there, and ``existsok`` is ``False``.
+            FileExistsError: a collection is there, and ``existsok`` is ``False``. It is a RuntimeError, too.
             RuntimeError: a tensor lies in another file, and ``copy_existing`` is ``False``.
             TypeError: values that files cannot hold, all of them. Nothing was written.
 
@@ -275,8 +276,9 @@ class Storing(Collection):
             prefix: the folder, or an archive; a folder of a nested collection is loaded by itself.
             device: where the tensors go. ``meta`` opens no file of a tensor, as fake tensors do.
             non_blocking: do not wait for them to get there.
-            out: a collection to write the values into, which is then the result.
-            robust_key: how keys were written; ``False`` for folders that were written so.
+            out: a collection to write the values into, as :meth:`load_memmap_` does, which is then the result.
+            robust_key: how keys were written in a folder of the peer, which does not say; ``False`` looks for files
+                named as the keys are before it looks for others.
             subpath: the key of a nested collection, to load this one alone.
             mode: ``"r+"`` writes to the files what is written to the tensors, ``"r"`` keeps it in this process; by
                 default the first where the files may be written.
@@ -346,8 +348,11 @@ class Storing(Collection):
     ) -> Self:
         """Writes the values in a folder into this collection; :meth:`load_memmap` says what the arguments are.
 
+        The tensors that are here get the values in place; keys that are missing here are added, unless it is locked,
+        with tensors mapped to the folder; others stay.
+
         Raises:
-            ValueError: keys, shapes or dtypes differ; every difference is named, and nothing was written.
+            RuntimeError: shapes differ, or a key is missing and the collection is locked.
         """
         from tensorclass.storage import load_memmap_
 
@@ -377,19 +382,33 @@ class Storing(Collection):
             robust_key: see :meth:`memmap`.
 
         Raises:
-            RuntimeError: the collection is not memory-mapped, or has the key already.
+            RuntimeError: the collection is not memory-mapped, or has the key already, or is a lazy stack.
         """
         from tensorclass.storage import make_memmap
 
         return make_memmap(self, key, shape, dtype=dtype, robust_key=robust_key)
 
     def make_memmap_from_tensor(
-        self, key: NestedKey, tensor: Tensor, *, copy_data: bool = True, robust_key: bool | None = True
+        self,
+        key: NestedKey,
+        tensor: Tensor,
+        *,
+        copy_data: bool = True,
+        existsok: bool = True,
+        robust_key: bool | None = True,
     ) -> MemoryMappedTensor:
-        """:meth:`make_memmap` of a tensor, with its values unless ``copy_data`` is ``False``."""
+        """:meth:`make_memmap` of a tensor.
+
+        Args:
+            key: where it goes.
+            tensor: its shape and dtype, and its values.
+            copy_data: write the values; otherwise the file has zeros.
+            existsok: write over a file of that name which belongs to no key; otherwise that is an error.
+            robust_key: see :meth:`memmap`.
+        """
         from tensorclass.storage import make_memmap_from_tensor
 
-        return make_memmap_from_tensor(self, key, tensor, copy_data=copy_data, robust_key=robust_key)
+        return make_memmap_from_tensor(self, key, tensor, copy_data=copy_data, existsok=existsok, robust_key=robust_key)
 
     def make_memmap_from_storage(
         self,
@@ -411,7 +430,7 @@ class Storing(Collection):
         return self._lock is not None and bool(leaves) and all(type(leaf) is MemoryMappedTensor for leaf in leaves)
 
     @property
-    def saved_path(self) -> str:
+    def saved_path(self) -> Path:
         """The folder that a memory-mapped collection lies in.
 
         Raises:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tensorclass import TensorClass, TensorDict, UnbatchedTensor, append_memmap, lazy_stack
-from tensorclass.storage import FileError, folder
+from tensorclass.storage import FileError, appending
 
 
 class Row(TensorClass):
@@ -201,7 +201,7 @@ def test_what_an_interrupted_append_left_is_written_over(tmp_path: Path) -> None
 
 def test_a_failing_append_leaves_the_files_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows_of(2, 0.0).memmap(tmp_path / "rows")
-    before, write = saved_files(tmp_path / "rows"), folder.write_values
+    before, write = saved_files(tmp_path / "rows"), appending.write_values
     calls: list[int] = []
 
     def full(file: int, tensor: Tensor) -> None:
@@ -210,7 +210,7 @@ def test_a_failing_append_leaves_the_files_as_they_were(tmp_path: Path, monkeypa
         if len(calls) == 2:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(folder, "write_values", full)
+    monkeypatch.setattr(appending, "write_values", full)
     with pytest.raises(OSError, match="No space left"):
         Row.append_memmap(tmp_path / "rows", rows_of(3, 1.0))
     assert saved_files(tmp_path / "rows") == before

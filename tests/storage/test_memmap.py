@@ -80,8 +80,8 @@ def test_memmap_locks_and_unlocking_ends_it(tmp_path: Path) -> None:
     saved = a_tree().memmap(tmp_path / "saved")
     assert saved.is_locked
     assert saved.is_memmap()
-    assert saved.saved_path == str(tmp_path / "saved")
-    assert saved["b"].saved_path == str(tmp_path / "saved" / "b")
+    assert saved.saved_path == tmp_path / "saved"
+    assert saved["b"].saved_path == tmp_path / "saved" / "b"
     saved.unlock_()
     assert not saved.is_memmap()
 
@@ -255,3 +255,108 @@ def test_a_record_names_the_fields_that_differ(tmp_path: Path) -> None:
     TensorDict(x=torch.ones(2), other=torch.ones(2)).memmap(tmp_path / "saved")
     with pytest.raises(FileError, match=r"missing, without a default: \['text', 'inner'\] unexpected: \['other'\]"):
         Sample.load_memmap(tmp_path / "saved")
+
+
+def test_a_locked_collection_is_mapped_in_place_and_twice(tmp_path: Path) -> None:
+    data = a_tree().lock_().memmap_(tmp_path / "saved")
+    assert data.is_memmap()
+    assert data.memmap_(tmp_path / "saved") is data
+    with pytest.raises(RuntimeError, match="copy_existing=True"):
+        data.memmap_(tmp_path / "other")
+    data.memmap_(tmp_path / "other", copy_existing=True)
+    assert data.saved_path == tmp_path / "other"
+
+
+def test_the_device_of_what_is_mapped_is_the_cpu() -> None:
+    assert a_tree().memmap().device == torch.device("cpu")
+    assert lazy_stack([a_tree(), a_tree()]).memmap_().device == torch.device("cpu")
+
+
+def test_files_in_place_are_a_runtime_error_too(tmp_path: Path) -> None:
+    a_tree().memmap(tmp_path / "saved")
+    with pytest.raises(RuntimeError, match="existsok"):
+        a_tree().memmap_like(tmp_path / "saved", existsok=False)
+
+
+def test_objects_are_not_shared_between_processes(tmp_path: Path) -> None:
+    with pytest.raises(NotImplementedError, match="its own objects"):
+        a_tree().memmap(tmp_path / "saved", share_non_tensor=True)
+    assert os.listdir(tmp_path) == []
+    TensorDict(a=torch.ones(2)).memmap(tmp_path / "saved", share_non_tensor=True)
+
+
+def test_loading_into_a_collection_adds_the_keys_that_it_lacks(tmp_path: Path) -> None:
+    TensorDict(a=torch.ones(2), b={"c": torch.ones(2)}).memmap(tmp_path / "saved")
+    data = TensorDict(a=torch.zeros(2), other=torch.zeros(1))
+    mine = data["a"]
+    assert TensorDict.load_memmap(tmp_path / "saved", out=data) is data
+    assert data["a"] is mine
+    assert mine.tolist() == [1.0, 1.0]
+    assert set(data.keys(True, True)) == {"a", "other", ("b", "c")}
+    with pytest.raises(RuntimeError):
+        TensorDict(a=torch.zeros(2)).lock_().load_memmap_(tmp_path / "saved")
+
+
+def test_a_key_without_a_collection_is_told(tmp_path: Path) -> None:
+    a_tree().memmap(tmp_path / "saved")
+    for key in ("none", "a", ("b", "c")):
+        with pytest.raises(ValueError, match="no collection is saved there under"):
+            TensorDict.load_memmap(tmp_path / "saved", subpath=key)
+
+
+def test_a_new_tensor_in_a_new_nested_collection(tmp_path: Path) -> None:
+    data = a_tree().memmap(tmp_path / "saved")
+    data.make_memmap(("new", "below", "z"), [2, 5])[1] = 3.0
+    assert data["new"].is_locked
+    for found in (data, TensorDict.load_memmap(tmp_path / "saved")):
+        assert found["new", "below", "z"].tolist() == [[0.0] * 5, [3.0] * 5]
+        assert found["new", "below"].batch_size == (2,)
+    data.unlock_()
+    assert not data["new", "below"].is_locked
+
+
+def test_a_new_tensor_in_shared_memory() -> None:
+    data = TensorDict(a=torch.ones(2)).memmap()
+    assert data.make_memmap("z", [2, 5]).is_shared()
+    assert data["z"].shape == (2, 5)
+
+
+def test_a_new_tensor_needs_one_place(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="each of its parts"):
+        lazy_stack([a_tree(), a_tree()]).memmap(tmp_path / "rows").make_memmap("z", [2, 2])
+    data = a_tree().memmap(tmp_path / "saved")
+    (tmp_path / "saved" / "z.memmap").write_bytes(b"of another")
+    with pytest.raises(FileExistsError):
+        data.make_memmap_from_tensor("z", torch.ones(2), existsok=False)
+    assert "z" not in data
+    data.make_memmap_from_tensor("z", torch.ones(2))
+    assert data["z"].tolist() == [1.0, 1.0]
+
+
+def test_a_schema_in_files(tmp_path: Path) -> None:
+    schema = {"a": ([3], torch.float32), ("b", "n"): ([], torch.int64)}
+    data = TensorDict.from_schema(schema, batch_size=[1000], storage="memmap", prefix=tmp_path / "data")
+    assert data.is_memmap()
+    assert os.stat(tmp_path / "data" / "a.memmap").st_blocks == 0
+    assert TensorDict.load_memmap(tmp_path / "data")["b", "n"].shape == (1000,)
+    assert TensorDict.from_schema(schema, batch_size=[2], storage="memmap").is_memmap()
+
+
+def test_parts_of_a_collection_lie_in_its_files(tmp_path: Path) -> None:
+    data = TensorDict(a=torch.zeros(4, 2), batch_size=[4]).memmap(tmp_path / "saved")
+    for part in (data[1], data[1:], *data.unbind(0), *data.split(2), *data.chunk(2)):
+        assert type(part["a"]) is MemoryMappedTensor
+        pickle.loads(pickle.dumps(part))["a"].add_(1)
+    assert data["a"][:, 0].tolist() == [3.0, 5.0, 4.0, 4.0]
+
+
+def test_the_functions_of_the_package_are_the_methods(tmp_path: Path) -> None:
+    import tensorclass
+
+    data = Sample(x=torch.rand(2, 3), text="t", inner=Inner(q=torch.ones(2), batch_size=[2]), batch_size=[2])
+    assert tensorclass.save(data, tmp_path / "saved").is_memmap()
+    for load in (tensorclass.load, tensorclass.load_memmap):
+        found = load(tmp_path / "saved")
+        assert type(found) is Sample  # which is defined already
+        assert type(found.inner) is Inner
+    assert type(TensorDict.load(tmp_path / "saved")) is TensorDict

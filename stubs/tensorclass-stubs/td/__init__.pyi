@@ -21,6 +21,7 @@ from tensorclass.td.keys import (
 from tensorclass.td.legacy import lazy_legacy as lazy_legacy, set_lazy_legacy as set_lazy_legacy
 from tensorclass.td.linked import LinkedList as LinkedList
 from tensorclass.td.loading import collate as collate
+from tensorclass.td.memmap import MemmapTensor as MemmapTensor, MemoryMappedTensor as MemoryMappedTensor
 from tensorclass.td.modes import (
     capture_non_tensor_stack as capture_non_tensor_stack,
     list_to_stack as list_to_stack,
@@ -60,6 +61,8 @@ __all__ = [
     "KEY_SEPARATOR",
     "LazyStackedTensorDict",
     "LinkedList",
+    "MemmapTensor",
+    "MemoryMappedTensor",
     "MetaData",
     "NestedKey",
     "NonTensorData",
