@@ -247,9 +247,9 @@ def make_memmap(
             f"make_memmap: the shape {list(size)} does not begin with the batch size {list(data.batch_size)}"
         )
     place = _place(data)
-    holder = data
+    holder: Any = data
     for depth, name in enumerate(path[:-1]):
-        below = holder._store.get(name)
+        below: Any = holder._store.get(name)
         if below is None:
             below = TensorDict({}, data.batch_size, device=CPU)
             below._lock_under((weakref.ref(holder),))
