@@ -6,7 +6,6 @@ To add one, add its name here and in ``__all__``. What they do is in :mod:`tenso
 from .td.base import TensorCollection as _Collection
 
 __all__ = [
-    "append_memmap",
     "dumps",
     "from_safetensors",
     "load",
@@ -20,7 +19,6 @@ __all__ = [
     "to_safetensors",
 ]
 
-append_memmap = _Collection.append_memmap
 load_safetensors = _Collection.load_safetensors
 from_safetensors = load_safetensors
 load_memmap = _Collection.load_memmap

@@ -2,7 +2,6 @@
 from tensorclass.td.base import TensorCollection as _Collection
 
 __all__ = [
-    "append_memmap",
     "dumps",
     "from_safetensors",
     "load",
@@ -15,7 +14,6 @@ __all__ = [
     "save_safetensors",
     "to_safetensors",
 ]
-append_memmap = _Collection.append_memmap
 load_safetensors = _Collection.load_safetensors
 from_safetensors = load_safetensors
 load_memmap = _Collection.load_memmap
