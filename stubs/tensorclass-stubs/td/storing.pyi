@@ -165,6 +165,26 @@ class Storing(Collection):
     def is_memmap(self) -> bool: ...
     @property
     def saved_path(self) -> Path: ...
+    def consolidate(
+        self,
+        filename: Filename | None = None,
+        *,
+        num_threads: int = 0,
+        device: DeviceLike | None = None,
+        non_blocking: bool = False,
+        inplace: bool = False,
+        return_early: bool = False,
+        use_buffer: bool = False,
+        share_memory: bool = False,
+        pin_memory: bool = False,
+        metadata: bool = False,
+        allow_pickle: bool = False,
+    ) -> Any: ...
+    @classmethod
+    def from_consolidated(
+        cls, filename: Filename, *, device: DeviceLike | None = None, allow_pickle: bool = False, strict: bool = True
+    ) -> Self: ...
+    def is_consolidated(self) -> bool: ...
     def save_safetensors(self, path: Filename, *, checksum: bool = False) -> None: ...
     @classmethod
     def load_safetensors(
