@@ -20,7 +20,7 @@ from torch import Size, Tensor
 from tensorclass.atomic import whole_file
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.consolidated import Flat, Place, gathered, parts_of, places_of, view, with_parts
-from tensorclass.td.memmap import Filename
+from tensorclass.td.memmap import Filename, pieces
 from tensorclass.td.objects import CPU
 
 from . import tree
@@ -123,7 +123,7 @@ def _write(file: IO[bytes], node: Node, leaves: list[Leaf], places: list[Place],
         if leaf.tensor.numel():
             file.write(bytes(start - at))
             at = start
-            for piece in tree.pieces(leaf.tensor):
+            for piece in pieces(leaf.tensor):
                 file.write(piece)
                 at += len(piece)
     file.write(bytes(size - at))
