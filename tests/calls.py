@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 
 from tensorclass import TensorClass
@@ -56,6 +57,16 @@ def _saved(write: str, then: Callable[[Any, str], Any]) -> Callable[[Any], Any]:
     return call
 
 
+def _at_path(then: Callable[[Any, str], Any]) -> Callable[[Any], Any]:
+    """A call with a path where nothing is."""
+
+    def call(record: Any) -> Any:
+        with tempfile.TemporaryDirectory() as folder:
+            return then(record, f"{folder}/record")
+
+    return call
+
+
 #: operations on files that hold one collection
 STORED: dict[str, Callable[[Any], Any]] = {
     "from_consolidated": _saved("consolidate", lambda r, path: type(r).from_consolidated(path)),
@@ -66,6 +77,29 @@ STORED: dict[str, Callable[[Any], Any]] = {
     "load_memmap_": _saved("memmap", lambda r, path: r.load_memmap_(path)),
     "load_safetensors": _saved("save_safetensors", lambda r, path: type(r).load_safetensors(path)),
     "memmap_refresh_": _saved("memmap", lambda r, path: type(r).load_memmap(path).memmap_refresh_()),
+}
+
+
+def _in_memory(record: Any) -> Any:
+    """The record of one in a file, which is then closed: a folder that is gone shall have no open files."""
+    with record as held:
+        return held.clone()
+
+
+def _in_zarr(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def checked(record: Any) -> Any:
+        pytest.importorskip("zarr")
+        return call(record)
+
+    return checked
+
+
+#: those in which the record stays in the file
+STORED |= {
+    "from_h5": _saved("to_h5", lambda r, path: _in_memory(type(r).from_h5(path))),
+    "from_zarr": _in_zarr(_saved("to_zarr", lambda r, path: _in_memory(type(r).from_zarr(path)))),
+    "to_h5": _at_path(lambda r, path: _in_memory(r.to_h5(path))),
+    "to_zarr": _in_zarr(_at_path(lambda r, path: _in_memory(r.to_zarr(path)))),
 }
 
 #: the arguments of a method that requires some, or the whole call

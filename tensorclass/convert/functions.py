@@ -14,6 +14,7 @@ __all__ = [
     "from_csv",
     "from_dict",
     "from_feather",
+    "from_h5",
     "from_huggingface",
     "from_json",
     "from_list",
@@ -24,6 +25,7 @@ __all__ = [
     "from_pytree",
     "from_struct_array",
     "from_tuple",
+    "from_zarr",
     "iter_csv",
     "iter_feather",
     "iter_huggingface",
@@ -35,6 +37,7 @@ __all__ = [
     "to_dataclass",
     "to_dict",
     "to_feather",
+    "to_h5",
     "to_huggingface",
     "to_json",
     "to_namedtuple",
@@ -45,6 +48,7 @@ __all__ = [
     "to_pytree",
     "to_struct_array",
     "to_tuple",
+    "to_zarr",
 ]
 
 from_any: Final = _Untyped.from_any
@@ -53,6 +57,7 @@ from_csv: Final = _Untyped.from_csv
 from_dict: Final = _Untyped.from_dict
 from_feather: Final = _Untyped.from_feather
 from_json: Final = _Untyped.from_json
+from_h5: Final = _Untyped.from_h5
 from_huggingface: Final = _Untyped.from_huggingface
 from_list: Final = _Untyped.from_list
 from_namedtuple: Final = _Untyped.from_namedtuple
@@ -62,6 +67,7 @@ from_polars: Final = _Untyped.from_polars
 from_pytree: Final = _Untyped.from_pytree
 from_struct_array: Final = _Untyped.from_struct_array
 from_tuple: Final = _Untyped.from_tuple
+from_zarr: Final = _Untyped.from_zarr
 
 iter_csv: Final = _Untyped.iter_csv
 iter_feather: Final = _Untyped.iter_feather
@@ -76,6 +82,7 @@ to_dataclass: Final = _Collection.to_dataclass
 to_dict: Final = _Collection.to_dict
 to_feather: Final = _Collection.to_feather
 to_json: Final = _Collection.to_json
+to_h5: Final = _Collection.to_h5
 to_huggingface: Final = _Collection.to_huggingface
 to_namedtuple: Final = _Collection.to_namedtuple
 to_pandas: Final = _Collection.to_pandas
@@ -85,3 +92,4 @@ to_parquet: Final = _Collection.to_parquet
 to_pytree: Final = _Collection.to_pytree
 to_struct_array: Final = _Collection.to_struct_array
 to_tuple: Final = _Collection.to_tuple
+to_zarr: Final = _Collection.to_zarr

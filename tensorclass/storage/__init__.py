@@ -15,11 +15,13 @@ from .memmap import (
     memmap_refresh_,
     saved_path,
 )
+from .persistent import PersistentTensorDict
 from .safetensors import load_safetensors, save_safetensors
 from .tree import FileError
 
 __all__ = [
     "FileError",
+    "PersistentTensorDict",
     "append_memmap",
     "consolidate",
     "from_consolidated",

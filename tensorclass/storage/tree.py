@@ -110,6 +110,26 @@ def describe(
     return node, leaves
 
 
+def described(value: Any, path: Path, allow_pickle: bool, strict: bool = True) -> tuple[Node, list[str]]:
+    """The node of one value, and why it cannot be written: nothing, or with ``strict`` an error."""
+    problems: list[str] = []
+    node = _described(value, path, [], problems, allow_pickle)
+    if problems and strict:
+        raise TypeError("; ".join(problems))
+    return node, problems
+
+
+def head_of(value: TensorCollection) -> Node:
+    """What there is to say of a collection besides its entries."""
+    node: Node = {"batch_size": list(value._batch_size)}
+    if value._names is not None:
+        node["names"] = list(value._names)
+    cls: Any = dense_class(value.__class__)
+    if issubclass(cls, TensorClass):
+        node["class"] = {"module": cls.__module__, "name": cls.__qualname__}
+    return node
+
+
 def _described(value: Any, path: Path, leaves: list[Leaf], problems: list[str], pickles: bool) -> Node:
     if isinstance(value, Tensor):
         return node_of_tensor(value, path, leaves, problems)
@@ -129,12 +149,7 @@ def _described(value: Any, path: Path, leaves: list[Leaf], problems: list[str], 
                 _described(part, (*path, str(at)), leaves, problems, pickles) for at, part in enumerate(store.items_)
             ],
         }
-    node: Node = {"type": "collection", "batch_size": list(value._batch_size)}
-    if value._names is not None:
-        node["names"] = list(value._names)
-    cls: Any = dense_class(value.__class__)
-    if issubclass(cls, TensorClass):
-        node["class"] = {"module": cls.__module__, "name": cls.__qualname__}
+    node: Node = {"type": "collection", **head_of(value)}
     node["entries"] = {
         key: _described(item, (*path, key), leaves, problems, pickles) for key, item in value._store.items()
     }
@@ -242,7 +257,7 @@ def _rebuilt(node: Any, target: Any, source: Source, path: Path) -> Any:
     if kind == "unbatched":
         return UnbatchedTensor(_tensor(found, source, path))
     if kind == "jagged":
-        return _jagged(found, source, path)
+        return jagged(found, source, path)
     if kind == "nested":
         return _nested(found, source, path)
     raise source.damaged(path, f"the type {str(kind)[:40]!r} is unknown here; a newer version may have written it")
@@ -251,9 +266,9 @@ def _rebuilt(node: Any, target: Any, source: Source, path: Path) -> Any:
 def _collection(node: Node, target: Any, source: Source, path: Path) -> Any:
     if len(path) > DEPTH:
         raise source.damaged(path[:3], f"collections are nested deeper than {DEPTH} levels")
-    cls = _class(node, target)
+    cls = class_of(node, target)
     size = size_of(node.get("batch_size"), source, path)
-    names = _names(node.get("names"), size, source, path)
+    names = names_of(node.get("names"), size, source, path)
     given = as_dict(node.get("entries"))
     if given is None:
         raise source.damaged(path, "its entries are missing")
@@ -289,7 +304,7 @@ def _made(cls: Any, store: dict[str, Any], size: Size, names: Any, device: torch
     return new
 
 
-def _class(node: Node, target: Any) -> Any:
+def class_of(node: Node, target: Any) -> Any:
     """The class of a collection; the one that the file names only where it is there, since an import runs code."""
     if isinstance(target, TensorCollection):
         return dense_class(type(target))
@@ -425,7 +440,7 @@ def _verified(value: Tensor, node: Node, part: int, source: Source, path: Path) 
     return value
 
 
-def _jagged(node: Node, source: Source, path: Path) -> Tensor:
+def jagged(node: Node, source: Source, path: Path) -> Tensor:
     rows = node.get("rows")
     values = _tensor(node, source, path)
     if type(rows) is not int or not 0 <= rows < _MOST:
@@ -520,7 +535,7 @@ def dtype_of(given: Any, source: Source, path: Path) -> torch.dtype:
     return found
 
 
-def _names(given: Any, size: Size, source: Source, path: Path) -> Any:
+def names_of(given: Any, size: Size, source: Source, path: Path) -> Any:
     if given is None:
         return None
     names = as_list(given)

@@ -24,6 +24,7 @@ from .locking import Locking
 from .mapping import Applying
 from .packing import Packing
 from .padding import Padding
+from .persistent import Persistent
 from .pointwise import Pointwise
 from .printing import Printing
 from .reductions import Reductions
@@ -52,6 +53,7 @@ class TensorCollection(
     Converting,
     Instances,
     Storing,
+    Persistent,
     Tables,
     Files,
     HuggingFace,

@@ -26,7 +26,7 @@ WORKERS = "map over worker processes comes with a later subject"
 
 #: names that belong to later subjects
 LATER = {
-    FILES: ("from_h5 from_zarr to_h5 to_mds to_store to_zarr"),
+    FILES: ("to_mds to_store"),
     REMOTE: (
         "all_gather all_reduce arecv asend broadcast from_remote_init gather_and_stack init_remote irecv isend recv"
         " reduce scatter send"
@@ -80,6 +80,10 @@ DIFFERENT: dict[str, str] = {
     "reshape": NAMED,
     "squeeze": NAMED,
     "from_csv": MORE,
+    "from_h5": MORE,
+    "from_zarr": MORE,
+    "to_h5": MORE,
+    "to_zarr": MORE,
     "from_json": MORE,
     "from_parquet": MORE,
     "to_struct_array": MORE,

@@ -19,11 +19,13 @@ from tensorclass.storage.memmap import (
     memmap_refresh_ as memmap_refresh_,
     saved_path as saved_path,
 )
+from tensorclass.storage.persistent import PersistentTensorDict as PersistentTensorDict
 from tensorclass.storage.safetensors import load_safetensors as load_safetensors, save_safetensors as save_safetensors
 from tensorclass.storage.tree import FileError as FileError
 
 __all__ = [
     "FileError",
+    "PersistentTensorDict",
     "append_memmap",
     "consolidate",
     "from_consolidated",

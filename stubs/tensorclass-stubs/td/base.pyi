@@ -17,6 +17,7 @@ from tensorclass.td.locking import Locking
 from tensorclass.td.mapping import Applying
 from tensorclass.td.packing import Packing
 from tensorclass.td.padding import Padding
+from tensorclass.td.persistent import Persistent
 from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.printing import Printing
 from tensorclass.td.reductions import Reductions
@@ -26,7 +27,7 @@ from tensorclass.td.storing import Storing
 from tensorclass.td.tables import Tables
 from tensorclass.td.tensordict import TensorDict
 
-class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Instances, Storing, Tables, Files, HuggingFace, Devices, Applying, Attributes, Locking, State, Printing):
+class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Instances, Storing, Persistent, Tables, Files, HuggingFace, Devices, Applying, Attributes, Locking, State, Printing):
     __slots__ = ()
 
     @classmethod

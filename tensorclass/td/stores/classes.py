@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from torch import Size
@@ -71,6 +72,9 @@ def on_store(methods: type[OnStore], cls: type[C]) -> type[C]:
             "__doc__": dense.__doc__, "_dense": dense,
         }  # fmt: skip
         options = {"is_base": True} if hasattr(dense, "_specs") else {}  # a record: its fields are declared already
+        for field in getattr(dense, "_specs", ()):  # they come before methods that only this store has, say `close`
+            if any(field in vars(base) for base in methods.__mro__[:-1]) and not hasattr(TensorCollection, field):
+                namespace[field] = inspect.getattr_static(dense, field)
         metaclass: Any = dense.__class__
         made = metaclass(dense.__name__, (methods, dense), namespace, **options)
         setattr(dense, name, made)

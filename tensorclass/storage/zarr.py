@@ -1,0 +1,225 @@
+"""The zarr format (versions 2 and 3), as far as :mod:`.persistent` needs it, through zarr.
+
+What zarr does not say is in the attribute ``tensorclass`` of a group or array: see docs/formats.md. Attributes of the
+peer's are written beside it, so that it reads the folder too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensorclass.atomic import swapped_folder
+from tensorclass.convert.extras import require
+
+from .hierarchy import NOTE, DamagedFile, Format, Said, Texts, chunk_shape
+from .tree import as_dict, as_list
+
+_EXTRA = "zarr"
+_COLLECTION = "__tensordict__"  #: attributes of the peer
+_OBJECT = "__tensordict_non_tensor__"
+
+#: what decodes numbers, and does nothing else; a folder could name any that is installed, also one that runs pickles
+_CODECS = {
+    "bytes", "blosc", "gzip", "zstd", "crc32c", "transpose", "sharding_indexed", "zlib", "lz4", "bz2", "lzma",
+    "shuffle", "delta", "vlen-utf8", "vlen-bytes",
+}  # fmt: skip
+
+
+class Zarr(Format):
+    """Folders of the zarr format."""
+
+    name = "zarr"
+    keeps_order = False
+    options = (
+        "chunks", "shards", "filters", "compressors", "compressor", "fill_value", "order", "serializer",
+        "chunk_key_encoding", "dimension_names", "overwrite",
+    )  # fmt: skip
+
+    def whole(self, path: str) -> AbstractContextManager[Path]:
+        return swapped_folder(path)
+
+    def open(self, path: str, mode: str) -> Any:
+        library = require("zarr", _EXTRA, "zarr")
+        if mode in ("r", "r+") and not os.path.exists(path):
+            raise FileNotFoundError(f"there is no folder {path}")
+        if mode in ("w-", "x") and os.path.exists(path):
+            raise FileExistsError(f"{path} is there already")
+        try:
+            store = library.storage.LocalStore(path, read_only=mode == "r")
+            given: dict[str, Any] = {} if mode in ("w", "w-", "x") else {"use_consolidated": False}
+            return library.open_group(store, mode="w-" if mode == "x" else mode, **given)
+        except Exception as error:  # of many classes
+            raise DamagedFile(f"{path}: it is no zarr folder, or damaged: {error}") from None
+
+    def close(self, root: Any) -> None:
+        root.store.close()
+
+    def is_open(self, root: Any) -> bool:
+        return True  # a folder is never open
+
+    def names(self, group: Any) -> list[str]:
+        said = self.said(group)
+        found = sorted(group.keys())
+        order = [] if said is None else as_list(said.get("order")) or []
+        place = {name: at for at, name in enumerate(order) if isinstance(name, str)}
+        return sorted(found, key=lambda name: place.get(name, len(place)))
+
+    def find(self, group: Any, name: str) -> Any:
+        place = Path(group.store.root) / group.path / name
+        if place.is_symlink() or any(entry.is_symlink() for entry in place.iterdir()):
+            raise ValueError("it is, or holds, a link, which is not followed")
+        found = group[name]
+        if not self.is_group(found):
+            codecs = _codecs(as_dict(found.metadata.to_dict()) or {})
+            if unknown := sorted(codecs - _CODECS):
+                raise ValueError(f"its values are encoded by {unknown}; what is read are {sorted(_CODECS)}")
+        return found
+
+    def address(self, node: Any) -> object:
+        return node.path
+
+    def is_group(self, node: Any) -> bool:
+        return not hasattr(node, "dtype")
+
+    def said(self, node: Any) -> Said | None:
+        attributes: dict[str, Any] = dict(node.attrs)
+        if NOTE in attributes:
+            return as_dict(attributes[NOTE]) or {}
+        peer = as_dict(attributes.get(_COLLECTION))
+        if peer is not None and self.is_group(node):
+            return {**peer, "type": "collection", "version": 1, "names": _names(peer)}
+        if as_dict(attributes.get(_OBJECT)) is not None:
+            return {"type": "object", "batch_size": [], "form": "peer"}
+        return None
+
+    def say(self, node: Any, said: Said) -> None:
+        given: dict[str, Any] = {NOTE: said}
+        if said.get("type") == "collection":
+            peer = {"batch_size": said["batch_size"], "version": 1}
+            given[_COLLECTION] = peer | ({"names": said["names"]} if "names" in said else {})
+        elif said.get("type") in ("object", "objects"):
+            given[_OBJECT] = {"encoding": "json"}
+        node.attrs.update(given)
+
+    def make_group(self, parent: Any, name: str) -> Any:
+        return parent.create_group(name)
+
+    def make_array(
+        self,
+        parent: Any,
+        name: str,
+        shape: Sequence[int],
+        dtype: np.dtype[Any],
+        values: Any,
+        options: dict[str, Any],
+        resizable: bool,
+    ) -> Any:
+        given: dict[str, Any] = dict(options) if len(shape) and all(shape) else {}
+        if "chunks" in given:
+            given["chunks"] = chunk_shape(given["chunks"], shape)
+        made = parent.create_array(name, shape=tuple(shape), dtype=dtype, **given)
+        if values is not None and all(shape):
+            made[...] = values
+        return made
+
+    def replaced(self, parent: Any, name: str, make: Any) -> Any:
+        if name in parent:
+            del parent[name]
+        return make(parent, name)
+
+    def remove(self, parent: Any, name: str) -> None:
+        del parent[name]
+
+    def read(self, array: Any, box: tuple[Any, ...]) -> np.ndarray[Any, Any]:
+        if all(isinstance(item, slice) for item in box):
+            return np.asarray(array[box or ...])
+        return np.asarray(array.oindex[box])
+
+    def write(self, array: Any, box: tuple[Any, ...], values: np.ndarray[Any, Any]) -> None:
+        if all(isinstance(item, slice) for item in box):
+            array[box or ...] = values
+        else:
+            array.oindex[box] = values
+
+    def resize(self, array: Any, length: int) -> None:
+        array.resize((length, *array.shape[1:]))
+
+    def can_resize(self, array: Any) -> bool:
+        return True
+
+    def make_texts(self, parent: Any, name: str, texts: Texts, said: Said) -> Any:
+        # as the peer has it: bytes of JSON. What is JSON already is not quoted once more
+        is_text = said["form"] == "text"
+        if isinstance(texts, str):
+            held: Any = texts if is_text else json.loads(texts)
+            if not is_text and held["metadata"] is None:
+                held = held["data"]
+                said["form"] = "data"
+        else:
+            held = texts if is_text else [json.loads(text) for text in texts]
+        raw = np.frombuffer(json.dumps(held, allow_nan=False).encode(), dtype=np.uint8)
+        made = parent.create_array(name, shape=raw.shape, dtype=raw.dtype, chunks=raw.shape)
+        made[...] = raw
+        return made
+
+    def texts(self, array: Any) -> Any:
+        said = self.said(array)
+        if said is None:
+            found: Any = np.asarray(array[...])
+            return found.item() if not found.ndim else found.tolist()
+        held = json.loads(np.asarray(array[...]).tobytes())
+        if said.get("type") == "objects":
+            items = as_list(held)
+            if items is None:
+                raise ValueError("expected a list of objects")
+            return items if said.get("form") == "text" else [json.dumps(item) for item in items]
+        if said.get("form") == "text":
+            return held
+        return json.dumps({"data": held} if said.get("form") in ("data", "peer") else held)
+
+    def shape_of_texts(self, array: Any, said: Said) -> Sequence[int]:
+        return [size for size in as_list(said.get("batch_size")) or [] if type(size) is int and size >= 0]
+
+    def is_text(self, array: Any) -> bool:
+        return array.dtype.kind in "OUST"
+
+    def can_hold_text(self, text: str) -> bool:
+        return True  # JSON has a form for any
+
+    def flush(self, root: Any) -> None:
+        pass
+
+
+def _names(peer: dict[str, Any]) -> Any:
+    names = as_list(peer.get("names"))
+    return None if names is None or all(name is None for name in names) else names
+
+
+def _codecs(metadata: dict[str, Any]) -> set[str]:
+    """The names of all codecs of an array, those in shards too."""
+    found: set[str] = set()
+    chosen = {key: metadata.get(key) for key in ("codecs", "filters", "compressor")}
+    given: list[Any] = [json.loads(json.dumps(list(chosen.values()), default=_codec_name))]
+    while given:
+        item: Any = given.pop()
+        codec = as_dict(item)
+        given += as_list(item) or []
+        if codec is not None:
+            found.add(str(codec.get("name", codec.get("id"))))
+            configuration = as_dict(codec.get("configuration")) or {}
+            given += [configuration.get("codecs"), configuration.get("index_codecs")]
+        elif isinstance(item, str):
+            found.add(item)
+    return found
+
+
+def _codec_name(codec: object) -> str:
+    """The name of a codec of the library ``numcodecs``."""
+    return str(getattr(codec, "codec_id", "unknown"))
