@@ -7,6 +7,7 @@ from .td.base import TensorCollection as _Collection
 
 __all__ = [
     "dumps",
+    "from_consolidated",
     "from_safetensors",
     "load",
     "load_memmap",
@@ -19,6 +20,7 @@ __all__ = [
     "to_safetensors",
 ]
 
+from_consolidated = _Collection.from_consolidated
 load_safetensors = _Collection.load_safetensors
 from_safetensors = load_safetensors
 load_memmap = _Collection.load_memmap

@@ -36,7 +36,7 @@ LATER = {
 }
 
 #: names of a subject that is under way: functions or arguments are still missing
-UNDER_WAY = ("consolidate", "from_consolidated")
+UNDER_WAY = ("consolidate",)
 
 MORE = "takes what the peer takes, and more"
 NAMED = "the arguments stand in the signature, where the peer has *args, **kwargs"
@@ -57,6 +57,7 @@ DIFFERENT: dict[str, str] = {
     "clone": NAMED,
     "clamp_min": KEYWORD,
     "dumps": SAVED,
+    "from_consolidated": "where its tensors go, and what loading takes for records",
     "empty": "names stay where the batch size does, as in the peer's TensorDict",
     "expand": NAMED,
     "from_pandas": MORE,
