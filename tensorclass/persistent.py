@@ -3,6 +3,8 @@
 To add one, add its name here and in ``__all__``. What they do is in :mod:`tensorclass.storage`, imported at their call.
 """
 
+from typing import Final
+
 from .td.base import TensorCollection as _Collection
 
 __all__ = [
@@ -20,16 +22,16 @@ __all__ = [
     "to_safetensors",
 ]
 
-from_consolidated = _Collection.from_consolidated
-load_safetensors = _Collection.load_safetensors
-from_safetensors = load_safetensors
-load_memmap = _Collection.load_memmap
-load = load_memmap
+from_consolidated: Final = _Collection.from_consolidated
+load_safetensors: Final = _Collection.load_safetensors
+from_safetensors: Final = load_safetensors
+load_memmap: Final = _Collection.load_memmap
+load: Final = load_memmap
 
-memmap = _Collection.memmap
-memmap_ = _Collection.memmap_
-memmap_like = _Collection.memmap_like
-save = memmap
-dumps = memmap
-save_safetensors = _Collection.save_safetensors
-to_safetensors = save_safetensors
+memmap: Final = _Collection.memmap
+memmap_: Final = _Collection.memmap_
+memmap_like: Final = _Collection.memmap_like
+save: Final = memmap
+dumps: Final = memmap
+save_safetensors: Final = _Collection.save_safetensors
+to_safetensors: Final = save_safetensors

@@ -23,7 +23,7 @@ class Text(Deferred):
         super().__init__()
         self._pa = pa
         #: a ``pyarrow.Array``, or one in chunks
-        self.column = column.chunk(0) if getattr(column, "num_chunks", 0) == 1 else column
+        self.column: Any = column.chunk(0) if getattr(column, "num_chunks", 0) == 1 else column
 
     def __len__(self) -> int:
         return len(self.column)

@@ -75,7 +75,7 @@ def _record_class(
     >>> from tensorclass import from_attrs
     >>> @attrs.define
     ... class Point:
-    ...     x: torch.Tensor
+    ...     x: Any
     ...     label: str = "a"
     ...
     ...     def doubled(self):

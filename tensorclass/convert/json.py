@@ -164,7 +164,7 @@ class JSONReader(Reader[C]):
             "ParseOptions": ("explicit_schema", "newlines_in_values", "unexpected_field_behavior"),
         }
         paths = cast("Sequence[Any]", path) if isinstance(path, (list, tuple)) else [path]
-        self.lines = _has_lines(what, paths, lines)
+        self.lines: bool = _has_lines(what, paths, lines)
         self._options = Options(what, groups if self.lines else dict.fromkeys(groups, ()), _OTHERS).sorted(options)
         self._of(cls, asked, files(what, path))
         self._schema: Any = self._options["ParseOptions"].pop("explicit_schema", None)

@@ -75,7 +75,7 @@ def _record_class(
     >>> from pydantic import BaseModel
     >>> from tensorclass import from_pydantic
     >>> class Point(BaseModel, arbitrary_types_allowed=True):
-    ...     x: torch.Tensor
+    ...     x: Any
     ...     label: str = "a"
     ...
     ...     def doubled(self):

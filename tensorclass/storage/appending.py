@@ -85,7 +85,7 @@ class Growth:
         self.pickles = allow_pickle
         self.problems: list[str] = []
         self.pieces: list[Piece] = []
-        self.source = Source(file, self._no_reader)
+        self.source: Source = Source(file, self._no_reader)
 
     @staticmethod
     def _no_reader(path: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:

@@ -8,7 +8,7 @@ In place of the tuple there may be :class:`Deferred` objects, such as the text o
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, overload
@@ -22,7 +22,7 @@ CPU: torch.device = torch.device("cpu")
 _IMMUTABLE = frozenset((str, bytes, int, float, complex, bool, type(None), type(...), type))
 
 
-class Deferred(Sequence[Any]):
+class Deferred(Sequence[Any], metaclass=ABCMeta):
     """Objects of one immutable class that are made when they are asked for: one, or all of them at once.
 
     All are kept, in a tuple, once they were made. It stands for that tuple: it is equal to it, and pickled as it.

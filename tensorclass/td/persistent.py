@@ -75,7 +75,7 @@ class Persistent(Collection):
         )  # fmt: skip
 
     def to_h5(
-        self, filename: Filename, *, allow_pickle: bool | None = None, resizable: bool = False, **kwargs: Any
+        self: Self, filename: Filename, *, allow_pickle: bool | None = None, resizable: bool = False, **kwargs: Any
     ) -> Self:
         """Writes the collection to an HDF5 file, as a whole or not at all, and gives the one in the file.
 
@@ -126,7 +126,7 @@ class Persistent(Collection):
         )  # fmt: skip
 
     def to_zarr(
-        self, filename: Filename, *, allow_pickle: bool | None = None, resizable: bool = False, **kwargs: Any
+        self: Self, filename: Filename, *, allow_pickle: bool | None = None, resizable: bool = False, **kwargs: Any
     ) -> Self:
         """Writes the collection to a zarr folder, as a whole or not at all, and gives the one in the folder.
 

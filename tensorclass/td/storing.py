@@ -32,7 +32,7 @@ class Storing(Collection):
 
     @overload
     def memmap(
-        self,
+        self: Self,
         prefix: Filename | None = ...,
         copy_existing: bool = ...,
         *,
@@ -49,7 +49,7 @@ class Storing(Collection):
     ) -> Self: ...
     @overload
     def memmap(
-        self,
+        self: Self,
         prefix: Filename | None = ...,
         copy_existing: bool = ...,
         *,
@@ -65,7 +65,7 @@ class Storing(Collection):
         checksum: bool = ...,
     ) -> Future[Self]: ...
     def memmap(
-        self,
+        self: Self,
         prefix: Filename | None = None,
         copy_existing: bool = False,
         *,
@@ -126,7 +126,7 @@ class Storing(Collection):
 
     @overload
     def memmap_(
-        self,
+        self: Self,
         prefix: Filename | None = ...,
         copy_existing: bool = ...,
         *,
@@ -141,7 +141,7 @@ class Storing(Collection):
     ) -> Self: ...
     @overload
     def memmap_(
-        self,
+        self: Self,
         prefix: Filename | None = ...,
         copy_existing: bool = ...,
         *,
@@ -155,7 +155,7 @@ class Storing(Collection):
         checksum: bool = ...,
     ) -> Future[Self]: ...
     def memmap_(
-        self,
+        self: Self,
         prefix: Filename | None = None,
         copy_existing: bool = False,
         *,
@@ -182,7 +182,7 @@ class Storing(Collection):
 
     @overload
     def memmap_like(
-        self,
+        self: Self,
         prefix: Filename | None = ...,
         copy_existing: bool = ...,
         *,
@@ -197,7 +197,7 @@ class Storing(Collection):
     ) -> Self: ...
     @overload
     def memmap_like(
-        self,
+        self: Self,
         prefix: Filename | None = ...,
         copy_existing: bool = ...,
         *,
@@ -211,7 +211,7 @@ class Storing(Collection):
         allow_pickle: bool = ...,
     ) -> Future[Self]: ...
     def memmap_like(
-        self,
+        self: Self,
         prefix: Filename | None = None,
         copy_existing: bool = False,
         *,
@@ -523,7 +523,7 @@ class Storing(Collection):
 
     # -- one file -----------------------------------------------------------------------------------------------------
 
-    def save_safetensors(self, path: Filename, *, checksum: bool = False) -> None:
+    def save_safetensors(self: Storing, path: Filename, *, checksum: bool = False) -> None:
         """Writes the collection to one file in the safetensors format, as a whole or not at all.
 
         Other tools read its tensors; what they belong to (nested collections, batch sizes, names, fields of records,

@@ -17,9 +17,9 @@ def append_memmap(cls: Any, prefix: Filename, rows: TensorCollection, *, allow_p
 class Growth:
     problems: list[str]
     pieces: list[Piece]
+    source: Source
     file: str
     pickles: bool
-    source: Source
 
     def __init__(self, file: str, allow_pickle: bool) -> None: ...
     def rows_of(self, rows: TensorCollection) -> int: ...

@@ -23,7 +23,7 @@ class Persistent(Collection):
         strict: bool = True,
     ) -> Self: ...
     def to_h5(
-        self, filename: Filename, *, allow_pickle: bool | None = None, resizable: bool = False, **kwargs: Any
+        self: Self, filename: Filename, *, allow_pickle: bool | None = None, resizable: bool = False, **kwargs: Any
     ) -> Self: ...
     @classmethod
     def from_zarr(
@@ -40,5 +40,5 @@ class Persistent(Collection):
         strict: bool = True,
     ) -> Self: ...
     def to_zarr(
-        self, filename: Filename, *, allow_pickle: bool | None = None, resizable: bool = False, **kwargs: Any
+        self: Self, filename: Filename, *, allow_pickle: bool | None = None, resizable: bool = False, **kwargs: Any
     ) -> Self: ...

@@ -15,7 +15,7 @@ class Storing(Collection):
 
     @overload
     def memmap(
-        self,
+        self: Self,
         prefix: Filename | None = ...,
         copy_existing: bool = ...,
         *,
@@ -32,7 +32,7 @@ class Storing(Collection):
     ) -> Self: ...
     @overload
     def memmap(
-        self,
+        self: Self,
         prefix: Filename | None = ...,
         copy_existing: bool = ...,
         *,
@@ -49,7 +49,7 @@ class Storing(Collection):
     ) -> Future[Self]: ...
     @overload
     def memmap_(
-        self,
+        self: Self,
         prefix: Filename | None = ...,
         copy_existing: bool = ...,
         *,
@@ -64,7 +64,7 @@ class Storing(Collection):
     ) -> Self: ...
     @overload
     def memmap_(
-        self,
+        self: Self,
         prefix: Filename | None = ...,
         copy_existing: bool = ...,
         *,
@@ -79,7 +79,7 @@ class Storing(Collection):
     ) -> Future[Self]: ...
     @overload
     def memmap_like(
-        self,
+        self: Self,
         prefix: Filename | None = ...,
         copy_existing: bool = ...,
         *,
@@ -94,7 +94,7 @@ class Storing(Collection):
     ) -> Self: ...
     @overload
     def memmap_like(
-        self,
+        self: Self,
         prefix: Filename | None = ...,
         copy_existing: bool = ...,
         *,
@@ -185,7 +185,7 @@ class Storing(Collection):
         cls, filename: Filename, *, device: DeviceLike | None = None, allow_pickle: bool = False, strict: bool = True
     ) -> Self: ...
     def is_consolidated(self) -> bool: ...
-    def save_safetensors(self, path: Filename, *, checksum: bool = False) -> None: ...
+    def save_safetensors(self: Storing, path: Filename, *, checksum: bool = False) -> None: ...
     @classmethod
     def load_safetensors(
         cls,
