@@ -36,8 +36,8 @@ class Entries(MutableMapping[str, "Value"]):
     __slots__ = ("_group", "_noted", "_root", "file", "hidden", "in_memory", "kept", "owner", "path")
 
     def __init__(self, file: File, path: tuple[str, ...]) -> None:
-        self.file = file
-        self.path = path  #: names, from the root of the file
+        self.file: File = file
+        self.path: tuple[str, ...] = path  #: names, from the root of the file
         self.kept: dict[str, Any] = {}
         self.in_memory: dict[str, Any] = {}
         self.hidden: frozenset[str] = frozenset()

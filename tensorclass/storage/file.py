@@ -61,13 +61,13 @@ class File:
         self.format = format
         self.path = path
         self.mode = mode
-        self.options = options or {}
+        self.options: dict[str, Any] = options or {}
         format.check_options(self.options)
         self.resizable = resizable
         self.as_stack = as_stack
         self.allow_pickle = allow_pickle
-        self.is_closed = False
-        self.is_lent = root is not None  # whoever opened it closes it
+        self.is_closed: bool = False
+        self.is_lent: bool = root is not None  # whoever opened it closes it
         self._root = root
         self._pid = os.getpid()
         self._inherited: list[Any] = []

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,8 +31,8 @@ def _h5py() -> Any:
 class HDF5(Format):
     """HDF5 files."""
 
-    name = "h5"
-    options = (
+    name: ClassVar[str] = "h5"
+    options: ClassVar[tuple[str, ...]] = (
         "chunks", "compression", "compression_opts", "shuffle", "fletcher32", "scaleoffset", "fillvalue",
         "track_times", "track_order",
     )  # fmt: skip

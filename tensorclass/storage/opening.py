@@ -97,9 +97,15 @@ class Opening:
         validate: bool,
         strict: bool,
     ) -> None:
-        self.file, self.size, self.device, self.guess, self.dims = file, size, device, guess, dims
-        self.missing_size, self.validate, self.strict = missing_size, validate, strict
-        self.source = Source(file.path, _unread, device)
+        self.file: File = file
+        self.size: Size | None = size
+        self.device: torch.device | None = device
+        self.guess: bool = guess
+        self.dims: int | None = dims
+        self.missing_size: Size | None = missing_size
+        self.validate: bool = validate
+        self.strict: bool = strict
+        self.source: Source = Source(file.path, _unread, device)
         self.seen: set[object] = set()
 
     def made(self, cls: type[Any], store: Entries, size: Size, names: Names) -> Any:

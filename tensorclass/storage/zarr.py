@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,9 +35,9 @@ _CODECS = {
 class Zarr(Format):
     """Folders of the zarr format."""
 
-    name = "zarr"
-    keeps_order = False
-    options = (
+    name: ClassVar[str] = "zarr"
+    keeps_order: ClassVar[bool] = False
+    options: ClassVar[tuple[str, ...]] = (
         "chunks", "shards", "filters", "compressors", "compressor", "fill_value", "order", "serializer",
         "chunk_key_encoding", "dimension_names", "overwrite",
     )  # fmt: skip

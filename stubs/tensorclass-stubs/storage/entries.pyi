@@ -9,12 +9,12 @@ from tensorclass.storage.partial import Part
 from tensorclass.td.collection import Value
 
 class Entries(MutableMapping[str, "Value"]):
+    file: File
+    path: tuple[str, ...]
     kept: dict[str, Any]
     in_memory: dict[str, Any]
     hidden: frozenset[str]
     owner: Callable[[], Any]
-    file: File
-    path: tuple[str, ...]
     __slots__ = ("_group", "_noted", "_root", "file", "hidden", "in_memory", "kept", "owner", "path")
 
     def __init__(self, file: File, path: tuple[str, ...]) -> None: ...

@@ -30,7 +30,6 @@ def opened(
 def open_group(parent: Entries, key: str, name: str, cls: type[Any]) -> Any: ...
 
 class Opening:
-    seen: set[object]
     file: File
     size: Size | None
     device: torch.device | None
@@ -40,6 +39,7 @@ class Opening:
     validate: bool
     strict: bool
     source: Source
+    seen: set[object]
 
     def __init__(
         self,

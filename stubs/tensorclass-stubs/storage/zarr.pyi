@@ -2,14 +2,14 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 import numpy as np
 from tensorclass.storage.hierarchy import Format, Said, Texts
 
 class Zarr(Format):
-    name: str
-    keeps_order: bool
-    options: tuple[str, str, str, str, str, str, str, str, str, str, str]
+    name: ClassVar[str] = "zarr"
+    keeps_order: ClassVar[bool] = False
+    options: ClassVar[tuple[str, ...]] = ...
 
     def whole(self, path: str) -> AbstractContextManager[Path]: ...
     def open(self, path: str, mode: str) -> Any: ...
