@@ -11,20 +11,72 @@ batch[:8].to("cuda").reshape(2, 4)
 
 from dataclasses import field
 
-from . import persistent as _persistent
 from .archives import is_memmap_archive, pack_memmap, refresh_archive_checksums, unpack_memmap
 from .attributes import TensorAttrs
 from .contracts import ContractError, Device, DType, Range, Shape, validation
-from .convert import functions as _functions
 from .convert.attrs import record_class as from_attrs
 from .convert.dataclass import record_class as from_dataclass
-from .convert.functions import *  # noqa: F403
+from .convert.functions import (
+    from_any,
+    from_arrow,
+    from_csv,
+    from_dict,
+    from_feather,
+    from_h5,
+    from_huggingface,
+    from_json,
+    from_list,
+    from_namedtuple,
+    from_pandas,
+    from_parquet,
+    from_polars,
+    from_pytree,
+    from_struct_array,
+    from_tuple,
+    from_zarr,
+    iter_csv,
+    iter_feather,
+    iter_huggingface,
+    iter_json,
+    iter_parquet,
+    to_arrow,
+    to_attrs,
+    to_csv,
+    to_dataclass,
+    to_dict,
+    to_feather,
+    to_h5,
+    to_huggingface,
+    to_json,
+    to_namedtuple,
+    to_pandas,
+    to_parquet,
+    to_polars,
+    to_pydantic,
+    to_pytree,
+    to_struct_array,
+    to_tuple,
+    to_zarr,
+)
 from .convert.problems import ConversionError
 from .convert.pydantic import record_class as from_pydantic
 from .decorator import tensorclass
 from .folders import append_memmap
 from .loading import DataLoader, RecordDataset, RecordStream
-from .persistent import *  # noqa: F403
+from .persistent import (
+    dumps,
+    from_consolidated,
+    from_safetensors,
+    load,
+    load_memmap,
+    load_safetensors,
+    memmap,
+    memmap_,
+    memmap_like,
+    save,
+    save_safetensors,
+    to_safetensors,
+)
 from .record import TensorClass
 from .stage import Pipeline, Stage
 from .td import (
@@ -132,10 +184,30 @@ __all__ = [
     "collate",
     "default_is_leaf",
     "dense_stack_tds",
+    "dumps",
     "field",
+    "from_any",
+    "from_arrow",
     "from_attrs",
+    "from_consolidated",
+    "from_csv",
     "from_dataclass",
+    "from_dict",
+    "from_feather",
+    "from_h5",
+    "from_huggingface",
+    "from_json",
+    "from_list",
+    "from_namedtuple",
+    "from_pandas",
+    "from_parquet",
+    "from_polars",
     "from_pydantic",
+    "from_pytree",
+    "from_safetensors",
+    "from_struct_array",
+    "from_tuple",
+    "from_zarr",
     "fromkeys",
     "get_defaults_to_none",
     "get_printoptions",
@@ -149,17 +221,30 @@ __all__ = [
     "is_non_tensor",
     "is_tensor_collection",
     "is_tensorclass",
+    "iter_csv",
+    "iter_feather",
+    "iter_huggingface",
+    "iter_json",
+    "iter_parquet",
     "lazy_legacy",
     "lazy_stack",
     "list_to_stack",
+    "load",
+    "load_memmap",
+    "load_safetensors",
     "make_tensordict",
     "maybe_dense_stack",
+    "memmap",
+    "memmap_",
+    "memmap_like",
     "merge_tensordicts",
     "pack_memmap",
     "pad",
     "pad_sequence",
     "parse_tensor_dict_string",
     "refresh_archive_checksums",
+    "save",
+    "save_safetensors",
     "set_capture_non_tensor_stack",
     "set_get_defaults_to_none",
     "set_lazy_legacy",
@@ -167,6 +252,25 @@ __all__ = [
     "set_printoptions",
     "stack",
     "tensorclass",
+    "to_arrow",
+    "to_attrs",
+    "to_csv",
+    "to_dataclass",
+    "to_dict",
+    "to_feather",
+    "to_h5",
+    "to_huggingface",
+    "to_json",
+    "to_namedtuple",
+    "to_pandas",
+    "to_parquet",
+    "to_polars",
+    "to_pydantic",
+    "to_pytree",
+    "to_safetensors",
+    "to_struct_array",
+    "to_tuple",
+    "to_zarr",
     "unpack_memmap",
     "unpad_sequence",
     "unravel_key",
@@ -175,8 +279,6 @@ __all__ = [
     "validation",
     "where",
 ]
-__all__ += _functions.__all__
-__all__ += _persistent.__all__
 
 
 def is_tensor_collection(datatype: object) -> bool:

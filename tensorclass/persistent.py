@@ -1,6 +1,7 @@
 """The functions of the package that save and load: they are the methods; loading asks the file for the class.
 
-To add one, add its name here and in ``__all__``. What they do is in :mod:`tensorclass.storage`, imported at their call.
+To add one, add its name here, in ``__all__`` and in ``tensorclass/__init__.py``. What they do is in
+:mod:`tensorclass.storage`, imported at their call.
 """
 
 from typing import Final

@@ -20,8 +20,8 @@ def test_all_public_names_exist() -> None:
 
     missing = [name for name in tensorclass.__all__ if not hasattr(tensorclass, name)]
     assert missing == []
-    converters = functions.__all__
-    assert converters == sorted(converters)
-    assert persistent.__all__ == sorted(persistent.__all__)
-    others = [name for name in tensorclass.__all__ if name not in (*converters, *persistent.__all__)]
-    assert others == sorted(others, key=lambda name: (not name.isupper(), name))
+    for module in (functions, persistent):
+        assert module.__all__ == sorted(module.__all__)
+        assert set(module.__all__) <= set(tensorclass.__all__)
+    kinds = {name: (not name.isupper(), not name[0].isupper(), name) for name in tensorclass.__all__}
+    assert tensorclass.__all__ == sorted(tensorclass.__all__, key=kinds.__getitem__)

@@ -315,7 +315,10 @@ class MemoryMappedTensor(Tensor):
         """A file for a tensor of the shape and dtype of another one; see :meth:`empty`."""
         return cls._allocated(input.shape, input.dtype, filename, False)
 
-    zeros_like = empty_like
+    @classmethod
+    def zeros_like(cls, input: Tensor, *, filename: Filename | None = None) -> Self:
+        """A file of zeros, of the shape and dtype of a tensor."""
+        return cls._allocated(input.shape, input.dtype, filename, False)
 
     @classmethod
     def ones_like(cls, input: Tensor, *, filename: Filename | None = None) -> Self:

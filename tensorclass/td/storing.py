@@ -306,7 +306,27 @@ class Storing(Collection):
             num_threads=num_threads, allow_pickle=allow_pickle, strict=strict, verify=verify,
         )  # fmt: skip
 
-    load = load_memmap
+    @classmethod
+    def load(  # not an alias, which mypy does not take for a class method
+        cls,
+        prefix: Filename,
+        device: DeviceLike | None = None,
+        non_blocking: bool = False,
+        *,
+        out: Any = None,
+        robust_key: bool | None = True,
+        subpath: NestedKey | None = None,
+        mode: str | None = None,
+        num_threads: int = 0,
+        allow_pickle: bool | None = None,
+        strict: bool = True,
+        verify: bool = False,
+    ) -> Self:
+        """:meth:`load_memmap`, whose arguments it has."""
+        return cls.load_memmap(
+            prefix, device, non_blocking, out=out, robust_key=robust_key, subpath=subpath, mode=mode,
+            num_threads=num_threads, allow_pickle=allow_pickle, strict=strict, verify=verify,
+        )  # fmt: skip
 
     @classmethod
     def append_memmap(cls, prefix: Filename, rows: Self, *, allow_pickle: bool | None = None) -> None:
@@ -582,7 +602,19 @@ class Storing(Collection):
         )
 
     to_safetensors = save_safetensors
-    from_safetensors = load_safetensors
+
+    @classmethod
+    def from_safetensors(
+        cls,
+        path: Filename,
+        *,
+        device: DeviceLike | None = None,
+        keys: Sequence[NestedKey] | None = None,
+        strict: bool = True,
+        verify: bool = False,
+    ) -> Self:
+        """:meth:`load_safetensors`, whose arguments it has."""
+        return cls.load_safetensors(path, device=device, keys=keys, strict=strict, verify=verify)
 
     if TYPE_CHECKING:
 

@@ -126,8 +126,22 @@ class Storing(Collection):
         strict: bool = True,
         verify: bool = False,
     ) -> Self: ...
-    load = load_memmap
-
+    @classmethod
+    def load(
+        cls,
+        prefix: Filename,
+        device: DeviceLike | None = None,
+        non_blocking: bool = False,
+        *,
+        out: Any = None,
+        robust_key: bool | None = True,
+        subpath: NestedKey | None = None,
+        mode: str | None = None,
+        num_threads: int = 0,
+        allow_pickle: bool | None = None,
+        strict: bool = True,
+        verify: bool = False,
+    ) -> Self: ...
     @classmethod
     def append_memmap(cls, prefix: Filename, rows: Self, *, allow_pickle: bool | None = None) -> None: ...
     def load_memmap_(
@@ -197,4 +211,14 @@ class Storing(Collection):
         verify: bool = False,
     ) -> Self: ...
     to_safetensors = save_safetensors
-    from_safetensors = load_safetensors
+
+    @classmethod
+    def from_safetensors(
+        cls,
+        path: Filename,
+        *,
+        device: DeviceLike | None = None,
+        keys: Sequence[NestedKey] | None = None,
+        strict: bool = True,
+        verify: bool = False,
+    ) -> Self: ...
