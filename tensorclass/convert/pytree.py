@@ -21,74 +21,20 @@ from torch.utils import _pytree
 from tensorclass.record import TensorClass
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike
+from tensorclass.td.memmap import MemoryMappedTensor
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
 from tensorclass.td.objects import listed
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import as_tensor
 
 from .namedtuple import is_namedtuple
+from .node import NOTHING, Leaf, Node, kind_of_leaf
 from .tree import BatchSize, C, Plan, build, entries, plan, settled
 
 TYPE = "_pytree_type"  #: the key of what a node was; a user's key of this name is stored under another one
 _NUMBERS = frozenset((bool, int, float, complex))
 _DICTS = frozenset((dict, collections.OrderedDict, collections.defaultdict))
 _NO_SIZE = Size()
-_NOTHING: dict[str, Any] = {}
-
-
-class Leaf:
-    """Marks a collection that would be taken for a part of the tree, and is a leaf of it."""
-
-
-class Node:
-    """What a collection was in a tree. Nothing changes one."""
-
-    __slots__ = ("context", "keys", "kind", "leaves", "namespace")
-
-    def __init__(
-        self,
-        kind: type,
-        leaves: Mapping[str, Any] = _NOTHING,
-        keys: Mapping[str, Any] = _NOTHING,
-        context: Any = None,
-        namespace: str | None = None,
-    ) -> None:
-        self.kind: type = kind
-        #: the leaves that were something else than what stands for them: a number, the dtype of an array, or
-        #: :class:`Leaf`
-        self.leaves: Mapping[str, Any] = leaves
-        self.keys: Mapping[str, Any] = (
-            keys  #: the keys of a dict, where they are others than those that they are stored under
-        )
-        self.context: Any = context  #: what else its registration needs to make one
-        self.namespace: str | None = namespace  #: that of its registration in optree; ``None`` for one of torch
-
-    def __eq__(self, other: object) -> bool:
-        """Whether trees of the one and of the other kind can be rows of one collection; numbers may differ."""
-        if not isinstance(other, Node):
-            return NotImplemented
-        return self.built_as(other) and {key: _kind(leaf) for key, leaf in self.leaves.items()} == {
-            key: _kind(leaf) for key, leaf in other.leaves.items()
-        }
-
-    def __hash__(self) -> int:
-        return hash(self.kind)
-
-    def __deepcopy__(self, memo: object) -> Node:
-        return self
-
-    def __repr__(self) -> str:
-        return f"<{self.kind.__name__}>"
-
-    def built_as(self, other: Node) -> bool:
-        """Whether both are built alike, whatever their leaves are."""
-        return self is other or (
-            self.kind is other.kind
-            and self.namespace == other.namespace
-            and list(self.keys) == list(other.keys)
-            and all(type(a) is type(b) and a == b for a, b in zip(self.keys.values(), other.keys.values(), strict=True))
-            and bool(self.context == other.context)
-        )
 
 
 def from_pytree(
@@ -174,7 +120,7 @@ class _Reader:
         return _held(tree)
 
     def of_items(self, items: Iterable[Any], kind: type, context: Any = None, namespace: str | None = None) -> Any:
-        return self.node(kind, {str(i): item for i, item in enumerate(items)}, _NOTHING, context, namespace)
+        return self.node(kind, {str(i): item for i, item in enumerate(items)}, NOTHING, context, namespace)
 
     def of_dict(self, tree: dict[Any, Any], kind: type) -> Any:
         context = tree.default_factory if isinstance(tree, collections.defaultdict) else None
@@ -182,7 +128,7 @@ class _Reader:
             if type(key) is not str or key == TYPE:
                 break
         else:
-            return self.node(kind, dict(tree), _NOTHING, context)
+            return self.node(kind, dict(tree), NOTHING, context)
         children: dict[str, Any] = {}
         keys: dict[str, Any] = {}
         for position, (key, value) in enumerate(tree.items()):
@@ -199,7 +145,7 @@ class _Reader:
         self,
         kind: type,
         children: dict[str, Any],
-        keys: Mapping[str, Any] = _NOTHING,
+        keys: Mapping[str, Any] = NOTHING,
         context: Any = None,
         namespace: str | None = None,
     ) -> Any:
@@ -209,7 +155,7 @@ class _Reader:
         for key, child in children.items():
             if type(child) is not Tensor:
                 children[key] = value(child, key, leaves)
-        children[TYPE] = _held(Node(kind, leaves or _NOTHING, keys, context, namespace))
+        children[TYPE] = _held(Node(kind, leaves or NOTHING, keys, context, namespace))
         if not self.bare:
             return children
         new = object.__new__(TensorDict)  # without a batch size every value fits
@@ -352,19 +298,16 @@ def _node_of(data: TensorDict) -> Node | None:
     common = {
         key: leaf
         for key, leaf in first.leaves.items()
-        if all(_kind(node.leaves.get(key)) == _kind(leaf) for node in nodes)
+        if all(kind_of_leaf(node.leaves.get(key)) == kind_of_leaf(leaf) for node in nodes)
     }
     return Node(first.kind, common, first.keys, first.context, first.namespace)
 
 
-def _kind(leaf: Any) -> Any:
-    """What two leaves have in common that can be rows of one tensor."""
-    return leaf.__class__ if isinstance(cast("object", leaf), (int, float, complex, np.generic)) else leaf
-
-
 def _as_it_was(tensor: Tensor, was: Any) -> Any:
     """A tensor as a number or an array, where one can be what the tensor is."""
-    if not tensor.is_cpu or tensor.requires_grad or type(tensor) is not Tensor or is_functorch_wrapped_tensor(tensor):
+    if not tensor.is_cpu or tensor.requires_grad or is_functorch_wrapped_tensor(tensor):
+        return tensor
+    if type(tensor) is not Tensor and not isinstance(tensor, MemoryMappedTensor):
         return tensor
     if isinstance(was, (np.dtype, np.generic)):
         try:

@@ -8,6 +8,7 @@ too, so that nothing is taken for something else.
 from __future__ import annotations
 
 import base64
+import collections
 import datetime
 import decimal
 import math
@@ -20,6 +21,8 @@ from typing import Any
 
 import numpy as np
 import torch
+
+from tensorclass.convert.node import Leaf, Node
 
 TAG = "<tag>"
 
@@ -57,6 +60,10 @@ def encode(value: Any, allow_pickle: bool = False, depth: int = 0) -> Any:
         return [TAG, kind.__name__, _encoded(value, allow_pickle, depth)]
     if issubclass(kind, np.generic) and value.dtype.kind in "biufcSUmM":
         return [TAG, "numpy", [value.dtype.str, base64.b64encode(value.tobytes()).decode("ascii")]]
+    if kind is Node:
+        if allow_pickle and not _plain(value):
+            return _pickled(value)
+        return [TAG, "pytree", _node_form(value, allow_pickle, depth)]
     for known, (name, write, _) in _FORMS.items():
         if isinstance(value, known) if known is pathlib.PurePath else kind is known:
             return [TAG, name, write(value)]
@@ -65,7 +72,7 @@ def encode(value: Any, allow_pickle: bool = False, depth: int = 0) -> Any:
             f"a {kind.__module__}.{kind.__qualname__} cannot be written as JSON; write what it consists of (text, "
             "numbers, lists, dicts), or allow_pickle=True, here and when it is loaded"
         )
-    return [TAG, "pickle", base64.b64encode(pickle.dumps(value)).decode("ascii")]
+    return _pickled(value)
 
 
 def decode(value: Any, allow_pickle: bool = False) -> Any:
@@ -100,6 +107,8 @@ def decode(value: Any, allow_pickle: bool = False) -> Any:
             return [decode(item, allow_pickle) for item in content]
         if name == "dict":
             return {decode(key, allow_pickle): decode(item, allow_pickle) for key, item in content}
+        if name == "pytree":
+            return _node(content)
         if name == "numpy":
             if not _NUMPY.fullmatch(content[0]):
                 raise ValueError("its dtype is unknown")
@@ -115,6 +124,51 @@ def decode(value: Any, allow_pickle: bool = False) -> Any:
 
 def _encoded(items: Iterable[Any], allow_pickle: bool, depth: int) -> list[Any]:
     return [encode(item, allow_pickle, depth + 1) for item in items]
+
+
+def _pickled(value: Any) -> list[Any]:
+    return [TAG, "pickle", base64.b64encode(pickle.dumps(value)).decode("ascii")]
+
+
+def _plain(node: Node) -> bool:
+    """Whether a part of a pytree is of Python's own kinds: others are made by code that a file cannot name."""
+    return node.kind in _NODES and node.context is None and node.namespace is None
+
+
+def _node_form(node: Node, allow_pickle: bool, depth: int) -> dict[str, Any]:
+    if not _plain(node):
+        raise Unwritable(
+            f"the pytree has a {node.kind.__module__}.{node.kind.__qualname__} here, which a file cannot make again; "
+            f"use dicts, lists and tuples, or allow_pickle=True, here and when it is loaded"
+        )
+    form: dict[str, Any] = {"kind": node.kind.__name__}
+    if node.keys:
+        form["keys"] = {name: encode(key, allow_pickle, depth + 1) for name, key in node.keys.items()}
+    numbers = {key: leaf for key, leaf in node.leaves.items() if leaf is not Leaf and not isinstance(leaf, np.dtype)}
+    if numbers:
+        form["numbers"] = {key: encode(leaf, allow_pickle, depth + 1) for key, leaf in numbers.items()}
+    arrays = {key: leaf.str for key, leaf in node.leaves.items() if isinstance(leaf, np.dtype)}
+    if arrays:
+        form["arrays"] = arrays
+    leaves = [key for key, leaf in node.leaves.items() if leaf is Leaf]
+    if leaves:
+        form["leaves"] = leaves
+    return form
+
+
+def _node(form: Any) -> Node:
+    keys = {name: decode(key) for name, key in form.get("keys", {}).items()}
+    if len(set(keys.values())) < len(keys):  # which also says whether they can be keys
+        raise ValueError("two keys are the same")
+    leaves: dict[str, Any] = {key: decode(leaf) for key, leaf in form.get("numbers", {}).items()}
+    if not all(isinstance(leaf, (int, float, complex, np.generic)) for leaf in leaves.values()):
+        raise TypeError("expected numbers")
+    for key, name in form.get("arrays", {}).items():
+        if not _NUMPY.fullmatch(name):
+            raise ValueError("the dtype of an array is unknown")
+        leaves[key] = np.dtype(name)
+    leaves.update(dict.fromkeys(form.get("leaves", ()), Leaf))
+    return Node(_NODE_KINDS[form["kind"]], leaves, keys)
 
 
 #: by name; an attribute of torch is not asked for, since some are modules, which would be imported
@@ -140,6 +194,8 @@ def _seconds(value: datetime.timedelta) -> list[int]:
 _NUMPY = re.compile(r"[<>|=][biufcSU]\d{1,9}|[<>][mM]8(\[\d{0,9}\w{1,9}\])?")
 
 _PLAIN = frozenset((str, bool, int, type(None)))
+_NODES = frozenset((dict, list, tuple, collections.OrderedDict))
+_NODE_KINDS = {kind.__name__: kind for kind in _NODES}
 _COLLECTIONS: tuple[Any, ...] = (tuple, set, frozenset)
 
 #: type -> its name in files, its form, and back
