@@ -135,6 +135,10 @@ def _plain(node: Node) -> bool:
     return node.kind in _NODES and node.context is None and node.namespace is None
 
 
+def _is_dtype(leaf: Any) -> bool:
+    return isinstance(leaf, np.dtype)
+
+
 def _node_form(node: Node, allow_pickle: bool, depth: int) -> dict[str, Any]:
     if not _plain(node):
         raise Unwritable(
@@ -144,10 +148,10 @@ def _node_form(node: Node, allow_pickle: bool, depth: int) -> dict[str, Any]:
     form: dict[str, Any] = {"kind": node.kind.__name__}
     if node.keys:
         form["keys"] = {name: encode(key, allow_pickle, depth + 1) for name, key in node.keys.items()}
-    numbers = {key: leaf for key, leaf in node.leaves.items() if leaf is not Leaf and not isinstance(leaf, np.dtype)}
+    numbers = {key: leaf for key, leaf in node.leaves.items() if leaf is not Leaf and not _is_dtype(leaf)}
     if numbers:
         form["numbers"] = {key: encode(leaf, allow_pickle, depth + 1) for key, leaf in numbers.items()}
-    arrays = {key: leaf.str for key, leaf in node.leaves.items() if isinstance(leaf, np.dtype)}
+    arrays: dict[str, str] = {key: leaf.str for key, leaf in node.leaves.items() if _is_dtype(leaf)}
     if arrays:
         form["arrays"] = arrays
     leaves = [key for key, leaf in node.leaves.items() if leaf is Leaf]
