@@ -10,6 +10,7 @@ batch[:8].to("cuda").reshape(2, 4)
 """
 
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from .archives import is_memmap_archive, pack_memmap, refresh_archive_checksums, unpack_memmap
 from .attributes import TensorAttrs
@@ -136,6 +137,20 @@ from .td import (
 from .td.values import BatchMismatch
 from .typed import TypedTensorDict
 
+if TYPE_CHECKING:
+    from .storage.persistent import PersistentTensorDict
+else:
+
+    def __getattr__(name):
+        """What only those who have files need is imported when it is asked for."""
+        if name != "PersistentTensorDict":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from .storage.persistent import PersistentTensorDict
+
+        globals()[name] = PersistentTensorDict
+        return PersistentTensorDict
+
+
 for _error in (BatchMismatch, ContractError, ConversionError):
     _error.__module__ = __name__  # how a traceback names them
 
@@ -162,6 +177,7 @@ __all__ = [
     "NonTensorDataBase",
     "NonTensorStack",
     "PackLayout",
+    "PersistentTensorDict",
     "Pipeline",
     "Range",
     "RecordDataset",

@@ -13,6 +13,25 @@ def test_importing_the_package_imports_no_extra_and_no_compiler() -> None:
     assert result.stdout.strip() == "[]"
 
 
+def test_collections_in_files_are_imported_when_they_are_asked_for() -> None:
+    code = """
+import sys, tensorclass
+before = [name for name in sys.modules if name.startswith("tensorclass.storage")]
+from tensorclass import PersistentTensorDict
+from tensorclass.storage import PersistentTensorDict as same
+print(before, PersistentTensorDict is same, tensorclass.PersistentTensorDict is same, "h5py" in sys.modules)
+try:
+    tensorclass.PersistentTensorDicts
+except AttributeError as error:
+    print(error)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines() == [
+        "[] True True False",
+        "module 'tensorclass' has no attribute 'PersistentTensorDicts'",
+    ]
+
+
 def test_all_public_names_exist() -> None:
     import tensorclass
     from tensorclass import persistent

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Size, Tensor
+from typing_extensions import Self
 
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
@@ -25,9 +26,6 @@ from .entries import Entries
 from .file import File, format_of, note_of
 from .hierarchy import Said
 from .partial import part_of
-
-if TYPE_CHECKING:
-    pass
 
 
 class PersistentTensorDict(WrittenBack):
@@ -56,7 +54,7 @@ class PersistentTensorDict(WrittenBack):
         ValueError: the file is damaged, or the batch size does not fit.
 
     >>> import tempfile, torch
-    >>> from tensorclass.storage import PersistentTensorDict
+    >>> from tensorclass import PersistentTensorDict
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     data = PersistentTensorDict(filename=folder + "/rows.h5", mode="w", batch_size=[4])
     ...     data["x"] = torch.arange(4.0)
@@ -87,7 +85,7 @@ class PersistentTensorDict(WrittenBack):
         allow_pickle: bool | None = None,
         resizable: bool = False,
         **options: Any,
-    ) -> Any:
+    ) -> Self:
         from .opening import opened
 
         if (filename is None) == (group is None):
@@ -99,9 +97,9 @@ class PersistentTensorDict(WrittenBack):
         )  # fmt: skip
         size = None if batch_size is None else shapes.as_size(batch_size)
         made = TensorDict if cls is PersistentTensorDict else dense_class(cls)
-        return opened(
+        return opened(  # type: ignore[no-any-return]
             made, file, size, as_device(device), missing_size=Size([]), validate=validate_batch_size
-        )  # fmt: skip
+        )
 
     def __init__(self, **options: Any) -> None:
         """:meth:`__new__` has set it up."""
@@ -109,17 +107,17 @@ class PersistentTensorDict(WrittenBack):
     @classmethod
     def from_dict(  # type: ignore[override]
         cls,
-        input_dict: Any,
-        filename: Any = None,
+        input_dict: Mapping[str, Any],
+        filename: Filename | None = None,
         *,
         auto_batch_size: bool = False,
-        batch_size: Any = None,
+        batch_size: Sequence[int] | None = None,
         device: DeviceLike | None = None,
         backend: str = "h5",
         batch_dims: int | None = None,
         allow_pickle: bool | None = None,
         **options: Any,
-    ) -> Any:
+    ) -> Self:
         """A new file with the values of a mapping, as a collection.
 
         Args:
@@ -134,13 +132,16 @@ class PersistentTensorDict(WrittenBack):
             options: how arrays are stored.
         """
         if cls is not PersistentTensorDict or filename is None:  # a result that is to be like one in a file
-            return TensorDict.from_dict(input_dict, batch_size=batch_size, device=device, batch_dims=batch_dims)
+            made: Any = TensorDict
+            return made.from_dict(input_dict, batch_size=batch_size, device=device, batch_dims=batch_dims)  # type: ignore[no-any-return]
         data = TensorDict(input_dict, batch_size)
         if batch_size is None or auto_batch_size:
             data.auto_batch_size_(batch_dims)
         from .opening import save
 
-        return save(data, filename, backend, allow_pickle=allow_pickle, device=device, options=options)
+        return save(  # type: ignore[no-any-return]
+            data, filename, backend, allow_pickle=allow_pickle, device=device, options=options
+        )
 
     # -- the file -----------------------------------------------------------------------------------------------------
 
@@ -163,7 +164,7 @@ class PersistentTensorDict(WrittenBack):
         """Closes the file, also for all nested collections."""
         self._store.file.close()
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         if _undo(self) is not None:  # `with data.unlock_():`
             return super().__enter__()
         self._context = ((*_blocks(self), (_CLOSE, getattr(self, "_context", None))), None)
@@ -188,11 +189,12 @@ class PersistentTensorDict(WrittenBack):
         state = (self._batch_size, self._device, self._names, self._lock is not None, in_memory, store.hidden)
         return reopened, (dense_class(type(self)), store.file, store.path, state)
 
-    def to_memory(self) -> Any:
+    def to_memory(self) -> TensorDict:
         """The same in memory: all values are read."""
-        return self._densified()
+        inner: Any = self._densified()
+        return inner  # type: ignore[no-any-return]
 
-    def extend(self, rows: Any) -> Any:
+    def extend(self, rows: Collection | Mapping[str, Any]) -> Self:
         """Appends rows along the first batch dimension, in the file.
 
         Args:

@@ -15,7 +15,7 @@ from .collection import Collection
 from .consolidated import flat_of, view, with_parts
 from .keys import unravel_key_to_tuple
 from .shapes import Names
-from .unpickling import allow_function, found
+from .unpickling import allow_function, found, written
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -168,7 +168,8 @@ class State(Collection):
         if flat is not None:
             return rebuild_flat, flat
         store = dict(self._store)
-        return rebuild, (type(self), store, tuple(self._batch_size), self._device, self._names, self._lock is not None)
+        cls = written(type(self))
+        return rebuild, (cls, store, tuple(self._batch_size), self._device, self._names, self._lock is not None)
 
     # -- measures -----------------------------------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ class Storing(Collection):
         atomic: bool = True,
         allow_pickle: bool = False,
         checksum: bool = False,
-    ) -> Any:
+    ) -> Self | Future[Self]:
         """Writes the collection to a folder, and gives one whose tensors lie in the files there.
 
         The folder is written as a whole or not at all: it takes its place when all is written, in one step, and so does
@@ -118,7 +118,7 @@ class Storing(Collection):
         """
         from tensorclass.storage import memmap
 
-        return memmap(
+        return memmap(  # type: ignore[no-any-return]
             self, prefix, copy_existing, num_threads=num_threads, return_early=return_early,
             share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
             allow_pickle=allow_pickle, checksum=checksum, archive=archive, compression=compression,
@@ -167,14 +167,14 @@ class Storing(Collection):
         atomic: bool = True,
         allow_pickle: bool = False,
         checksum: bool = False,
-    ) -> Any:
+    ) -> Self | Future[Self]:
         """:meth:`memmap` in place: the tensors of this collection become those in the files, and it is locked.
 
         The arguments are those of :meth:`memmap`. Where writing fails, the collection stays as it was.
         """
         from tensorclass.storage import memmap_
 
-        return memmap_(
+        return memmap_(  # type: ignore[no-any-return]
             self, prefix, copy_existing, num_threads=num_threads, return_early=return_early,
             share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
             allow_pickle=allow_pickle, checksum=checksum,
@@ -223,7 +223,7 @@ class Storing(Collection):
         archive: bool | None = None,
         atomic: bool = True,
         allow_pickle: bool = False,
-    ) -> Any:
+    ) -> Self | Future[Self]:
         """:meth:`memmap` without the values: files of the same shapes and dtypes, for a data set that is to be filled.
 
         The files hold zeros, and take no space before they are written. Objects are written as they are. The arguments
@@ -242,7 +242,7 @@ class Storing(Collection):
         """
         from tensorclass.storage import memmap_like
 
-        return memmap_like(
+        return memmap_like(  # type: ignore[no-any-return]
             self, prefix, copy_existing, num_threads=num_threads, return_early=return_early,
             share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
             allow_pickle=allow_pickle, archive=archive,
@@ -258,7 +258,7 @@ class Storing(Collection):
         device: DeviceLike | None = None,
         non_blocking: bool = False,
         *,
-        out: Any = None,
+        out: Self | None = None,
         robust_key: bool | None = True,
         subpath: NestedKey | None = None,
         mode: str | None = None,
@@ -313,7 +313,7 @@ class Storing(Collection):
         device: DeviceLike | None = None,
         non_blocking: bool = False,
         *,
-        out: Any = None,
+        out: Self | None = None,
         robust_key: bool | None = True,
         subpath: NestedKey | None = None,
         mode: str | None = None,
@@ -462,6 +462,38 @@ class Storing(Collection):
 
     # -- one piece of memory ------------------------------------------------------------------------------------------
 
+    @overload
+    def consolidate(
+        self,
+        filename: Filename | None = ...,
+        *,
+        num_threads: int = ...,
+        device: DeviceLike | None = ...,
+        non_blocking: bool = ...,
+        inplace: bool = ...,
+        return_early: Literal[False] = ...,
+        use_buffer: bool = ...,
+        share_memory: bool = ...,
+        pin_memory: bool = ...,
+        metadata: bool = ...,
+        allow_pickle: bool = ...,
+    ) -> Self: ...
+    @overload
+    def consolidate(
+        self,
+        filename: Filename | None = ...,
+        *,
+        num_threads: int = ...,
+        device: DeviceLike | None = ...,
+        non_blocking: bool = ...,
+        inplace: bool = ...,
+        return_early: Literal[True],
+        use_buffer: bool = ...,
+        share_memory: bool = ...,
+        pin_memory: bool = ...,
+        metadata: bool = ...,
+        allow_pickle: bool = ...,
+    ) -> Future[Self]: ...
     def consolidate(
         self,
         filename: Filename | None = None,
@@ -476,7 +508,7 @@ class Storing(Collection):
         pin_memory: bool = False,
         metadata: bool = False,
         allow_pickle: bool = False,
-    ) -> Any:
+    ) -> Self | Future[Self]:
         """A copy, locked, with all tensors one behind the other in one piece of memory.
 
         It is moved to another device by one transfer, and pickled and sent to another process as one piece.
@@ -508,7 +540,7 @@ class Storing(Collection):
         """
         from tensorclass.storage import consolidate
 
-        return consolidate(
+        return consolidate(  # type: ignore[no-any-return]
             self, filename, num_threads=num_threads, device=device, non_blocking=non_blocking, inplace=inplace,
             return_early=return_early, use_buffer=use_buffer, share_memory=share_memory, pin_memory=pin_memory,
             metadata=metadata, allow_pickle=allow_pickle,

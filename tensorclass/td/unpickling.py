@@ -9,13 +9,16 @@ of which only the functions that put collections together make the class. These 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pickle import UnpicklingError
+from pickle import PicklingError, UnpicklingError
 from typing import Any, TypeVar
 from weakref import ref
 
 import torch
 
 T = TypeVar("T")
+
+_serialization: Any = torch.serialization
+_allow: Callable[[list[Any]], None] = _serialization.add_safe_globals
 
 
 class Named:
@@ -25,6 +28,12 @@ class Named:
 
     def __init__(self, cls: type) -> None:
         self._cls: ref[type] = ref(cls)  # a class that is gone is not kept
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        cls: Any = self._cls()
+        if protocol >= 4:  # which has names of classes in classes
+            return _itself, (cls,)
+        return class_named, (cls.__module__, cls.__qualname__)
 
 
 _NAMED: dict[str, Named] = {}
@@ -47,6 +56,23 @@ def allow_function(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def written(cls: type) -> Any:
+    """What a pickle has of a class: its name, whose form depends on the protocol where it is a class in a class.
+
+    Raises:
+        PicklingError: the class is defined in a function, so that no name leads to it.
+    """
+    name = cls.__qualname__
+    if "." not in name:
+        return cls
+    if "<locals>" in name:
+        raise PicklingError(
+            f"{name} of the module {cls.__module__} is defined in a function, where no file can name it: define it "
+            "outside of functions, or write formats that hold no classes, as memmap() and save_safetensors() do"
+        )
+    return Named(cls)
+
+
 def found(given: Any, base: type[T]) -> type[T]:
     """The class that a file names.
 
@@ -63,5 +89,18 @@ def found(given: Any, base: type[T]) -> type[T]:
     raise UnpicklingError(f"a file names {cls!r} where a {base.__name__} was expected")
 
 
-_serialization: Any = torch.serialization
-_allow: Callable[[list[Any]], None] = _serialization.add_safe_globals
+def _itself(cls: type) -> type:
+    return cls
+
+
+@allow_function
+def class_named(module: str, name: str) -> Named:
+    """What unpickling calls for a class in a class, which the loader of torch has no name for.
+
+    Raises:
+        UnpicklingError: there is none. Nothing is imported for a name in a file.
+    """
+    named = _NAMED.get(f"{module}.{name}")
+    if named is None:
+        raise UnpicklingError(f"the file has a {name} of the module {module}, where none is defined: import it first")
+    return named

@@ -35,9 +35,6 @@ LATER = {
     WORKERS: "map map_iter",
 }
 
-#: names of a subject that is under way: functions or arguments are still missing
-UNDER_WAY = ("consolidate",)
-
 MORE = "takes what the peer takes, and more"
 NAMED = "the arguments stand in the signature, where the peer has *args, **kwargs"
 KEYWORD = "its last argument is by keyword, as in all other operations of two operands"
@@ -55,6 +52,7 @@ DIFFERENT: dict[str, str] = {
     "all": MORE,
     "any": MORE,
     "clone": NAMED,
+    "consolidate": "allow_pickle, as for every other file",
     "clamp_min": KEYWORD,
     "dumps": SAVED,
     "from_consolidated": "where its tensors go, and what loading takes for records",
@@ -242,8 +240,6 @@ later = {name for names in LATER.values() for name in names.split()}
 def test_a_name_of_the_peer_is_here_and_takes_the_same_arguments(owner: Any, name: str, text: str) -> None:
     if name in later:
         pytest.skip(next(subject for subject, names in LATER.items() if name in names.split()))
-    if name in UNDER_WAY:
-        pytest.skip(FILES)
     key = f"{owner.__name__}.{name}"
     if key in ABSENT:
         assert not hasattr(owner, name)
@@ -271,18 +267,6 @@ def test_a_difference_is_one(key: str) -> None:
         if name in sections[section] and kind in ("", owner.__name__) and callable(getattr(owner, name))
     ]
     assert any(differ), f"take {key} out of DIFFERENT"
-
-
-@pytest.mark.skipif(not API.is_file(), reason="the list of the peer's names is not there")
-@pytest.mark.parametrize("name", UNDER_WAY)
-def test_a_name_that_is_under_way_is_not_whole(name: str) -> None:
-    sections = _listed()
-    whole = [
-        hasattr(owner, name) and _same(_wanted(sections[section][name]), _here(getattr(owner, name)))
-        for section, owner in OWNERS
-        if name in sections[section]
-    ]
-    assert not all(whole), f"take {name} out of UNDER_WAY"
 
 
 @pytest.mark.parametrize("name", sorted(later))

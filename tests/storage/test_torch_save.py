@@ -1,5 +1,6 @@
 """torch.save and torch.load(weights_only=True): collections come back, and no code of a user runs."""
 
+import copy
 import io
 import os
 import pickle
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tensorclass import MetaData, NonTensorData, TensorClass, TensorDict, UnbatchedTensor, lazy_stack
-from tensorclass.td.unpickling import found
+from tensorclass.td.unpickling import class_named, found
 
 RAN: list[str] = []
 
@@ -29,6 +30,18 @@ class Sample(TensorClass):
 
     def __post_init__(self) -> None:
         RAN.append("post_init")
+
+
+class Outer:
+    class Held(TensorClass):
+        x: Tensor
+
+
+class Nest(TensorClass):
+    class Egg(TensorClass):
+        x: Tensor
+
+    egg: Egg
 
 
 def sample() -> Sample:
@@ -52,6 +65,9 @@ CASES: dict[str, Any] = {
     "jagged": lambda: TensorDict({"r": ragged()}, [2]),
     "a record": sample,
     "a record in a collection": lambda: TensorDict({"s": sample(), "t": torch.ones(2)}, [2]),
+    "a record of a class in a class": lambda: Outer.Held(torch.ones(2), batch_size=[2]),
+    "a record of a class in a record": lambda: Nest(Nest.Egg(torch.ones(2), batch_size=[2]), batch_size=[2]),
+    "a lazy stack of records of a class in a class": lambda: lazy_stack([Outer.Held(torch.ones(2))] * 2),
     "parameters": lambda: TensorDict(a=torch.nn.Parameter(torch.ones(2))),
     "a list of collections": lambda: [TensorDict(a=torch.ones(2)), {"k": sample()}],
 }
@@ -178,3 +194,49 @@ def test_a_record_of_a_script_comes_back(tmp_path: Path) -> None:
             [sys.executable, str(script), task, str(tmp_path / "f")], capture_output=True, text=True, check=True
         )
     assert done.stdout == "True\n"
+
+
+def test_a_record_of_a_class_in_a_class_of_a_script_comes_back(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, torch\nfrom torch import Tensor\nfrom tensorclass import TensorClass\n"
+        "class Outer:\n    class Own(TensorClass):\n        x: Tensor\n"
+        "if sys.argv[1] == 'write': torch.save(Outer.Own(torch.ones(2), batch_size=[2]), sys.argv[2])\n"
+        "else: print([type(torch.load(sys.argv[2], weights_only=only)) is Outer.Own for only in (True, False)])\n"
+    )
+    for task in ("write", "read"):
+        done = subprocess.run(
+            [sys.executable, str(script), task, str(tmp_path / "f")], capture_output=True, text=True, check=True
+        )
+    assert done.stdout == "[True, True]\n"
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_a_record_of_a_class_in_a_class_that_is_not_there_is_an_error_that_says_so(weights_only: bool) -> None:
+    file = io.BytesIO()
+    torch.save(TensorDict(a=_Calls(class_named, "json.tool", "Outer.Held")), file)
+    with pytest.raises(pickle.UnpicklingError, match=r"Outer.Held.*json.tool.*import"):
+        torch.load(io.BytesIO(file.getvalue()), weights_only=weights_only)
+    assert "json.tool" not in sys.modules
+
+
+def local_record() -> Any:
+    class Local(TensorClass):
+        x: Tensor
+
+    return Local(torch.ones(2), batch_size=[2])
+
+
+@pytest.mark.parametrize("write", [pickle.dumps, lambda data: torch.save(data, io.BytesIO())], ids=["pickle", "torch"])
+@pytest.mark.parametrize("stacked", [False, True])
+def test_a_record_of_a_class_in_a_function_is_an_error_that_says_what_to_do(write: Any, stacked: bool) -> None:
+    data = lazy_stack([local_record()] * 2) if stacked else local_record()
+    with pytest.raises(pickle.PicklingError, match=r"Local.*is defined in a function.*memmap"):
+        write(data)
+
+
+def test_a_record_of_a_class_in_a_function_is_copied() -> None:
+    data = local_record()
+    for copied in (copy.copy(data), copy.deepcopy(data)):
+        assert type(copied) is type(data)
+        assert torch.equal(copied.x, data.x)

@@ -22,7 +22,7 @@ from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.state import rebuild_flat, reduced_flat
 from tensorclass.td.stores.classes import on_store
 from tensorclass.td.tensordict import TensorDict
-from tensorclass.td.unpickling import allow_function, found
+from tensorclass.td.unpickling import allow_function, found, written
 
 from . import base
 from .base import checked, forms_given, lazily, stacked_names, stacked_size
@@ -179,7 +179,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
         parts = self._store
         options = (parts.name, parts.forms, parts.hook_in, parts.hook_out)
         return _rebuild, (
-            self._dense, parts.items_, parts.dim, self._names, self._device, tuple(self._batch_size), options,
+            written(self._dense), parts.items_, parts.dim, self._names, self._device, tuple(self._batch_size), options,
             self._lock is not None,
         )  # fmt: skip
 
