@@ -13,7 +13,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
-from . import shapes
+from . import readahead, shapes
 
 Filename: TypeAlias = "str | os.PathLike[str]"
 
@@ -418,6 +418,8 @@ class MemoryMappedTensor(Tensor):
         return self._of(tensor, self._filename, self._mode, self._parent, index)
 
     def _at(self, index: Any) -> Any:
+        if index.__class__ is Tensor and self._filename is not None and self.nbytes > readahead.limit():
+            readahead.want(self, index)
         found = _getitem(self, index)
         # inference mode knows of no views
         same = found.untyped_storage()._cdata == self.untyped_storage()._cdata

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import mmap
 import multiprocessing
 import os
 import pickle
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tensorclass import MemmapTensor, MemoryMappedTensor, TensorDict
+from tensorclass.td import readahead
 from tests.strategies import indices, shapes
 
 DTYPES = [
@@ -104,6 +106,44 @@ def test_the_rows_at_an_index_tensor_are_a_plain_copy(tmp_path: Path) -> None:
     assert x[1].tolist() == [3, 4, 5]
     opened = MemoryMappedTensor.from_filename(x.filename, torch.int64, [2, 3], torch.tensor([1]))
     assert type(opened) is Tensor
+
+
+@pytest.mark.skipif(readahead.advise() is None, reason="the system cannot be told")
+def test_of_a_map_larger_than_memory_the_system_is_told_which_rows_are_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, told = 2 * mmap.PAGESIZE, list[int]()
+
+    def tell(start: int, size: int, advice: int) -> int:
+        assert size == row
+        told.append((start - x.data_ptr()) // row)
+        return 0
+
+    x = MemoryMappedTensor.zeros(8, row, dtype=torch.uint8, filename=tmp_path / "x")
+    wanted = torch.tensor([[5, -1], [0, 2]])
+    assert readahead.limit() > 2**20
+    monkeypatch.setattr(readahead, "advise", lambda: tell)
+    x[wanted]
+    assert told == []  # it fits into memory, where reading around is better
+    monkeypatch.setattr(readahead, "limit", lambda: 2**15)
+    assert x[wanted].shape == (2, 2, row)
+    assert told == [5, 7, 0, 2]
+    x[x[:, 0] == 0], x[:2], x[3]
+    with pytest.raises(IndexError):
+        x[torch.tensor([8])]
+    assert told == [5, 7, 0, 2]
+
+
+@pytest.mark.skipif(readahead.advise() is None, reason="the system cannot be told")
+def test_rows_of_a_map_larger_than_memory_are_those_of_a_plain_tensor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readahead, "limit", lambda: 0)
+    values = torch.randn(100, 3)
+    x = MemoryMappedTensor.from_tensor(values, filename=tmp_path / "x")
+    rows = torch.randint(-100, 100, (50,))
+    assert torch.equal(x[rows], values[rows])
+    assert torch.equal(x[3:][rows % 90], values[3:][rows % 90])  # does not begin at a page
 
 
 def test_an_index_opens_a_part(tmp_path: Path) -> None:
