@@ -12,6 +12,7 @@ from typing_extensions import Self
 
 from . import rehearsal, shapes
 from .collection import Collection
+from .indexing import check_objects_in_files
 from .keys import NestedKey, tree_of, unravel_key_to_tuple
 from .reading import MISSING, Reading
 from .values import KindMismatch, Misfit, ShapeMismatch, as_tensor, batch_mismatch, fit
@@ -164,6 +165,8 @@ class Access(Reading):
         elif not isinstance(value, Collection) or value._is_tree() is not destination._is_tree():
             raise _wrong_kind(key, value, destination)
         else:
+            if not value._is_tree():
+                check_objects_in_files(self, (), [((key,), destination, value)])
             try:
                 written = self._store[key] = destination._copy(value, non_blocking)
             except Misfit as error:
@@ -550,6 +553,8 @@ class Access(Reading):
         if not isinstance(current, Tensor):
             if not isinstance(value, Collection) or value._is_tree() is not current._is_tree():
                 raise _wrong_kind(key, value, current)
+            if not value._is_tree():
+                check_objects_in_files(self, (), [((key,), current, value)])
         elif not isinstance(value, Tensor):
             raise _wrong_kind(key, value, current)
         else:

@@ -16,6 +16,7 @@ from typing_extensions import Self
 from . import jagged, rehearsal, shapes
 from .collection import Collection, functorch
 from .keys import NestedKey, is_nested_key
+from .memmap import MemoryMappedTensor
 from .values import as_tensor
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
         int | slice | EllipsisType | bool | Tensor | Sequence[int] | Sequence[bool] | range | NDArray[Any] | None
     )
     Index: TypeAlias = IndexItem | tuple[IndexItem, ...]
+    #: the key of objects, those that are there, and those to be written
+    ObjectRows: TypeAlias = tuple[tuple[str, ...], Any, Any]
 
 
 def prepare(index: Any, batch_size: Size, keep_masks: bool = False, writing: bool = False) -> tuple[Any, ...]:
@@ -326,6 +329,8 @@ class Indexing(Collection):
                     f"{list(rows._batch_size)}, which cannot be expanded to it; nothing was written"
                 ) from None
         self._check_rows(rows, len(self._batch_size), len(target), ())
+        if objects := self._object_rows(rows, ()):
+            check_objects_in_files(self, index, objects)
         return self._write_checked(index, rows, len(self._batch_size), len(target))
 
     def _write_views(self, index: tuple[Any, ...], rows: Collection) -> bool:
@@ -365,6 +370,8 @@ class Indexing(Collection):
         if rows._batch_size != target:
             rows = rows.expand(target)
         self._check_rows(rows, len(self._batch_size), len(target), ())
+        if objects := self._object_rows(rows, ()):
+            check_objects_in_files(self, index, objects)
 
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
         """Raises an error where rows do not fit: their shapes behind the index, their kinds, their new keys."""
@@ -401,6 +408,16 @@ class Indexing(Collection):
                 value._check_rows(row, ndim, row_ndim, (*path, key))  # type: ignore[arg-type]
             else:
                 check_broadcast((*path, key), value.shape[ndim:], row.shape[row_ndim:], row_ndim)
+
+    def _object_rows(self, rows: Collection, path: tuple[str, ...]) -> list[ObjectRows]:
+        """The objects among rows that are to be written, with those that are here."""
+        found: list[ObjectRows] = []
+        if type(self._store) is dict:
+            for key, row in rows._store.items():
+                value = self._store.get(key)
+                if isinstance(value, Indexing):
+                    found += value._object_rows(row, (*path, key))  # type: ignore[arg-type]
+        return found
 
     def _check_new_key(self, key: str) -> None:
         """Whether a key that is not there can be; a record knows."""
@@ -439,6 +456,28 @@ class Indexing(Collection):
     def _allocated(self, batch_size: Size) -> Self:
         """An empty collection of this class, to be filled row by row."""
         return self._like({}, batch_size)
+
+
+def lies_in_files(data: Collection) -> bool:
+    """Whether what is written to a collection, or to one that it was locked with, goes to files."""
+    leaves: Iterator[Tensor] = data._leaves()
+    if any(type(leaf) is MemoryMappedTensor and leaf.is_in_file() for leaf in leaves):
+        return True
+    holders = [ref() for ref in data._lock or ()]
+    return any(holder is not None and lies_in_files(holder) for holder in holders)
+
+
+def check_objects_in_files(data: Collection, index: tuple[Any, ...], objects: list[ObjectRows]) -> None:
+    """Raises an error where other objects would be written beside tensors in files: no other process would see them."""
+    if not lies_in_files(data):
+        return
+    for path, here, rows in objects:
+        if not here._holds(index, rows):
+            raise RuntimeError(
+                f"{'.'.join(path) or 'objects'}: the objects of a memory-mapped collection are not written in place, "
+                "since its files have them all in one text; append_memmap adds rows with other objects, memmap saves a "
+                "collection with others, and a tensor of numbers can stand for them. Nothing was written"
+            )
 
 
 _NUMBERS = frozenset((bool, int, float, complex))

@@ -395,6 +395,10 @@ class MemoryMappedTensor(Tensor):
         """Whether other processes see what is written: always, but for files that are only read."""
         return self._mode == "r+"
 
+    def is_in_file(self) -> bool:
+        """Whether what is written goes to a file."""
+        return self._filename is not None and self._mode == "r+"
+
     def share_memory_(self) -> Self:
         """The tensor: what is written to it reaches other processes by its file, or by the memory that it lies in.
 

@@ -26,6 +26,7 @@ from .unpickling import allow_function, found
 
 if TYPE_CHECKING:
     from .collection import Store
+    from .indexing import ObjectRows
     from .keys import NestedKey
     from .nontensor import NonTensorData, stack_of  # set by that module when it is imported: the two need each other
     from .reading import IsLeaf
@@ -359,6 +360,16 @@ class NonTensorDataBase(TensorCollection):
                 f"{'.'.join(path)}: cannot write a {type(rows).__name__} into non-tensor data; nothing was written"
             )
         check_broadcast(path, self.shape[ndim:], rows.shape[row_ndim:], row_ndim)
+
+    def _object_rows(self, rows: Collection, path: tuple[str, ...]) -> list[ObjectRows]:
+        return [(path, self, rows)]
+
+    def _holds(self, index: tuple[Any, ...], rows: NonTensorDataBase) -> bool:
+        """Whether writing rows changes nothing."""
+        if self._one([self, rows]):
+            return True
+        here: NonTensorDataBase = self[index] if index else self
+        return bool(here._compared(rows, True).all())
 
     def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Collection:
         if not isinstance(rows, NonTensorDataBase):

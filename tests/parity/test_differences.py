@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -232,6 +233,12 @@ def nested_under_a_filter(library: Any) -> Any:
 
     record = Kept(torch.zeros(2), batch_size=[2])  # type: ignore[call-arg]
     return collection(library, {"record": record}, [2]).double()["record"].a.dtype
+
+
+def a_text_written_in_a_folder(m: Any) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        texts(m, "a", "b").memmap(folder)[0] = m.TensorDict({"text": "new"})
+        return list(m.TensorDict.load_memmap(folder)["text"])
 
 
 DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
@@ -789,6 +796,9 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     ],
     "The filter of a nested class holds.": [
         (nested_under_a_filter, torch.float32, torch.float64),
+    ],
+    "Objects beside tensors in files are not written in place.": [
+        (a_text_written_in_a_folder, error(RuntimeError), ["new", "b"]),
     ],
     "Nested keys come behind their owner.": [
         (lambda m: list(nested(m).keys(True)), ["n", ("n", "a")], [("n", "a"), "n"]),

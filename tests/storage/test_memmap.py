@@ -2,7 +2,9 @@
 
 import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -283,6 +285,55 @@ def test_objects_are_not_shared_between_processes(tmp_path: Path) -> None:
         a_tree().memmap(tmp_path / "saved", share_non_tensor=True)
     assert os.listdir(tmp_path) == []
     TensorDict(a=torch.ones(2)).memmap(tmp_path / "saved", share_non_tensor=True)
+
+
+def texts(nested: bool) -> TensorDict:
+    data = TensorDict({"a": torch.zeros(3), "one": "x", "rows": ["x", "y", "z"]}, [3])
+    return TensorDict({"a": torch.zeros(3), "below": data.exclude("a")}, [3]) if nested else data
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("key", ["one", "rows"])
+@pytest.mark.parametrize("part", [False, True])
+def test_rows_with_other_objects_are_an_error_for_files_would_not_have_them(
+    nested: bool, key: str, part: bool, tmp_path: Path
+) -> None:
+    texts(nested).memmap(tmp_path / "saved")
+    data = TensorDict.load_memmap(tmp_path / "saved")[1 if part else 0 :]
+    row = TensorDict({"a": 1.0, **({"below": {key: "new"}} if nested else {key: "new"})})
+    with pytest.raises(RuntimeError, match=rf"^{'below.' if nested else ''}{key}: .*append_memmap.*[Nn]othing"):
+        data[1] = row
+    assert TensorDict.load_memmap(tmp_path / "saved")["a"].tolist() == [0.0, 0.0, 0.0]
+    data[1] = data[1].clone().set("a", torch.tensor(7.0))  # the same objects
+    assert data["a"].tolist()[1] == 7.0
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda data: data.update_({"a": torch.ones(3), "rows": "new"}),
+        lambda data: data.update({"a": torch.ones(3), "rows": "new"}, inplace=True),
+        lambda data: data.set_("rows", "new"),
+        lambda data: data.set_at_("rows", "new", 0),
+        lambda data: data["rows"].__setitem__(0, "new"),
+        lambda data: data.get("rows").__setitem__(0, "new"),
+    ],
+    ids=["update_", "update", "set_", "set_at_", "list", "holder"],
+)
+def test_objects_beside_files_are_not_written_in_place(write: Callable[[Any], Any], tmp_path: Path) -> None:
+    data = texts(False).memmap(tmp_path / "saved")
+    with pytest.raises(RuntimeError, match="in place"):
+        write(data)
+    assert data["a"].tolist() == [0.0, 0.0, 0.0]
+    assert data["rows"] == ["x", "y", "z"]
+
+
+def test_objects_are_written_where_nothing_goes_to_files(tmp_path: Path) -> None:
+    texts(False).memmap(tmp_path / "saved")
+    row = TensorDict({"rows": "new"})
+    for data in (TensorDict.load_memmap(tmp_path / "saved", mode="r"), texts(False).memmap(), texts(False).lock_()):
+        data[0] = row
+        assert data["rows"][0] == "new"
 
 
 def test_loading_into_a_collection_adds_the_keys_that_it_lacks(tmp_path: Path) -> None:
