@@ -29,13 +29,15 @@ TAG = "<tag>"
 #: how deep an object may be nested; Python's own recursion ends at some 1,000 levels
 DEPTH = 100
 
+_OR_PICKLE = ", or allow_pickle=True, here and when it is loaded"
+
 
 class Unwritable(TypeError):
     """An object that a file cannot hold."""
 
 
-def encode(value: Any, allow_pickle: bool = False, depth: int = 0) -> Any:
-    """An object as JSON has it.
+def encode(value: Any, allow_pickle: bool | None = False, depth: int = 0) -> Any:
+    """An object as JSON has it; ``allow_pickle`` is ``None`` where a format has no pickles.
 
     Raises:
         Unwritable: there is no form for it, and pickles are not allowed.
@@ -70,7 +72,7 @@ def encode(value: Any, allow_pickle: bool = False, depth: int = 0) -> Any:
     if not allow_pickle:
         raise Unwritable(
             f"a {kind.__module__}.{kind.__qualname__} cannot be written as JSON; write what it consists of (text, "
-            "numbers, lists, dicts), or allow_pickle=True, here and when it is loaded"
+            "numbers, lists, dicts)" + (_OR_PICKLE if allow_pickle is False else "")
         )
     return _pickled(value)
 
@@ -122,7 +124,7 @@ def decode(value: Any, allow_pickle: bool = False) -> Any:
     raise ValueError(f"an object has the type {name!r}, which is unknown here: {str(given)[:80]}")
 
 
-def _encoded(items: Iterable[Any], allow_pickle: bool, depth: int) -> list[Any]:
+def _encoded(items: Iterable[Any], allow_pickle: bool | None, depth: int) -> list[Any]:
     return [encode(item, allow_pickle, depth + 1) for item in items]
 
 
@@ -139,11 +141,11 @@ def _is_dtype(leaf: Any) -> bool:
     return isinstance(leaf, np.dtype)
 
 
-def _node_form(node: Node, allow_pickle: bool, depth: int) -> dict[str, Any]:
+def _node_form(node: Node, allow_pickle: bool | None, depth: int) -> dict[str, Any]:
     if not _plain(node):
         raise Unwritable(
             f"the pytree has a {node.kind.__module__}.{node.kind.__qualname__} here, which a file cannot make again; "
-            f"use dicts, lists and tuples, or allow_pickle=True, here and when it is loaded"
+            "use dicts, lists and tuples" + (_OR_PICKLE if allow_pickle is False else "")
         )
     form: dict[str, Any] = {"kind": node.kind.__name__}
     if node.keys:

@@ -42,7 +42,7 @@ _LACKS = ("complex32", "complex128")  #: dtypes that the format does not have
 def save_safetensors(data: TensorCollection, path: Filename, *, checksum: bool = False) -> None:
     """See :meth:`TensorDict.save_safetensors`."""
     library = require("safetensors.torch", _EXTRA, "save_safetensors")
-    node, leaves = tree.describe(data, "save_safetensors", checksum=checksum)
+    node, leaves = tree.describe(data, "save_safetensors", None, checksum)
     if lacking := [".".join(leaf.path) for leaf in leaves if str(leaf.tensor.dtype).removeprefix("torch.") in _LACKS]:
         raise TypeError(f"save_safetensors: nothing was written; the format has no tensors of the dtypes of {lacking}")
     tensors: dict[str, Tensor] = {}
@@ -214,10 +214,9 @@ def _chosen(node: Node, keys: list[tree.Path], name: str) -> Node:
     entries = as_dict(node.get("entries")) or {}
     if missing := [key for key in wanted if key not in entries]:
         raise KeyError(f"{name} has the keys {list(entries)}, not {missing}")
-    return {
-        **node,
-        "entries": {
-            key: entries[key] if () in rest else _chosen(entries[key], rest, f"{name}: {key}")
-            for key, rest in wanted.items()
-        },
+    chosen = {
+        key: entries[key] if () in rest else _chosen(entries[key], rest, f"{name}: {key}")
+        for key, rest in wanted.items()
     }
+    # a part of a record is none
+    return {**{key: item for key, item in node.items() if key != "class" or chosen == entries}, "entries": chosen}

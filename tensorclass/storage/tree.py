@@ -86,14 +86,14 @@ class FileError(ValueError):
 
 
 def describe(
-    data: TensorCollection, what: str, allow_pickle: bool = False, checksum: bool = False
+    data: TensorCollection, what: str, allow_pickle: bool | None = False, checksum: bool = False
 ) -> tuple[Node, list[Leaf]]:
     """The tree of a collection, and its tensors.
 
     Args:
         data: the collection.
         what: who asks, to begin errors with.
-        allow_pickle: write objects that JSON cannot hold as pickles.
+        allow_pickle: write objects that JSON cannot hold as pickles; ``None`` where a format has none.
         checksum: say of each tensor what its values add up to.
 
     Raises:
@@ -130,7 +130,7 @@ def head_of(value: TensorCollection) -> Node:
     return node
 
 
-def _described(value: Any, path: Path, leaves: list[Leaf], problems: list[str], pickles: bool) -> Node:
+def _described(value: Any, path: Path, leaves: list[Leaf], problems: list[str], pickles: bool | None) -> Node:
     if isinstance(value, Tensor):
         return node_of_tensor(value, path, leaves, problems)
     if isinstance(value, NonTensorDataBase):
@@ -179,7 +179,7 @@ def node_of_tensor(value: Tensor, path: Path, leaves: list[Leaf], problems: list
     return node
 
 
-def _of_objects(value: NonTensorDataBase, path: Path, problems: list[str], pickles: bool) -> Node:
+def _of_objects(value: NonTensorDataBase, path: Path, problems: list[str], pickles: bool | None) -> Node:
     size = list(value._batch_size)
     try:
         if isinstance(value, NonTensorData):

@@ -412,9 +412,10 @@ class Indexing(Collection):
     def _object_rows(self, rows: Collection, path: tuple[str, ...]) -> list[ObjectRows]:
         """The objects among rows that are to be written, with those that are here."""
         found: list[ObjectRows] = []
-        if type(self._store) is dict:
+        store = self._store
+        if store.__class__ is dict:  # what is read from another store may come from a file
             for key, row in rows._store.items():
-                value = self._store.get(key)
+                value = store.get(key)
                 if isinstance(value, Indexing):
                     found += value._object_rows(row, (*path, key))  # type: ignore[arg-type]
         return found

@@ -19,6 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .objects import listed
+
 _WILLNEED: int | None = getattr(mmap, "MADV_WILLNEED", None)
 _WHOLE = frozenset((torch.int64, torch.int32, torch.int16, torch.int8))
 
@@ -60,7 +62,8 @@ def want(tensor: Tensor, rows: Tensor) -> None:
         return
     count = len(tensor)
     start, size = tensor.data_ptr(), tensor.nbytes // count
-    for row in rows.reshape(-1).tolist():
+    wanted: list[int] = listed(rows.reshape(-1))
+    for row in wanted:
         if -count <= row < count:
             at = start + row % count * size
             page = at - at % mmap.PAGESIZE

@@ -73,6 +73,29 @@ def test_some_keys_are_read_alone(tmp_path: Path) -> None:
         TensorDict.load_safetensors(tmp_path / "f", keys=["nothing"])
 
 
+class Point(TensorClass):
+    x: Tensor
+    y: Tensor
+
+
+def test_a_part_of_a_record_is_read_as_a_collection(tmp_path: Path) -> None:
+    point = Point(x=torch.zeros(2), y=torch.ones(2), batch_size=[2])
+    TensorDict({"p": point, "q": point}, [2]).save_safetensors(tmp_path / "f")
+    point.save_safetensors(tmp_path / "point")
+    loaded = TensorDict.load_safetensors(tmp_path / "f", keys=[("p", "x"), "q"])
+    assert type(loaded["p"]) is TensorDict
+    assert list(loaded["p"].keys()) == ["x"]
+    assert type(loaded["q"]) is Point
+    with pytest.raises(ValueError, match=r"missing.*\['y'\]"):
+        Point.load_safetensors(tmp_path / "point", keys=["x"])
+
+
+def test_an_object_that_json_lacks_is_refused_without_naming_an_argument_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"^save_safetensors: nothing was written; a: a builtins.object") as error:
+        TensorDict(a=object()).save_safetensors(tmp_path / "f")
+    assert "allow_pickle" not in str(error.value)
+
+
 def test_a_lazy_stack_and_jagged_tensors_come_back(tmp_path: Path) -> None:
     rows = lazy_stack([TensorDict({"a": torch.zeros(3)}), TensorDict({"a": torch.ones(4)})])
     ragged = torch.nested.nested_tensor([torch.zeros(2), torch.ones(3)], layout=torch.jagged)
