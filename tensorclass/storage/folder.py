@@ -31,6 +31,7 @@ from tensorclass.td.memmap import Filename, MemoryMappedTensor, map_file, write_
 from tensorclass.td.objects import CPU, flattened
 
 from . import tree
+from .ahead import reading_ahead
 from .objects import TAG
 from .tree import FileError, Leaf, Node, Source, as_dict, as_list
 
@@ -481,7 +482,7 @@ def load(
         non_blocking: do not wait for them to get there.
         mode: ``"r+"`` writes to the files what is written to the tensors, ``"r"`` keeps it in this process; by
             default the first where the files may be written.
-        num_threads: how many threads open files; more than one pays where opening one takes long, as over a network.
+        num_threads: how many threads read values, where they are read: to go to a device, or for ``verify``.
         allow_pickle: read objects that were written as pickles.
         strict: for a record: the folder has its fields and no others.
         same_objects: take the objects of ``target``, of which the folder has copies.
@@ -502,12 +503,21 @@ def load(
         try:
             node = read_node(folders, ())
 
+            def opened(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Callable[[], Tensor]:
+                mapped = _opened_tensor(*folders.find(where, part), dtype, shape, mode)
+                if device is None or device.type == "cpu":
+                    return lambda: mapped
+                return lambda: mapped.as_subclass(Tensor).to(device, non_blocking=non_blocking)
+
             def read(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
                 if not opens:
                     return torch.empty(shape, dtype=dtype, device=device)
-                return _opened_tensor(*folders.find(where, part), dtype, shape, mode, device, non_blocking)
+                return opened(where, part, dtype, shape)()
 
             source = Source(path, read, device or CPU, allow_pickle, strict, same_objects, verify)
+            if num_threads > 1 and opens and (verify or source.device != CPU):
+                with reading_ahead(node, source, opened, num_threads) as source:
+                    return tree.rebuild(node, target, source)
             return tree.rebuild(node, target, source)
         except RecursionError:
             raise FileError(f"{path}: what it says of itself is nested too deep") from None
@@ -523,8 +533,6 @@ def _opened_tensor(
     dtype: torch.dtype,
     shape: Size,
     mode: str | None,
-    device: torch.device | None,
-    non_blocking: bool,
 ) -> Tensor:
     if not shape.numel():  # there is no file of nothing
         mapped, used = torch.empty(shape, dtype=dtype), "r+"
@@ -537,8 +545,6 @@ def _opened_tensor(
             raise _of_file(error, f"{folder.name}/{name}") from None
         except ValueError as error:
             raise FileError(f"{folder.name}/{error}") from None
-    if device is not None and device.type != "cpu":
-        return mapped.to(device, non_blocking=non_blocking)
     return MemoryMappedTensor._of(mapped, f"{folder.name}/{name}", used, shape)
 
 

@@ -24,6 +24,7 @@ from tensorclass.td.tensordict import TensorDict
 
 from . import archive as archives
 from . import folder
+from .ahead import copy_into
 from .tree import FileError
 
 
@@ -166,7 +167,7 @@ def load_memmap(
             out if out is not None else cls, path, device=as_device(device), non_blocking=non_blocking, mode=mode,
             subpath=subpath, allow_pickle=bool(allow_pickle), strict=strict, verify=verify,
         )  # fmt: skip
-        return loaded if out is None else out.update(loaded, inplace=True)
+        return loaded if out is None else copy_into(out, loaded, num_threads)
     if subpath is not None:
         path = _below(path, unravel_key_to_tuple(subpath))
     loaded = folder.load(
@@ -174,7 +175,7 @@ def load_memmap(
         num_threads=num_threads, allow_pickle=bool(allow_pickle), strict=strict, verify=verify,
         robust_key=robust_key is not False,
     )  # fmt: skip
-    return loaded if out is None else out.update(loaded, inplace=True)
+    return loaded if out is None else copy_into(out, loaded, num_threads)
 
 
 def _below(path: Path, keys: tuple[str, ...]) -> Path:

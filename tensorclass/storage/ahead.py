@@ -1,0 +1,90 @@
+"""Reading with several threads: values are read before they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import torch
+from torch import Size, Tensor
+
+from . import tree
+from .tree import FileError, Node, Path, Source, as_dict, as_list
+
+#: opens the file of a tensor, and gives what reads it
+Opener: TypeAlias = "Callable[[Path, str, torch.dtype, Size], Callable[[], Tensor]]"
+
+
+@contextmanager
+def reading_ahead(node: Node, source: Source, opened: Opener, num_threads: int) -> Generator[Source, None, None]:
+    """A source whose tensors are read by threads, from now on, in the order in which they will be asked for.
+
+    What cannot be opened is left to the source, which says what is wrong.
+
+    Args:
+        node: the tree that will be put together.
+        source: where its tensors come from.
+        opened: opens a file, in this thread; what it gives runs in another one.
+        num_threads: how many.
+    """
+    pool = ThreadPoolExecutor(num_threads, thread_name_prefix="reading")
+    ready: dict[tuple[Path, str], Future[tuple[Tensor, int | None]]] = {}
+    sums: dict[int, int] = {}
+
+    def read(path: Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+        found = ready.pop((path, part), None)
+        if found is None:
+            return source.read(path, part, dtype, shape)
+        tensor, checksum = found.result()
+        if checksum is not None:
+            sums[id(tensor)] = checksum
+        return tensor
+
+    def job(work: Callable[[], Tensor]) -> tuple[Tensor, int | None]:
+        tensor = work()
+        return tensor, tree.checksum_of(tensor) if source.verify else None
+
+    def checksum_of(tensor: Tensor) -> int:
+        known = sums.pop(id(tensor), None)
+        return tree.checksum_of(tensor) if known is None else known
+
+    try:
+        try:
+            for path, part, dtype, shape in _tensors(node, source, ()):
+                ready[path, part] = pool.submit(job, opened(path, part, dtype, shape))
+        except (FileError, OSError):
+            pass
+        yield source._replace(read=read, checksum=checksum_of)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _tensors(node: Any, source: Source, path: Path) -> Iterator[tuple[Path, str, torch.dtype, Size]]:
+    """The tensors that the tree tells of, in the order in which it is put together."""
+    known = as_dict(node) or {}
+    kind = known.get("type")
+    if kind in ("tensor", "unbatched", "jagged"):
+        shape = tree.size_of(known.get("shape"), source, path)
+        yield path, "", tree.dtype_of(known.get("dtype"), source, path), shape
+    elif len(path) <= tree.DEPTH:
+        for key, entry in (as_dict(known.get("entries")) or {}).items():
+            yield from _tensors(entry, source, (*path, key))
+        for at, part in enumerate(as_list(known.get("parts")) or ()):
+            yield from _tensors(part, source, (*path, str(at)))
+
+
+def copy_into(target: Any, loaded: Any, num_threads: int) -> Any:
+    """``target.update(loaded, inplace=True)``, for which threads copy the tensors where all of them fit."""
+    own, given = dict(target._named_leaves()), dict(loaded._named_leaves())
+    if num_threads > 1 and own.keys() == given.keys() and all(_fits(own[path], given[path]) for path in own):
+        with ThreadPoolExecutor(num_threads, thread_name_prefix="copying") as pool:
+            list(pool.map(lambda path: own[path].copy_(given[path]), own))
+        loaded = loaded._with_leaves(iter([own[path] for path in given]))  # of those update copies nothing
+    return target.update(loaded, inplace=True)
+
+
+def _fits(own: Tensor, given: Tensor) -> bool:
+    plain = own.layout == given.layout == torch.strided and not (own.is_nested or given.is_nested)
+    return plain and own.shape == given.shape and not own.requires_grad and not own.is_meta
