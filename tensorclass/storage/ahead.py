@@ -77,10 +77,15 @@ def _tensors(node: Any, source: Source, path: Path) -> Iterator[tuple[Path, str,
 
 def copy_into(target: Any, loaded: Any, num_threads: int) -> Any:
     """``target.update(loaded, inplace=True)``, for which threads copy the tensors where all of them fit."""
-    own, given = dict(target._named_leaves()), dict(loaded._named_leaves())
+    own: dict[Path, Tensor] = dict(target._named_leaves())
+    given: dict[Path, Tensor] = dict(loaded._named_leaves())
+
+    def copy(path: Path) -> None:
+        own[path].copy_(given[path])
+
     if num_threads > 1 and own.keys() == given.keys() and all(_fits(own[path], given[path]) for path in own):
         with ThreadPoolExecutor(num_threads, thread_name_prefix="copying") as pool:
-            list(pool.map(lambda path: own[path].copy_(given[path]), own))
+            list(pool.map(copy, own))
         loaded = loaded._with_leaves(iter([own[path] for path in given]))  # of those update copies nothing
     return target.update(loaded, inplace=True)
 

@@ -16,6 +16,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -30,6 +31,7 @@ from tensorclass.td.memmap import MODES, Filename, MemoryMappedTensor, pieces
 from tensorclass.td.objects import CPU
 
 from . import folder, tree
+from .ahead import reading_ahead
 from .tree import FileError, Source
 
 SUFFIX = ".tdz"  #: of files that are archives without being asked to
@@ -242,11 +244,19 @@ class _Archive:
         if left:
             raise self.damaged(name, "it is shorter than it says")
 
-    def check(self) -> None:
+    def check(self, num_threads: int = 0) -> None:
         """Reads all members, and compares their checksums."""
-        for name in self.members:
+
+        def read(name: str) -> None:
             for _ in self.pieces(name):
                 pass
+
+        if num_threads > 1:
+            with ThreadPoolExecutor(num_threads) as pool:
+                list(pool.map(read, self.members))
+        else:
+            for name in self.members:
+                read(name)
 
 
 class _Inside(NamedTuple):
@@ -329,6 +339,7 @@ def load(
     strict: bool = True,
     same_objects: bool = False,
     verify: bool = False,
+    num_threads: int = 0,
 ) -> Any:
     """The collection in an archive, its stored tensors mapped to memory.
 
@@ -344,6 +355,7 @@ def load(
         strict: for a record: the archive has its fields and no others.
         same_objects: take the objects of ``target``.
         verify: read all members first, and compare their checksums.
+        num_threads: how many threads read values, where they are read: compressed ones, for a device, for ``verify``.
     """
     if mode not in (None, *MODES):
         raise ValueError(f"load_memmap: expected mode to be 'r', 'r+' or None, got {mode!r}")
@@ -351,7 +363,7 @@ def load(
         raise FileNotFoundError(f"there is no file {os.path.abspath(path)}")
     with _opened(path) as (archive, handle):
         if verify:
-            archive.check()
+            archive.check(num_threads)
         places = _Folders(archive)
         if subpath is not None:
             places.known[()] = places.at(unravel_key_to_tuple(subpath)).inside
@@ -360,21 +372,23 @@ def load(
         except RecursionError:
             raise FileError(f"{archive.name}: what it says of itself is nested too deep") from None
         opens = not folder.only_shapes(device)
-        memory: list[Any] = []
+        maps: list[Any] = []
 
         def mapped() -> Any:
-            if not memory:
+            if not maps:
                 if mode == "r+":
                     with open(archive.name, "r+b") as writable:
-                        memory.append(mmap.mmap(writable.fileno(), 0, access=mmap.ACCESS_WRITE))
+                        maps.append(mmap.mmap(writable.fileno(), 0, access=mmap.ACCESS_WRITE))
                 else:
-                    memory.append(mmap.mmap(handle, 0, access=mmap.ACCESS_COPY))
-            return memory[0]
+                    maps.append(mmap.mmap(handle, 0, access=mmap.ACCESS_COPY))
+            return maps[0]
 
-        def read(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+        moves = device is not None and device.type != "cpu"
+
+        def opened(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Callable[[], Tensor]:
             count = shape.numel()
             if not opens or not count:
-                return torch.empty(shape, dtype=dtype, device=device)
+                return lambda: torch.empty(shape, dtype=dtype, device=device)
             name = places.at(where[:-1]).inside + folder.tensor_file(where[-1], part)
             member = archive.members.get(name)
             if member is None:
@@ -386,18 +400,30 @@ def load(
                     f"it has {member.info.file_size}",
                 )
             stored = member.info.compress_type == zipfile.ZIP_STORED and not member.start % dtype.itemsize
-            if stored:
-                value: Tensor = _frombuffer(mapped(), dtype=dtype, count=count, offset=member.start).view(shape)
-            elif mode == "r+":
+            if mode == "r+" and not stored:
                 raise RuntimeError(
                     f"load_memmap: {archive.name}: {name} is compressed, or not aligned, and cannot be written in "
                     "place; save the archive without compression, or load it without mode='r+'"
                 )
-            else:
-                value = _unpacked(archive, name, dtype, count).view(shape)
-            return value if device is None or device.type == "cpu" else value.to(device, non_blocking=non_blocking)
+            memory = mapped() if stored else None
 
-        return tree.rebuild(node, target, Source(archive.name, read, device or CPU, allow_pickle, strict, same_objects))
+            def read() -> Tensor:
+                if stored:
+                    value: Tensor = _frombuffer(memory, dtype=dtype, count=count, offset=member.start).view(shape)
+                else:
+                    value = _unpacked(archive, name, dtype, count).view(shape)
+                return value.to(device, non_blocking=non_blocking) if moves else value
+
+            return read
+
+        def read_now(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+            return opened(where, part, dtype, shape)()
+
+        source = Source(archive.name, read_now, device or CPU, allow_pickle, strict, same_objects)
+        if num_threads > 1 and opens:
+            with reading_ahead(node, source, opened, num_threads) as source:
+                return tree.rebuild(node, target, source)
+        return tree.rebuild(node, target, source)
 
 
 def _unpacked(archive: _Archive, name: str, dtype: torch.dtype, count: int) -> Tensor:

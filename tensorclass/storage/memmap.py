@@ -165,7 +165,7 @@ def load_memmap(
     if path.is_file():
         loaded = archives.load(
             out if out is not None else cls, path, device=as_device(device), non_blocking=non_blocking, mode=mode,
-            subpath=subpath, allow_pickle=bool(allow_pickle), strict=strict, verify=verify,
+            subpath=subpath, allow_pickle=bool(allow_pickle), strict=strict, verify=verify, num_threads=num_threads,
         )  # fmt: skip
         return loaded if out is None else copy_into(out, loaded, num_threads)
     if subpath is not None:

@@ -282,8 +282,8 @@ class Storing(Collection):
             subpath: the key of a nested collection, to load this one alone.
             mode: ``"r+"`` writes to the files what is written to the tensors, ``"r"`` keeps it in this process; by
                 default the first where the files may be written.
-            num_threads: how many threads read values, where they are read: to go to a device or into ``out``, and for
-                ``verify``. Where tensors are mapped only, nothing is read.
+            num_threads: how many threads read values, where they are read: to go to a device or into ``out``, for
+                ``verify``, and of a compressed archive. Where tensors are mapped only, nothing is read.
             allow_pickle: read objects that were written as pickles. A pickle can run any code: only for files that you
                 trust.
             strict: for a record, the folder has its fields and no others; ``False`` leaves others out, with a warning.

@@ -1,6 +1,8 @@
 """``num_threads`` of loading: threads read what is read, and the result is the same."""
 
+import struct
 import threading
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -147,3 +149,20 @@ def test_values_go_to_a_device(tmp_path: Path, num_threads: int) -> None:
     found = TensorDict.load_memmap(tmp_path / "a", "cuda", num_threads=num_threads)
     assert found.device == torch.device("cuda:0")
     assert torch.equal(found["a"].cpu(), plain()["a"])
+
+
+@pytest.mark.parametrize("compression", ["stored", "deflated"])
+@pytest.mark.parametrize("num_threads", [0, 3])
+def test_an_archive_is_read_by_threads(tmp_path: Path, compression: str, num_threads: int) -> None:
+    saved = data()
+    saved.memmap(tmp_path / "a.tdz", compression=compression)
+    found = TensorDict.load_memmap(tmp_path / "a.tdz", num_threads=num_threads, verify=True)
+    assert all(map(torch.equal, values(found), values(saved)))
+    path = tmp_path / "a.tdz"
+    text = bytearray(path.read_bytes())
+    at = zipfile.ZipFile(path).getinfo("a.memmap").header_offset
+    name, extra = struct.unpack_from("<HH", text, at + 26)
+    text[at + 30 + name + extra + 2] ^= 1
+    path.write_bytes(text)
+    with pytest.raises(FileError):
+        TensorDict.load_memmap(path, num_threads=num_threads, verify=True)
