@@ -66,6 +66,7 @@ class File:
         self.resizable = resizable
         self.as_stack = as_stack
         self.allow_pickle = allow_pickle
+        self.is_blank: bool = False  #: tensors are arrays of zeros, their values are not written
         self.is_closed: bool = False
         self.is_lent: bool = root is not None  # whoever opened it closes it
         self._root = root
@@ -152,7 +153,8 @@ class File:
             self.put(group, escaped(key), value._store[key])
 
     def _put_tensor(self, parent: Any, name: str, value: Tensor, kind: str = "tensor") -> Any:
-        return self.make_array(parent, name, value.shape, value.dtype, as_array(value), kind)
+        values = None if self.is_blank else as_array(value)
+        return self.make_array(parent, name, value.shape, value.dtype, values, kind)
 
     def make_array(
         self, parent: Any, name: str, shape: Size, dtype: torch.dtype, values: Any, kind: str = "tensor"

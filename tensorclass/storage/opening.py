@@ -336,9 +336,10 @@ def save(
     allow_pickle: bool | None = None,
     device: DeviceLike | None = None,
     resizable: bool = False,
+    values: bool = True,
     options: dict[str, Any],
 ) -> Any:
-    """See :meth:`TensorDict.to_h5`."""
+    """See :meth:`TensorDict.to_h5`; without ``values`` the arrays are of zeros, which are not written."""
     given: Any = data
     path = os.path.abspath(filename)
     format = format_of(backend)
@@ -347,6 +348,7 @@ def save(
     check(source, (), what, bool(allow_pickle))
     with format.whole(path) as draft:
         file = File(format, str(draft), "w", options=options, resizable=resizable, allow_pickle=bool(allow_pickle))
+        file.is_blank = not values
         try:
             file.fill(file.root, data)
         finally:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="TensorCollection")
 
 
+_STORAGES = (None, "shared", "memmap", "h5", "zarr")
+
+
 class Creation(Collection):
     """``new_zeros``, ``new_full`` and the machinery of ``torch.zeros_like`` and its kin."""
 
@@ -68,26 +71,31 @@ class Creation(Collection):
             schema: for each key, nested or not, the shape behind the batch dimensions and the dtype.
             batch_size: of the result; none by default.
             storage: where the values live: ``None`` for memory, ``"shared"`` for shared memory, ``"memmap"`` for the
-                files of a folder.
-            device: of the result.
+                files of a folder, ``"h5"`` or ``"zarr"`` for arrays in a file. Files take no space before they are
+                written.
+            device: of the result; for ``"h5"`` and ``"zarr"`` where tensors go when they are read.
             kwargs: options of a storage: those of :meth:`memmap_like` for ``"memmap"``, among them the folder, as
-                ``prefix``; the others have none.
+                ``prefix``; those of :meth:`to_h5` or :meth:`to_zarr`, and the ``filename``. The others have none.
 
         Raises:
-            NotImplementedError: there is no such storage yet.
+            NotImplementedError: there is no such storage here.
             ValueError: there is no storage of this name.
+            KeyError: ``"h5"`` and ``"zarr"`` need a ``filename``.
 
         >>> from tensorclass import TensorDict
         >>> rows = TensorDict.from_schema({"a": ([4], torch.float32), "n": ([], torch.int64)}, batch_size=[3])
         >>> rows["a"].shape, rows["n"].dtype
         (torch.Size([3, 4]), torch.int64)
         """
-        if storage in ("h5", "zarr", "redis", "dragonfly"):
-            raise NotImplementedError(f"from_schema: storage={storage!r} is not available; take 'shared' or 'memmap'")
-        if storage not in (None, "shared", "memmap"):
-            raise ValueError(f"from_schema: expected None, 'shared' or 'memmap' as the storage, got {storage!r}")
-        if kwargs and storage != "memmap":
+        if storage in ("redis", "dragonfly"):
+            raise NotImplementedError(f"from_schema: there is no storage={storage!r} here; expected one of {_STORAGES}")
+        if storage not in _STORAGES:
+            raise ValueError(f"from_schema: expected storage to be one of {_STORAGES}, got {storage!r}")
+        if kwargs and storage in (None, "shared"):
             raise TypeError(f"from_schema: storage={storage!r} has no options, got {sorted(kwargs)}")
+        in_file = storage in ("h5", "zarr")
+        if in_file and "filename" not in kwargs:
+            raise KeyError(f"from_schema: storage={storage!r} needs a filename=, where the values are to be")
         size = shapes.as_size(batch_size)
         tree: dict[str, Any] = {}
         for key, (shape, dtype) in schema.items():
@@ -95,11 +103,17 @@ class Creation(Collection):
             node = tree
             for name in path:
                 node = node.setdefault(name, {})
-            if storage == "memmap":
-                node[last] = torch.zeros((), dtype=dtype, device=device).expand(size + tuple(shape))
+            if storage == "memmap" or in_file:
+                node[last] = torch.zeros((), dtype=dtype, device=None if in_file else device).expand((*size, *shape))
             else:
                 node[last] = torch.zeros(size + tuple(shape), dtype=dtype, device=device)
-        result: Any = cls._from_mapping(tree, size, device, None)
+        result: Any = cls._from_mapping(tree, size, None if in_file else device, None)
+        if in_file:
+            from tensorclass.storage.opening import save
+
+            filename = kwargs.pop("filename")
+            given = {name: kwargs.pop(name) for name in ("allow_pickle", "resizable") if name in kwargs}
+            return save(result, filename, storage, device=device, values=False, options=kwargs, **given)  # type: ignore[no-any-return, arg-type]
         if storage == "memmap":
             return result.memmap_like(**kwargs)  # type: ignore[no-any-return]
         return result.share_memory_() if storage == "shared" else result  # type: ignore[no-any-return]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -107,6 +108,17 @@ def filtered(library: Any) -> Any:
     return result is data, keys_of(data)
 
 
+def in_a_file(library: Any, storage: str) -> Any:
+    schema = {"a": ([2], torch.float32), ("n", "b"): (torch.Size([]), torch.int64)}
+    with tempfile.TemporaryDirectory() as folder:
+        data = library.TensorDict.from_schema(schema, batch_size=[3], storage=storage, filename=f"{folder}/data")
+        data[1] = library.TensorDict({"a": ones(2), "n": {"b": 4}})
+        found = data.batch_size, data["a"], data["n", "b"]
+        if storage == "h5":
+            data.close()
+    return found
+
+
 def in_place(library: Any, call: Callable[[Any], Any]) -> Any:
     """Whether a call gave the collection itself, and what became of it."""
     data = numbers(library)
@@ -175,6 +187,9 @@ METHODS: dict[str, Call] = {
     "from_schema on a device": lambda m: m.TensorDict.from_schema({"a": ([2], torch.float)}, device="meta").device,
     "from_schema, shared": lambda m: m.TensorDict.from_schema({"a": ([2], torch.float)}, storage="shared").is_shared(),
     "from_schema, no such storage": lambda m: m.TensorDict.from_schema({"a": ([2], torch.float32)}, storage="nope"),
+    "from_schema, h5": lambda m: in_a_file(m, "h5"),
+    "from_schema, zarr": lambda m: in_a_file(m, "zarr"),
+    "from_schema, h5, without a file": lambda m: m.TensorDict.from_schema({"a": ([2], torch.float32)}, storage="h5"),
     "filter_empty_": filtered,
     "filter_empty_, locked": lambda m: mixed(m).lock_().filter_empty_(),
     "filter_non_tensor_data": lambda m: mixed(m).filter_non_tensor_data(),

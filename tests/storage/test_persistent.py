@@ -650,3 +650,43 @@ def test_any_tree_comes_back(tree: dict[str, Any], size: list[int], zarr: bool) 
             elif isinstance(value, NonTensorData):
                 assert value.data == found.data
         loaded.close()
+
+
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+def test_a_schema_makes_a_file_to_be_filled(tmp_path: Path, backend: str) -> None:
+    schema: dict[Any, Any] = {"image": ([64, 64], torch.bfloat16), ("n", "label"): ([], torch.int64)}
+    path = tmp_path / "data"
+    with TensorDict.from_schema(
+        schema, batch_size=[100_000], storage=backend, filename=path, chunks=100, resizable=True
+    ) as data:
+        data[10:20] = TensorDict({"image": torch.ones(10, 64, 64).bfloat16(), "n": {"label": torch.ones(10)}}, [10])
+    size = sum(file.stat().st_size for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file())
+    assert size < 5_000_000  # of 820 MB
+    with read(path, backend) as found:
+        assert found.batch_size == (100_000,)
+        assert found["n", "label"].sum() == 10
+        assert found[9:11]["image"].float().sum((1, 2)).tolist() == [0.0, 64.0 * 64.0]
+        assert found[0]["image"].dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+def test_a_schema_of_a_record_makes_a_file_of_it(tmp_path: Path, backend: str) -> None:
+    with Bar.from_schema(
+        {"close": ([2], torch.float32)}, batch_size=[3], storage=backend, filename=tmp_path / "a"
+    ) as bars:
+        assert isinstance(bars, Bar)
+        assert bars.close.shape == (3, 2)
+        assert bars.name == "x"
+    with Bar.from_schema({"close": ([], torch.int8)}, storage=backend, filename=tmp_path / "b", device="meta") as bars:
+        assert bars.close.device.type == "meta"
+
+
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+def test_a_schema_without_a_file_name_or_with_unknown_options_is_an_error(tmp_path: Path, backend: str) -> None:
+    with pytest.raises(KeyError, match="filename"):
+        TensorDict.from_schema({"a": ([2], torch.float32)}, storage=backend)
+    with pytest.raises(TypeError, match="colour"):
+        TensorDict.from_schema({"a": ([2], torch.float32)}, storage=backend, filename=tmp_path / "a", colour=1)
+    with pytest.raises(NotImplementedError, match="redis"):
+        TensorDict.from_schema({"a": ([2], torch.float32)}, storage="redis")
+    assert not list(tmp_path.iterdir())

@@ -14,6 +14,7 @@ def format_of(name: str) -> Format: ...
 
 class File:
     options: dict[str, Any]
+    is_blank: bool
     is_closed: bool
     is_lent: bool
     format: Format

@@ -80,5 +80,6 @@ def save(
     allow_pickle: bool | None = None,
     device: DeviceLike | None = None,
     resizable: bool = False,
+    values: bool = True,
     options: dict[str, Any],
 ) -> Any: ...
