@@ -1,0 +1,114 @@
+"""Modules that turn the outputs of a network into the parameters of a normal distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Size, Tensor, nn
+
+from .scales import mappings
+
+
+class NormalParamExtractor(nn.Module):
+    """Takes the last dimension of a tensor apart: the first half is a location, the second half becomes a scale.
+
+    >>> loc, scale = NormalParamExtractor()(torch.zeros(3, 4))
+    >>> loc.shape, scale
+    (torch.Size([3, 2]), tensor([[1., 1.], [1., 1.], [1., 1.]]))
+
+    Args:
+        scale_mapping: what makes the scale positive: see :func:`mappings`.
+        scale_lb: the smallest scale.
+
+    Raises:
+        NotImplementedError: no mapping has that name.
+    """
+
+    def __init__(self, scale_mapping: str = "biased_softplus_1.0", scale_lb: float = 1e-4) -> None:
+        super().__init__()
+        self.scale_mapping = mappings(scale_mapping)
+        self.scale_lb: float = scale_lb
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """The location, the scale, and all further tensors as they came.
+
+        Args:
+            tensors: the first has the shape ``[*, 2 * n]``; location and scale have ``[*, n]``.
+
+        Raises:
+            ValueError: there is no tensor, or its last dimension cannot be halved.
+        """
+        if not tensors:
+            raise ValueError("NormalParamExtractor: expected a tensor with location and scale in its last dimension")
+        tensor, *others = tensors
+        if not tensor.ndim or tensor.shape[-1] % 2:
+            raise ValueError(
+                "NormalParamExtractor: the last dimension is halved, so its size must be even; "
+                f"got a tensor of shape {list(tensor.shape)}"
+            )
+        loc, scale = tensor.chunk(2, -1)
+        return loc, self.scale_mapping(scale).clamp_min(self.scale_lb), *others
+
+
+class AddStateIndependentNormalScale(nn.Module):
+    """Adds a scale to a location: a parameter, the same whatever the input of the network is.
+
+    >>> module = AddStateIndependentNormalScale(3)
+    >>> loc, scale = module(torch.zeros(2, 3))
+    >>> scale
+    tensor([[1., 1., 1.], [1., 1., 1.]], grad_fn=<ClampMinBackward0>)
+
+    Args:
+        scale_shape: the shape of the scale, with which the shapes of locations end; a single number by default.
+        scale_mapping: what makes the scale positive: see :func:`mappings`.
+        scale_lb: the smallest scale.
+        device: of the parameter.
+        make_param: a parameter, that an optimiser finds; with ``False`` a buffer.
+        init_value: of the parameter, before the mapping.
+
+    Raises:
+        NotImplementedError: no mapping has that name.
+    """
+
+    state_independent_scale: Tensor
+
+    def __init__(
+        self,
+        scale_shape: Size | int | tuple[int, ...] | None = None,
+        *,
+        scale_mapping: str = "exp",
+        scale_lb: float = 1e-4,
+        device: torch.device | str | int | None = None,
+        make_param: bool = True,
+        init_value: float = 0.0,
+    ) -> None:
+        super().__init__()
+        sizes: Sequence[int] = (scale_shape,) if isinstance(scale_shape, int) else (scale_shape or ())
+        self.scale_lb: float = scale_lb
+        self.scale_shape: Size = Size(sizes)
+        self.scale_mapping: str = scale_mapping
+        self._mapping = mappings(scale_mapping)
+        scale = torch.full(self.scale_shape, float(init_value), device=device)
+        if make_param:
+            self.state_independent_scale = nn.Parameter(scale)
+        else:
+            self.register_buffer("state_independent_scale", scale)
+
+    def forward(self, loc: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+        """The location, the scale in its shape, and all further tensors as they came.
+
+        Args:
+            loc: its shape ends with that of the scale.
+
+        Raises:
+            RuntimeError: it does not.
+        """
+        shape = self.scale_shape
+        if loc.shape[loc.ndim - len(shape) :] != shape:
+            raise RuntimeError(
+                f"AddStateIndependentNormalScale: the scale has the shape {list(shape)}, so the shape of the location "
+                f"must end with it; got {list(loc.shape)}"
+            )
+        scale = self._mapping(self.state_independent_scale.expand(loc.shape)).clamp_min(self.scale_lb)
+        return loc, scale, *others
