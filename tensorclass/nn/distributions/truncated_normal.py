@@ -54,9 +54,10 @@ def _erfcx(x: Tensor) -> Tensor:
 
 
 def _log_ndtr(z: Tensor) -> Tensor:
-    special: Any = torch.special
-    value: Tensor = special.log_ndtr(z)
-    return value
+    """``log Φ``; ``torch.special.log_ndtr`` knows no ``vmap``."""
+    below = z.clamp_max(-1.0)
+    tail = torch.log(0.5 * _erfcx(below * -_SQRT_HALF)) - 0.5 * below.square()
+    return torch.where(z < -1.0, tail, torch.log1p(-0.5 * torch.erfc(z.clamp_min(-1.0) * _SQRT_HALF)))
 
 
 def _hazard(z: Tensor) -> Tensor:
@@ -64,45 +65,30 @@ def _hazard(z: Tensor) -> Tensor:
     return _erfcx(z * -_SQRT_HALF) * _SQRT_PI_OVER_2
 
 
-class _LogNdtri(torch.autograd.Function):
-    """The inverse of ``torch.special.log_ndtr``: the z at which the logarithm of Φ is y."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(y: Tensor) -> Tensor:
-        special: Any = torch.special
-        near: Tensor = special.ndtri(y.clamp_min(_FAR).exp())
-        # In the tail log Φ(z) is about -z²/2 - log(-z √(2π)) (Mills' ratio), which gives the first guess. log Φ is
-        # concave, so Newton's method finds the root from there: four steps reach the last digit below y = -600.
-        far = y.clamp(max=_FAR, min=-1e300 if y.dtype is torch.float64 else -1e37)
-        square = -2.0 * (far + _LOG_SQRT_2PI)
-        z = -(square - square.log()).clamp_min(1.0).sqrt()
-        for _ in range(4):
-            z = z - (_log_ndtr(z) - far) * _hazard(z)
-        z = torch.where(y == -torch.inf, -torch.inf, z)
-        return torch.where(y < _FAR, z, near)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.save_for_backward(output)
-        ctx.save_for_forward(output)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        (z,) = ctx.saved_tensors
-        return grads[0] * _hazard(z)
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Any:
-        (z,) = ctx.saved_tensors
-        return tangents[0] * _hazard(z)
-
-
 def _log_ndtri(y: Tensor) -> Tensor:
-    function: Any = _LogNdtri
-    result: Tensor = function.apply(y)
-    return result
+    """The inverse of ``log_ndtr``: the z at which ``log Φ`` is ``y``; with its first and second derivatives.
+
+    ``ndtri`` gives it as far as ``exp(y)`` is a number. Below that ``log Φ(z)`` is about ``-z²/2 - log(-z √(2π))``
+    (Mills' ratio), which gives a first guess, and as ``log Φ`` is concave, Newton's method finds the root from there:
+    four steps reach the last digit.
+
+    Two more steps are for the derivatives only. A step from a constant has the first derivative of the root, and one
+    from that has the second, too.
+    """
+    special: Any = torch.special
+    infinite = y == -torch.inf
+    y = torch.where(infinite, _FAR, y)
+    fixed = y.detach()
+    near: Tensor = special.ndtri(fixed.clamp_min(_FAR).exp())
+    far = fixed.clamp_max(_FAR)
+    square = -2.0 * (far + _LOG_SQRT_2PI)
+    z = -(square - square.log()).sqrt()
+    for _ in range(4):
+        z = z - (_log_ndtr(z) - far) * _hazard(z)
+    z = torch.where(fixed < _FAR, z, near)
+    for _ in range(2):
+        z = z - (_log_ndtr(z) - y) * _hazard(z)
+    return torch.where(infinite, -torch.inf, z)
 
 
 class _Interval(NamedTuple):
