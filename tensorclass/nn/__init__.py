@@ -1,0 +1,35 @@
+"""Modules on collections and records: what they read and write is named by keys."""
+
+from .distributions import (
+    AddStateIndependentNormalScale,
+    CompositeDistribution,
+    NormalParamExtractor,
+    OneHotCategorical,
+    TruncatedNormal,
+    add_custom_mapping,
+    biased_softplus,
+    composite_lp_aggregate,
+    inv_softplus,
+    mappings,
+    rand_one_hot,
+    set_composite_lp_aggregate,
+)
+from .interaction import InteractionType, interaction_type, set_interaction_type
+
+__all__ = [
+    "AddStateIndependentNormalScale",
+    "CompositeDistribution",
+    "InteractionType",
+    "NormalParamExtractor",
+    "OneHotCategorical",
+    "TruncatedNormal",
+    "add_custom_mapping",
+    "biased_softplus",
+    "composite_lp_aggregate",
+    "interaction_type",
+    "inv_softplus",
+    "mappings",
+    "rand_one_hot",
+    "set_composite_lp_aggregate",
+    "set_interaction_type",
+]

@@ -119,4 +119,7 @@ def test_log_probabilities_are_added_up_in_a_block_or_for_good() -> None:
 def test_the_environment_says_it_at_the_start(given: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMPOSITE_LP_AGGREGATE", given)
     code = "from tensorclass.nn.distributions import composite_lp_aggregate; print(composite_lp_aggregate())"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == expected
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+        == expected
+    )

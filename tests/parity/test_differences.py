@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 
 from tests.parity.cases.tools import utils
 from tests.parity.converter_differences import CONVERTERS
+from tests.parity.distribution_differences import DISTRIBUTIONS
 from tests.parity.key_differences import KEYS
 from tests.parity.lazy_differences import LAZY_STACKS
 from tests.parity.record_differences import RECORDS
@@ -243,6 +244,7 @@ def a_text_written_in_a_folder(m: Any) -> Any:
 
 DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     **CONVERTERS,
+    **DISTRIBUTIONS,
     **KEYS,
     **LAZY_STACKS,
     **RECORDS,

@@ -22,6 +22,13 @@ T = TypeVar("T")
 DistributionMaker: TypeAlias = Callable[..., Distribution]
 
 
+class MissingVariables(KeyError, ValueError):
+    """A sample does not have what there are distributions for."""
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)  # that of KeyError quotes the message
+
+
 def suffixed(key: FlatKey, suffix: str) -> FlatKey:
     """The key whose last name has ``suffix`` behind it."""
     return key + suffix if isinstance(key, str) else (*key[:-1], key[-1] + suffix)
@@ -77,8 +84,10 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
     arg_constraints: ClassVar[dict[str, Any]] = {}  # pyright: ignore[reportIncompatibleMethodOverride]
 
-    __hash__ = object.__hash__  # that of a distribution, not of a mapping
-    __eq__ = object.__eq__
+    __eq__ = object.__eq__  # that of a distribution, not of a mapping
+
+    def __hash__(self) -> int:
+        return object.__hash__(self)
 
     def __init__(
         self,
@@ -261,7 +270,7 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
         value = sample.get(key, None)
         if value is None:
             missing = [key for key in self.dists if sample.get(key, None) is None]
-            raise KeyError(
+            raise MissingVariables(
                 f"CompositeDistribution: the sample has no {missing}; "
                 f"it has {list(sample.keys(include_nested=True, leaves_only=True))}"
             )

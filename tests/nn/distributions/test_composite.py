@@ -205,7 +205,9 @@ class Drawn(TensorClass):
 
 def test_parameters_and_samples_can_be_records() -> None:
     law = Law(loc=torch.zeros(3), scale=torch.ones(3), batch_size=[3])
-    composite = CompositeDistribution(Both(speed=law, angle=law, batch_size=[3]), {"speed": d.Normal, "angle": d.Cauchy})
+    composite = CompositeDistribution(
+        Both(speed=law, angle=law, batch_size=[3]), {"speed": d.Normal, "angle": d.Cauchy}
+    )
     sample = composite.sample()
     record = Drawn.from_tensordict(sample)
     found = composite.log_prob(record)
@@ -249,9 +251,10 @@ def test_what_is_said_of_no_variable_is_refused(name: str) -> None:
 def test_a_sample_without_variables_is_refused() -> None:
     with pytest.raises(KeyError, match=r"the sample has no \[\('box', 'gear'\)\]; it has \['speed'\]"):
         both().log_prob(both().sample().select("speed"))
+    law = d.TransformedDistribution(d.Normal(torch.zeros(3), 1.0), [d.TanhTransform()])
+    composite = CompositeDistribution.from_distributions(params(), {"x": law})
     with pytest.raises(NotImplementedError, match="'x': TransformedDistribution has neither"):
-        law = d.TransformedDistribution(d.Normal(torch.zeros(3), 1.0), [d.TanhTransform()])
-        CompositeDistribution.from_distributions(params(), {"x": law}).deterministic_sample  # noqa: B018
+        composite.deterministic_sample
     with pytest.raises(ValueError, match="no variables"), set_composite_lp_aggregate(True):
         CompositeDistribution(params(), {}).log_prob(TensorDict())
 

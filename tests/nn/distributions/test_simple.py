@@ -72,7 +72,9 @@ def test_the_shapes_of_a_delta_make_up_that_of_its_point(given: Any, batch: Any,
     assert point.log_prob(param.expand(5, 2, 3)).shape == (5, *batch)
 
 
-@pytest.mark.parametrize("given", [{"batch_shape": (4, 2)}, {"event_shape": (7,)}, {"batch_shape": (2,), "event_shape": ()}])
+@pytest.mark.parametrize(
+    "given", [{"batch_shape": (4, 2)}, {"event_shape": (7,)}, {"batch_shape": (2,), "event_shape": ()}]
+)
 def test_shapes_that_do_not_fit_a_delta_are_refused(given: Any) -> None:
     with pytest.raises(ValueError, match=r"must make up the shape of param, \[2, 3\]"):
         Delta(torch.zeros(2, 3), **given)
@@ -292,7 +294,9 @@ def test_a_scale_is_added_that_no_input_changes(shape: Any, size: Any, make_para
 
 
 def test_a_location_of_another_shape_is_refused() -> None:
-    with pytest.raises(RuntimeError, match=r"the shape \[3\], so the shape of the location must end with it; got \[4\]"):
+    with pytest.raises(
+        RuntimeError, match=r"the shape \[3\], so the shape of the location must end with it; got \[4\]"
+    ):
         AddStateIndependentNormalScale(3)(torch.zeros(4))
     with pytest.raises(NotImplementedError, match="'bad'"):
         AddStateIndependentNormalScale(3, scale_mapping="bad")

@@ -53,7 +53,9 @@ class Exact:
         self.a, self.b = (self.standard(bound.item()) for bound in (truncated.a, truncated.b))
         self.z = self.below(self.b) - self.below(self.a)
         at = [mpmath.npdf(bound) if mpmath.isfinite(bound) else mpmath.mpf(0) for bound in (self.a, self.b)]
-        weighted = [bound * value if value else mpmath.mpf(0) for bound, value in zip((self.a, self.b), at, strict=True)]
+        weighted = [
+            bound * value if value else mpmath.mpf(0) for bound, value in zip((self.a, self.b), at, strict=True)
+        ]
         first, second = (at[0] - at[1]) / self.z, 1 + (weighted[0] - weighted[1]) / self.z
         self.mean = self.loc + self.scale * first
         self.variance = self.scale**2 * (second - first**2)
@@ -80,7 +82,9 @@ def digits() -> Any:
 
 @pytest.mark.parametrize("dtype", list(TENSORS), ids=str)
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_it_agrees_with_the_formulas_in_many_digits(case: tuple[float, float, float, float], dtype: torch.dtype) -> None:
+def test_it_agrees_with_the_formulas_in_many_digits(
+    case: tuple[float, float, float, float], dtype: torch.dtype
+) -> None:
     truncated = made(case, dtype)
     exact = Exact(truncated)
     close = {"rel": 1e-6 if dtype is torch.float64 else 1e-5, "abs": 1e-12 if dtype is torch.float64 else 1e-5}
@@ -111,7 +115,9 @@ def test_it_agrees_with_scipy(case: tuple[float, float, float, float]) -> None:
 
 
 def test_the_density_integrates_to_one() -> None:
-    truncated = TruncatedNormal(torch.tensor([0.0, 3.0, -9.0]).double(), torch.tensor([1.0, 2.0, 0.5]).double(), -1.0, 2.0)
+    truncated = TruncatedNormal(
+        torch.tensor([0.0, 3.0, -9.0]).double(), torch.tensor([1.0, 2.0, 0.5]).double(), -1.0, 2.0
+    )
     x = torch.linspace(-1.0, 2.0, 200_001).double()
     torch.testing.assert_close(torch.trapezoid(truncated.log_prob(x[:, None]).exp(), x, dim=0), torch.ones(3).double())
 
@@ -128,7 +134,9 @@ def test_samples_follow_the_distribution() -> None:
     samples = truncated.sample((20_000,))
     assert samples.shape == (20_000, 2)
     for column in range(2):
-        a, b, loc, scale = (tensor[column].item() for tensor in (truncated.a, truncated.b, truncated.loc, truncated.scale))
+        a, b, loc, scale = (
+            tensor[column].item() for tensor in (truncated.a, truncated.b, truncated.loc, truncated.scale)
+        )
         law = stats.truncnorm((a - loc) / scale, (b - loc) / scale, loc, scale)
         assert stats.kstest(samples[:, column].numpy(), law.cdf).pvalue > 1e-3
 
@@ -156,7 +164,14 @@ def test_gradients_are_right(case: tuple[float, float, float, float]) -> None:
 
         return function
 
-    for name, x in [("log_prob", value), ("cdf", value), ("icdf", point), ("mean", point), ("variance", point), ("entropy", point)]:
+    for name, x in [
+        ("log_prob", value),
+        ("cdf", value),
+        ("icdf", point),
+        ("mean", point),
+        ("variance", point),
+        ("entropy", point),
+    ]:
         eps = 1e-6 if name != "variance" else 1e-4
         assert torch.autograd.gradcheck(of(name), (loc, scale, a, b, x), eps=eps, rtol=1e-2, atol=1e-4), name
 
