@@ -84,7 +84,8 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
     arg_constraints: ClassVar[dict[str, Any]] = {}  # pyright: ignore[reportIncompatibleMethodOverride]
 
-    __eq__ = object.__eq__  # that of a distribution, not of a mapping
+    def __eq__(self, other: object) -> bool:
+        return self is other  # as for distributions, not for mappings
 
     def __hash__(self) -> int:
         return object.__hash__(self)
