@@ -122,7 +122,14 @@ def swapped_folder(path: str | Path) -> Generator[Path, None, None]:
     path = Path(path).absolute()
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{path}: expected a folder to write to, found a file")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir() and _holds_working_directory(path):
+        raise OSError(
+            errno.EBUSY, "the working directory is there, which cannot be replaced; write to a folder in it", str(path)
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise NotADirectoryError(errno.ENOTDIR, f"expected a folder, {error.filename} is a file", str(path)) from None
     with _draft(path) as draft:
         os.mkdir(draft)
         yield draft
@@ -136,6 +143,11 @@ def swapped_folder(path: str | Path) -> Generator[Path, None, None]:
                 if not path.is_dir():
                     raise
                 exchange(draft, path)  # another process has written one meanwhile
+
+
+def _holds_working_directory(path: Path) -> bool:
+    place, here = os.path.realpath(path), os.path.realpath(os.curdir)
+    return os.path.commonpath((place, here)) == place
 
 
 def exchange(draft: Path, path: Path) -> None:

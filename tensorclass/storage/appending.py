@@ -26,6 +26,7 @@ from tensorclass.td.stores.lazy.stack import LazyStacked
 from tensorclass.td.unbatched import UnbatchedTensor
 
 from . import folder, tree
+from .paths import path_of
 from .tree import FileError, Leaf, Node, Source, as_list, dtype_of, size_of
 
 
@@ -40,7 +41,7 @@ class Piece(NamedTuple):
 
 def append_memmap(cls: Any, prefix: Filename, rows: TensorCollection, *, allow_pickle: bool | None) -> None:
     """See :meth:`TensorDict.append_memmap`."""
-    path = Path(prefix).absolute()
+    path = Path(path_of(prefix, "append_memmap"))
     if not isinstance(rows, TensorCollection):
         raise TypeError(f"append_memmap: expected rows to be a collection, got {type(rows).__name__}")
     if issubclass(cls, TensorClass) and not isinstance(rows, cls):

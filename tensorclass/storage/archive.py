@@ -32,6 +32,7 @@ from tensorclass.td.objects import CPU
 
 from . import folder, tree
 from .ahead import reading_ahead
+from .paths import above, path_of
 from .tree import FileError, Source
 
 SUFFIX = ".tdz"  #: of files that are archives without being asked to
@@ -105,7 +106,7 @@ def pack_memmap(
     compresslevel: int | None = None,
 ) -> Path:
     """See :func:`tensorclass.pack_memmap`."""
-    root = Path(prefix)
+    root = Path(path_of(prefix, "pack_memmap"))
     if not (root / folder.META).is_file():
         raise FileError(f"{root}: nothing is saved there: it has no {folder.META}")
     files = sorted(_files_below(root, ""), key=lambda name: (name != folder.META, name))
@@ -120,7 +121,9 @@ def pack_memmap(
 def _writer(
     path: Filename, method: int, level: int | None
 ) -> Generator[Callable[[str, Iterator[memoryview]], None], None, None]:
-    with whole_file(Path(path)) as file, zipfile.ZipFile(file, "w", method, compresslevel=level) as archive:
+    path = path_of(path, "an archive", writes=True)
+    above(path)
+    with whole_file(path) as file, zipfile.ZipFile(file, "w", method, compresslevel=level) as archive:
 
         def write(name: str, pieces: Iterator[memoryview]) -> None:
             info = zipfile.ZipInfo(name)  # of 1980: the same values are the same file
@@ -439,9 +442,10 @@ def _unpacked(archive: _Archive, name: str, dtype: torch.dtype, count: int) -> T
 
 def unpack_memmap(archive_path: Filename, prefix: Filename) -> Path:
     """See :func:`tensorclass.unpack_memmap`."""
+    archive_path = path_of(archive_path, "unpack_memmap")
     if not os.path.isfile(archive_path):
-        raise FileError(f"{os.path.abspath(archive_path)}: there is no such file")
-    path = Path(prefix).absolute()
+        raise FileError(f"{archive_path}: there is no such file")
+    path = Path(path_of(prefix, "unpack_memmap", writes=True))
     with _opened(archive_path) as (archive, _):
         existing = next(parent for parent in (path, *path.parents) if parent.is_dir())
         needed, free = (

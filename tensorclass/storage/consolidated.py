@@ -26,6 +26,7 @@ from tensorclass.td.objects import CPU
 from . import tree
 from .memmap import take
 from .objects import TAG
+from .paths import above, loading, path_of
 from .tree import FileError, Leaf, Node, Source, as_dict, as_list
 
 VERSION = 1
@@ -56,6 +57,9 @@ def consolidate(
             "consolidate: metadata=True is not supported: the collection has it; filename= writes it to a file"
         )
     target = as_device(device)
+    if filename is not None:
+        filename = path_of(filename, "consolidate", writes=True)
+        above(filename)
     if (share_memory or pin_memory) and target is not None and target.type != "cpu":
         raise ValueError(f"consolidate: memory that is shared or page-locked is that of the CPU, not of {target}")
     if share_memory and pin_memory:
@@ -183,9 +187,11 @@ def from_consolidated(
     cls: Any, filename: Filename, *, device: DeviceLike | None, allow_pickle: bool, strict: bool
 ) -> Any:
     """See :meth:`TensorDict.from_consolidated`."""
-    name = os.path.abspath(filename)
+    name = path_of(filename, "from_consolidated")
     target = as_device(device)
-    with open(name, "rb") as file:
+    if not os.path.lexists(name):
+        raise FileNotFoundError(f"there is no file {name}")
+    with loading(name, "from_consolidated"), open(name, "rb") as file:
         if not os.path.isfile(name):
             raise FileError(f"{name}: it is no regular file")
         size, node, starts = _read(file, name)

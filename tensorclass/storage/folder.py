@@ -289,20 +289,39 @@ def _write_file(path: Path, tensor: Tensor, values: bool) -> None:
 
 
 def keep_strangers(old: Path, new: Path) -> None:
-    """What is in a folder and was not written as a collection stays: the new folder gets the same files."""
+    """What is in a folder and does not belong to the collection there stays: the new folder gets the same files."""
+    files, folders = _belongings(old)
     with os.scandir(old) as found:
         entries = list(found)
     for entry in entries:
         place = new / entry.name
-        if place.exists():
-            continue
         if entry.is_dir(follow_symlinks=False):
-            if not (Path(entry.path) / META).exists():
+            if entry.name in folders:
+                if place.is_dir():
+                    keep_strangers(Path(entry.path), place)
+            elif not place.exists():
                 _link_all(Path(entry.path), place)
+        elif place.exists() or (files and (entry.name.endswith(SUFFIX) or entry.name in _PICKLES)):
+            continue
         elif entry.is_symlink():
             os.symlink(os.readlink(entry.path), place)
-        elif not entry.name.endswith(SUFFIX) and entry.name != META and entry.name not in _PICKLES:
+        elif entry.name != META:
             os.link(entry.path, place)
+
+
+def _belongings(folder: Path) -> tuple[bool, set[str]]:
+    """Whether a collection is saved in a folder, and those of the folders in it that belong to it."""
+    try:
+        meta = as_dict(json.loads((folder / META).read_bytes())) or {}
+    except FileNotFoundError:
+        return False, set()
+    except (OSError, ValueError, RecursionError):  # damaged
+        return True, set()
+    own = as_dict(meta.get(OWN)) or {}
+    keys = {*meta, *(as_dict(own.get("entries")) or {})}
+    if "stack_dim" in meta:
+        keys |= {name for name in os.listdir(folder) if name.isdecimal()}
+    return True, {"_tensordict", *map(file_name, keys), *keys}
 
 
 _PICKLES = ("other.pickle", "pickle.pkl")

@@ -15,7 +15,7 @@ import numpy as np
 
 from .hierarchy import NOTE, STACK, DamagedFile, Format, Said, Texts, chunk_shape
 from .partial import along, pieces
-from .tree import as_dict
+from .tree import FileError, as_dict
 
 _TEXT = "__tensordict_str__"
 _DRAFT = "%draft"
@@ -41,6 +41,8 @@ class HDF5(Format):
         library = _h5py()
         if mode in ("r", "r+") and not os.path.exists(path):
             raise FileNotFoundError(f"there is no file {path}")
+        if os.path.isdir(path):
+            raise FileError(f"{path}: expected a file, found a folder")
         try:
             return library.File(path, mode, track_order=True)
         except OSError as error:

@@ -13,6 +13,7 @@ import torch
 
 from tensorclass.atomic import whole_path
 
+from .paths import above
 from .tree import DTYPES, FileError
 
 #: what a file says of a group or an array: a node of :mod:`.tree`, without entries
@@ -40,6 +41,7 @@ class Format(ABC):
 
     def whole(self, path: str) -> AbstractContextManager[Path]:
         """A place to write a file to, that takes its own when it is whole."""
+        above(path)
         return whole_path(path)
 
     @abstractmethod

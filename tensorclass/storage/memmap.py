@@ -25,6 +25,7 @@ from tensorclass.td.tensordict import TensorDict
 from . import archive as archives
 from . import folder
 from .ahead import copy_into
+from .paths import loading, path_of
 from .tree import FileError
 
 
@@ -67,9 +68,11 @@ def _write(
     archive: bool | None = False,
     compression: str | int | None = None,
 ) -> Any:
+    if prefix is not None:
+        prefix = path_of(prefix, what, writes=True)
     if share_non_tensor and any(is_non_tensor(value) for value in data.values(True)):
         raise NotImplementedError(f"{what}: share_non_tensor=True is not supported: each process has its own objects")
-    if archive or (archive is None and prefix is not None and os.fspath(prefix).endswith(archives.SUFFIX)):
+    if archive or (archive is None and prefix is not None and prefix.endswith(archives.SUFFIX)):
         if prefix is None:
             raise ValueError(f"{what}: an archive needs a path")
         if return_early or num_threads:
@@ -77,7 +80,7 @@ def _write(
                 f"{what}: an archive is written by one thread; leave out return_early, num_threads"
             )
         if not existsok and os.path.lexists(prefix):
-            raise FileThere(f"{what}: there is a file {os.fspath(prefix)}; existsok=True writes over it")
+            raise FileThere(f"{what}: there is a file {prefix}; existsok=True writes over it")
         archives.save(
             data, prefix, what=what, compression=compression, allow_pickle=allow_pickle, values=values,
             robust_key=robust_key is not False, copy_existing=copy_existing, checksum=checksum,
@@ -88,7 +91,7 @@ def _write(
             f"{what}: only an archive is compressed; archive=True, or a path that ends with .tdz, makes one"
         )
     if prefix is not None and not existsok and (Path(prefix) / folder.META).exists():
-        raise FileThere(f"{what}: a collection is saved in {os.fspath(prefix)}; existsok=True writes over it")
+        raise FileThere(f"{what}: a collection is saved in {prefix}; existsok=True writes over it")
 
     def work() -> Any:
         if prefix is None:
@@ -161,21 +164,41 @@ def load_memmap(
     verify: bool,
 ) -> Any:
     """See :meth:`TensorDict.load_memmap`."""
-    path = Path(prefix)
+    path = Path(path_of(prefix, "load_memmap"))
+    with loading(str(path), "load_memmap"):
+        loaded = _loaded(
+            cls if out is None else out, path, device, non_blocking, robust_key=robust_key, subpath=subpath, mode=mode,
+            num_threads=num_threads, allow_pickle=allow_pickle, strict=strict, verify=verify,
+        )  # fmt: skip
+    return loaded if out is None else copy_into(out, loaded, num_threads)
+
+
+def _loaded(
+    target: Any,
+    path: Path,
+    device: DeviceLike | None,
+    non_blocking: bool,
+    *,
+    robust_key: bool | None,
+    subpath: NestedKey | None,
+    mode: str | None,
+    num_threads: int,
+    allow_pickle: bool | None,
+    strict: bool,
+    verify: bool,
+) -> Any:
     if path.is_file():
-        loaded = archives.load(
-            out if out is not None else cls, path, device=as_device(device), non_blocking=non_blocking, mode=mode,
+        return archives.load(
+            target, path, device=as_device(device), non_blocking=non_blocking, mode=mode,
             subpath=subpath, allow_pickle=bool(allow_pickle), strict=strict, verify=verify, num_threads=num_threads,
         )  # fmt: skip
-        return loaded if out is None else copy_into(out, loaded, num_threads)
     if subpath is not None:
         path = _below(path, unravel_key_to_tuple(subpath))
-    loaded = folder.load(
-        out if out is not None else cls, path, device=as_device(device), non_blocking=non_blocking, mode=mode,
+    return folder.load(
+        target, path, device=as_device(device), non_blocking=non_blocking, mode=mode,
         num_threads=num_threads, allow_pickle=bool(allow_pickle), strict=strict, verify=verify,
         robust_key=robust_key is not False,
     )  # fmt: skip
-    return loaded if out is None else copy_into(out, loaded, num_threads)
 
 
 def _below(path: Path, keys: tuple[str, ...]) -> Path:
@@ -193,9 +216,11 @@ def load_memmap_(
     data: Any, prefix: Filename, robust_key: bool | None, *, allow_pickle: bool | None, mode: str | None
 ) -> Any:
     """See :meth:`TensorDict.load_memmap_`."""
-    source: Any = archives if os.path.isfile(prefix) else folder
+    path = path_of(prefix, "load_memmap_")
+    source: Any = archives if os.path.isfile(path) else folder
     options = {} if source is archives else {"robust_key": robust_key is not False}
-    loaded = source.load(data, prefix, mode=mode, allow_pickle=bool(allow_pickle), **options)
+    with loading(path, "load_memmap"):
+        loaded = source.load(data, path, mode=mode, allow_pickle=bool(allow_pickle), **options)
     return data.update(loaded, inplace=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from . import tree
 from .entries import Entries
 from .file import File, check, format_of, is_record
 from .hierarchy import Said
+from .paths import loading, path_of
 from .persistent import PersistentTensorDict
 from .tree import FileError, Source
 
@@ -317,15 +317,17 @@ def load(
     """See :meth:`TensorDict.from_h5`."""
     if mode in ("w", "w-", "x") and is_record(cls):
         raise ValueError(f"{filename}: a new file (mode {mode!r}) has no values for the fields of {cls.__name__}")
+    path = path_of(filename, f"from_{backend}", writes=mode not in ("r", "r+"))
     file = File(
-        format_of(backend), os.path.abspath(filename), mode, as_stack=non_tensor_as_stack,
+        format_of(backend), path, mode, as_stack=non_tensor_as_stack,
         allow_pickle=bool(allow_pickle),
     )  # fmt: skip
     size = None if batch_size is None else shapes.as_size(batch_size)
-    return opened(
-        dense_class(cls) if is_record(cls) or issubclass(cls, TensorDict) else TensorDict, file, size,
-        as_device(device), guess=auto_batch_size, dims=batch_dims, strict=strict,
-    )  # fmt: skip
+    with loading(path, f"from_{backend}"):
+        return opened(
+            dense_class(cls) if is_record(cls) or issubclass(cls, TensorDict) else TensorDict, file, size,
+            as_device(device), guess=auto_batch_size, dims=batch_dims, strict=strict,
+        )  # fmt: skip
 
 
 def save(
@@ -341,9 +343,9 @@ def save(
 ) -> Any:
     """See :meth:`TensorDict.to_h5`; without ``values`` the arrays are of zeros, which are not written."""
     given: Any = data
-    path = os.path.abspath(filename)
-    format = format_of(backend)
     what = f"to_{backend}"
+    path = path_of(filename, what, writes=True)
+    format = format_of(backend)
     source = given._outline() if isinstance(given, PersistentTensorDict) else given
     check(source, (), what, bool(allow_pickle))
     with format.whole(path) as draft:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -26,6 +25,7 @@ from .entries import Entries
 from .file import File, format_of, note_of
 from .hierarchy import Said
 from .partial import part_of
+from .paths import path_of
 
 
 class PersistentTensorDict(WrittenBack):
@@ -90,7 +90,11 @@ class PersistentTensorDict(WrittenBack):
 
         if (filename is None) == (group is None):
             raise RuntimeError(f"expected a filename or a group, and not both; got {filename!r} and {group!r}")
-        name = os.path.abspath(filename) if filename is not None else str(getattr(group, "name", group))
+        name = (
+            path_of(filename, cls.__name__, writes=mode not in ("r", "r+"))
+            if filename is not None
+            else str(getattr(group, "name", group))
+        )
         file = File(
             format_of(backend), name, mode, options=options, resizable=resizable, as_stack=non_tensor_as_stack,
             allow_pickle=bool(allow_pickle), root=group,

@@ -30,6 +30,7 @@ from tensorclass.td.memmap import Filename
 
 from . import tree
 from .objects import TAG
+from .paths import above, loading, path_of
 from .tree import FileError, Node, Source, as_dict, as_list
 
 _EXTRA = "safetensors"
@@ -41,6 +42,8 @@ _LACKS = ("complex32", "complex128")  #: dtypes that the format does not have
 
 def save_safetensors(data: TensorCollection, path: Filename, *, checksum: bool = False) -> None:
     """See :meth:`TensorDict.save_safetensors`."""
+    path = path_of(path, "save_safetensors", writes=True)
+    above(path)
     library = require("safetensors.torch", _EXTRA, "save_safetensors")
     node, leaves = tree.describe(data, "save_safetensors", None, checksum)
     if lacking := [".".join(leaf.path) for leaf in leaves if str(leaf.tensor.dtype).removeprefix("torch.") in _LACKS]:
@@ -78,9 +81,9 @@ def load_safetensors(
     verify: bool = False,
 ) -> Any:
     """See :meth:`TensorDict.load_safetensors`."""
-    name = os.path.abspath(path)
+    name = path_of(path, "load_safetensors")
     target = as_device(device)
-    with _opened(name) as file:
+    with loading(name, "load_safetensors"), _opened(name) as file:
         node, name_of = _node(file, name)
         if keys is not None:
             node = _chosen(node, [unravel_key_to_tuple(key) for key in keys], name)

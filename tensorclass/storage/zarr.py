@@ -19,6 +19,7 @@ from tensorclass.atomic import swapped_folder
 from tensorclass.convert.extras import require
 
 from .hierarchy import NOTE, DamagedFile, Format, Said, Texts, chunk_shape
+from .paths import loader_of
 from .tree import as_dict, as_list
 
 _EXTRA = "zarr"
@@ -43,6 +44,10 @@ class Zarr(Format):
     )  # fmt: skip
 
     def whole(self, path: str) -> AbstractContextManager[Path]:
+        if os.path.isdir(path) and os.listdir(path) and loader_of(path) != "from_zarr":
+            raise FileExistsError(
+                f"{path} is no zarr folder, and all that is in it would go: take another path, or an empty folder"
+            )
         return swapped_folder(path)
 
     def open(self, path: str, mode: str) -> Any:

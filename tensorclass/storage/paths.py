@@ -1,0 +1,116 @@
+"""Paths as users give them, and what is found at them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import zipfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tensorclass.td.memmap import Filename
+
+from .tree import FileError
+
+
+def path_of(path: Filename, what: str, writes: bool = False) -> str:
+    """A path as an absolute one.
+
+    Args:
+        path: the path.
+        what: who asks, to begin errors with.
+        writes: something is written there.
+
+    Raises:
+        TypeError: it is no path.
+        ValueError: it is empty, or has a null character.
+        FileNotFoundError: it is written to, and begins with a ``~``, which is no folder here.
+    """
+    try:
+        given: Any = os.fspath(path)
+    except TypeError:
+        given = path
+    if not isinstance(given, str):
+        raise TypeError(f"{what}: expected a path, as a str or a pathlib.Path, got {type(given).__name__}")
+    if not given:
+        raise ValueError(f"{what}: the path is empty")
+    if "\0" in given:
+        raise ValueError(f"{what}: the path {given!r} has a null character in it")
+    first = Path(given).parts[:1]
+    if writes and first and first[0].startswith("~") and not os.path.lexists(first[0]):
+        raise FileNotFoundError(
+            f"{what}: there is no folder {first[0]!r} here; a home folder is what Path({given!r}).expanduser() leads to"
+        )
+    return os.path.abspath(given)
+
+
+@contextmanager
+def loading(path: str, *own: str) -> Generator[None, None, None]:
+    """Errors about a file of another kind say what loads it.
+
+    Args:
+        path: the file, or the folder.
+        own: the methods that load what is expected.
+    """
+    try:
+        yield
+    except (FileError, FileNotFoundError, IsADirectoryError) as error:
+        method = loader_of(path)
+        if method is None or method in own:
+            if isinstance(error, IsADirectoryError):
+                raise FileError(f"{path}: expected a file, found a folder") from None
+            raise
+        kind = type(error) if isinstance(error, FileNotFoundError) else FileError
+        raise kind(f"{error}; it is what {method}() loads") from None
+
+
+def loader_of(path: str) -> str | None:
+    """The name of the method that loads what is at a path; ``None`` where that is unknown."""
+    if os.path.isdir(path):
+        return next((method for name, method in _IN_FOLDERS.items() if os.path.exists(os.path.join(path, name))), None)
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(9)
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 8))
+            shown = int.from_bytes(file.read(8), "little")
+            file.seek(max(0, size - 16 - shown))
+            mark = file.read(8)
+    except (OSError, ValueError, OverflowError):
+        return None
+    if begin.startswith(b"PK\3\4"):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                names = archive.namelist()
+        except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
+            return None
+        if "meta.json" in names:
+            return "load_memmap"
+        return "torch.load" if any(name.endswith("/data.pkl") for name in names) else None
+    if mark == b"tensorcl":
+        return "from_consolidated"
+    if len(begin) == 9 and begin[8:] == b"{" and int.from_bytes(begin[:8], "little") <= size - 8:
+        return "load_safetensors"
+    return next((method for magic, method in _BEGINNINGS.items() if begin.startswith(magic)), None)
+
+
+_IN_FOLDERS = {"meta.json": "load_memmap", "zarr.json": "from_zarr", ".zgroup": "from_zarr"}
+_BEGINNINGS = {b"\x89HDF\r\n\x1a\n": "from_h5", b"PAR1": "from_parquet", b"ARROW1": "from_feather"}
+
+
+def above(path: str) -> None:
+    """Looks whether a file can stand at a path: the folder that it is in is there.
+
+    Raises:
+        FileNotFoundError: it is not.
+        NotADirectoryError: it is a file.
+    """
+    parent = os.path.dirname(path)
+    if os.path.isdir(parent):
+        return
+    found = next(place for place in Path(parent, "x").parents if os.path.lexists(place))
+    if not os.path.isdir(found):
+        raise NotADirectoryError(errno.ENOTDIR, f"expected a folder, {found} is a file", path)
+    raise FileNotFoundError(errno.ENOENT, f"there is no folder {parent}; make it first", path)
