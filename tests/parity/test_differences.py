@@ -236,6 +236,28 @@ def nested_under_a_filter(library: Any) -> Any:
     return collection(library, {"record": record}, [2]).double()["record"].a.dtype
 
 
+def saved_from_within(library: Any, path: str) -> list[str]:
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            collection(library, {"a": torch.zeros(2)}, [2]).memmap(path)
+            return sorted(os.listdir(folder))
+        finally:
+            os.chdir(before)
+
+
+def a_zarr_folder_with_other_files(library: Any) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "notes.txt").write_text("mine")
+        collection(library, {"a": torch.zeros(2)}, [2]).to_zarr(folder)
+
+
+def more_state(library: Any, more: dict[str, Any]) -> list[str]:
+    data = collection(library, {"a": torch.zeros(2)}, [2])
+    return sorted(data.load_state_dict({**data.state_dict(), **more}, strict=False).keys())
+
+
 def a_text_written_in_a_folder(m: Any) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         texts(m, "a", "b").memmap(folder)[0] = m.TensorDict({"text": "new"})
@@ -798,6 +820,15 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     ],
     "The filter of a nested class holds.": [
         (nested_under_a_filter, torch.float32, torch.float64),
+    ],
+    "Folders are replaced as a whole.": [
+        (lambda m: saved_from_within(m, "."), error(OSError), ["a.memmap", "meta.json"]),
+        (lambda m: saved_from_within(m, "~"), error(FileNotFoundError), ["~"]),
+        (a_zarr_folder_with_other_files, error(FileExistsError), None),
+    ],
+    "What a state dict has too is left out.": [
+        (lambda m: more_state(m, {"z": torch.zeros(2)}), ["a"], ["a", "z"]),
+        (lambda m: list(m.TensorDict({"t": "text"}).state_dict(flatten=False)), [], ["t"]),
     ],
     "Objects beside tensors in files are not written in place.": [
         (a_text_written_in_a_folder, error(RuntimeError), ["new", "b"]),

@@ -96,3 +96,44 @@ def test_two_processes_save_and_load_together(tmp_path: Path) -> None:
     for process in processes:
         process.join(60)
     assert found == [(0, [1.0] * 3, [10] * 3), (1, [1.0] * 3, [11] * 3)]
+
+
+@pytest.mark.skipif(not dist.is_gloo_available(), reason="torch was built without gloo")
+def test_a_checkpoint_is_saved_in_the_background(tmp_path: Path) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meet", rank=0, world_size=1)
+    try:
+        written = state(1.0)
+        future: Any = dcp.async_save({"data": written}, checkpoint_id=tmp_path / "checkpoint")
+        written.x.fill_(7.0)  # what is saved was copied before
+        getattr(future, "result", lambda: future.upload_completion.result())()
+        into = state(0.0)
+        dcp.load({"data": into}, checkpoint_id=tmp_path / "checkpoint")
+        assert into.x.tolist() == [1.0] * 3
+        assert into.below["y"].unique().tolist() == [1]
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("flatten", [True, False])
+def test_a_state_dict_is_saved_and_loaded(tmp_path: Path, flatten: bool) -> None:
+    dcp.save(state(1.0).state_dict(flatten=flatten), checkpoint_id=tmp_path)
+    blank, into = state(0.0).state_dict(flatten=flatten), state(5.0)
+    dcp.load(blank, checkpoint_id=tmp_path)
+    into.load_state_dict(blank)
+    assert into.x.tolist() == [1.0] * 3
+    assert into.below["y"].unique().tolist() == [1]
+
+
+def test_a_record_stands_beside_a_module_and_an_optimiser(tmp_path: Path) -> None:
+    def parts(value: float) -> tuple[dict[str, Any], State]:
+        module = torch.nn.Linear(2, 2)
+        torch.nn.init.constant_(module.weight, value)
+        kept = state(value)
+        return {"module": module, "data": kept, "step": torch.tensor(value)}, kept
+
+    dcp.save(parts(3.0)[0], checkpoint_id=tmp_path)
+    into, kept = parts(0.0)
+    dcp.load(into, checkpoint_id=tmp_path)
+    assert kept.x.tolist() == [3.0] * 3
+    assert into["module"].weight.unique().tolist() == [3.0]
+    assert into["step"] == 3.0
