@@ -150,6 +150,26 @@ def _without_masks(items: list[Any], batch_size: Size, keep: bool) -> Iterator[A
             yield item
 
 
+_select: Callable[[Tensor, int, Tensor], Tensor] = torch.index_select
+_PLAIN = frozenset((Tensor, MemoryMappedTensor))
+
+
+def _gathered(source: Store, rows: Tensor) -> Store | None:
+    """The values at some rows; ``None`` where torch has to look at what is wrong with them.
+
+    ``index_select`` takes half the time of an index, and no negative positions.
+    """
+    try:
+        return {
+            key: _select(value, 0, rows)  # type: ignore[arg-type]
+            if type(value) in _PLAIN and value.is_cpu and value.is_contiguous()
+            else value[rows]
+            for key, value in source.items()
+        }
+    except (IndexError, RuntimeError):
+        return None
+
+
 class Indexing(Collection):
     """``data[index]``, ``data[index] = ...``, iteration and their kin."""
 
@@ -207,12 +227,16 @@ class Indexing(Collection):
         source = self._store
         batch_size = self._batch_size
         item = index[0] if len(index) == 1 else index
-        try:
-            store: Store = {key: value[item] for key, value in source.items()}
-        except RuntimeError:
-            if not jagged.among(source.values()):
-                raise
-            store = {key: jagged.indexed(value, item) for key, value in source.items()}
+        store: Store | None = None
+        if type(item) is Tensor and item.dtype is torch.int64 and item.ndim == 1 and not is_dynamo_compiling():
+            store = _gathered(source, item)
+        if store is None:
+            try:
+                store = {key: value[item] for key, value in source.items()}
+            except RuntimeError:
+                if not jagged.among(source.values()):
+                    raise
+                store = {key: jagged.indexed(value, item) for key, value in source.items()}
         for key, result in store.items():
             # a value knows what the index makes of it; this also spares torch.compile a computation on sizes
             size = result.shape[: result.ndim - source[key].ndim + len(batch_size)]

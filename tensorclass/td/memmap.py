@@ -25,6 +25,7 @@ _subclass: Callable[[Any, Tensor], Any] = Tensor._make_subclass
 _C: Any = torch._C
 _BY_HANDLE = os.path.isdir("/proc/self/fd")  #: whether an open file has a path
 _getitem: Callable[[Tensor, Any], Tensor] = Tensor.__getitem__
+_select: Callable[[Tensor, int, Tensor], Tensor] = torch.index_select
 
 
 class FileThere(FileExistsError, RuntimeError):
@@ -431,6 +432,13 @@ class MemoryMappedTensor(Tensor):
 
     def __getitem__(self, index: Any) -> Tensor:
         """Views lie in the same file; the rows at an index tensor or a mask are copied, as for any tensor."""
+        if type(index) is Tensor and index.ndim:  # always a copy
+            if index.ndim == 1 and index.dtype is torch.int64 and self.is_contiguous():
+                try:
+                    return _select(self, 0, index)  # half the time of an index, where no position is negative
+                except (IndexError, RuntimeError):
+                    pass
+            return _getitem(self, index)
         return self._at(index)  # type: ignore[no-any-return]
 
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
