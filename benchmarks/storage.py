@@ -141,7 +141,9 @@ def files(stack: ExitStack, folder: Path, scale: Scale) -> Iterator[Row]:
         lambda: peer.consolidate(filename=theirs + ".one"),
     )
     yield write("archive", lambda: ours.memmap(at + ".tdz"), lambda: peer.memmap(theirs + ".tdz", archive=True))
-    yield write("torch.save of it", lambda: torch.save(ours, at + ".pt"), lambda: torch.save(peer, theirs + ".pt"), None)
+    yield write(
+        "torch.save of it", lambda: torch.save(ours, at + ".pt"), lambda: torch.save(peer, theirs + ".pt"), None
+    )
 
     def open_(form: str, call: Call, peer_call: Call, most: float | None = None) -> Row:
         return Row(f"open {what}: {form}", call, "load_file", lambda: safetensors.torch.load_file(st), most, peer_call)

@@ -559,7 +559,7 @@ def map_open_file(file: int, dtype: torch.dtype, size: Size, mode: str) -> Tenso
         access = mmap.ACCESS_WRITE if mode == "r+" else mmap.ACCESS_COPY
         memory = mmap.mmap(file, count * dtype.itemsize, access=access)
         flat = _frombuffer(memory, dtype=dtype)  # keeps the map alive, and closes it at its end
-    return flat if len(size) == 1 else flat.view(size)
+    return flat if len(size) == 1 else flat.view(*size) if size else flat.view(size)  # a Size takes long to pass
 
 
 @contextmanager
