@@ -1,9 +1,10 @@
-"""Storage beside what it is built on, and beside the peer: `python -m benchmarks.storage [--filter REGEX] [--json FILE]`
+"""Storage beside what it is built on, and beside the peer: `python -m benchmarks.storage [--filter REGEX]`
 
 A row is one piece of work. Its sides take turns, each is measured in milliseconds, and the ratios are what counts: ours
 to the bare library that the row names (torch.save, safetensors, h5py and zarr by hand, plain tensors) with what it may
-be at most, and ours to the peer, which is never faster. Files lie in a temporary folder (`--folder`: below another
-one), and are in the page cache when they are read.
+be at most, and ours to the peer, than which it shall be no slower. Files lie in a temporary folder (`--folder`: below
+another one), and are in the page cache when they are read. What is written is new, unless the row says "over": then it
+takes the place of what is there, as a whole, which the peer does with `atomic=True`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import pickle
 import re
+import shutil
+import statistics
 import sys
 import tempfile
+import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +63,7 @@ class Row:
     hand: Call
     most: float | None = None  #: how much of `hand`'s time ours may take
     peer: Call | None = None  #: none where the peer has nothing like it, or is no part of the question
+    written: tuple[str, ...] = ()  #: what ours, hand and peer write, which is removed before they do
 
 
 @dataclass(frozen=True)
@@ -117,15 +123,16 @@ def files(stack: ExitStack, folder: Path, scale: Scale) -> Iterator[Row]:
     at, theirs = str(folder / "ours"), str(folder / "theirs")
     pt, st = str(folder / "hand.pt"), str(folder / "hand.safetensors")
 
-    def written() -> None:
-        torch.save(values, pt)
+    def write(form: str, suffix: str, call: Call, peer_call: Call, most: float | None = 1.0) -> Row:
+        saving: Call = lambda: torch.save(values, pt)  # noqa: E731
+        return Row(
+            f"write {what}: {form}", call, "torch.save", saving, most, peer_call, (at + suffix, pt, theirs + suffix)
+        )
 
-    def write(form: str, call: Call, peer_call: Call | None, most: float | None = 1.0) -> Row:
-        return Row(f"write {what}: {form}", call, "torch.save", written, most, peer_call)
-
-    yield write("memmap folder", lambda: ours.memmap(at), lambda: peer.memmap(theirs))
+    yield write("memmap folder", "", lambda: ours.memmap(at), lambda: peer.memmap(theirs))
     yield write(
         "safetensors",
+        ".safetensors",
         lambda: ours.save_safetensors(at + ".safetensors"),
         lambda: tensordict.to_safetensors(peer, theirs + ".safetensors"),
     )
@@ -134,15 +141,25 @@ def files(stack: ExitStack, folder: Path, scale: Scale) -> Iterator[Row]:
         lambda: ours.save_safetensors(at + ".safetensors"),
         "save_file",
         lambda: safetensors.torch.save_file(values, st),
+        written=(at + ".safetensors", st),
     )
     yield write(
         "consolidated",
+        ".one",
         lambda: ours.consolidate(filename=at + ".one"),
         lambda: peer.consolidate(filename=theirs + ".one"),
     )
-    yield write("archive", lambda: ours.memmap(at + ".tdz"), lambda: peer.memmap(theirs + ".tdz", archive=True))
+    yield write("archive", ".tdz", lambda: ours.memmap(at + ".tdz"), lambda: peer.memmap(theirs + ".tdz", archive=True))
     yield write(
-        "torch.save of it", lambda: torch.save(ours, at + ".pt"), lambda: torch.save(peer, theirs + ".pt"), None
+        "torch.save of it", ".pt", lambda: torch.save(ours, at + ".pt"), lambda: torch.save(peer, theirs + ".pt"), None
+    )
+    yield Row(
+        f"write {what}: memmap folder, over one",
+        lambda: ours.memmap(at),
+        "torch.save",
+        lambda: torch.save(values, pt),
+        None,
+        lambda: peer.memmap(theirs, atomic=True),
     )
 
     def open_(form: str, call: Call, peer_call: Call, most: float | None = None) -> Row:
@@ -164,11 +181,17 @@ def files(stack: ExitStack, folder: Path, scale: Scale) -> Iterator[Row]:
     yield open_("archive", lambda: load(at + ".tdz"), lambda: peer_load(theirs + ".tdz"))
     yield Row(
         f"open {what}: torch.save of it",
-        lambda: torch.load(at + ".pt"),
+        lambda: torch.load(at + ".pt", weights_only=False),
         "torch.load",
-        lambda: torch.load(pt),
+        lambda: torch.load(pt, weights_only=False),
         None,
         lambda: torch.load(theirs + ".pt", weights_only=False),
+    )
+    yield Row(
+        f"open {what}: torch.save of it, weights_only",
+        lambda: torch.load(at + ".pt", weights_only=True),
+        "torch.load",
+        lambda: torch.load(pt, weights_only=True),
     )
 
 
@@ -259,6 +282,7 @@ def groups(stack: ExitStack, folder: Path, scale: Scale) -> Iterator[Row]:
         write_by_hand,
         None,
         lambda: peer.to_h5(theirs).close(),
+        (at, hand, theirs),
     )
     yield Row(
         f"HDF5: open {what}",
@@ -316,6 +340,7 @@ def zarrs(stack: ExitStack, folder: Path, scale: Scale) -> Iterator[Row]:
         write_by_hand,
         None,
         peers_to_zarr,
+        (at, hand, theirs),
     )
     yield Row(
         f"zarr: open {leaves} leaves",
@@ -376,8 +401,36 @@ SOURCES: tuple[Source, ...] = (files, gather, meta, growth, groups, processes)
 
 def measure(row: Row, plan: Plan) -> Figure:
     calls = [row.ours, row.hand, *([] if row.peer is None else [row.peer])]
-    ours, hand, *rest = (time / 1000 for time in time_in_turns(calls, plan))
+    if row.written:
+        ours, hand, *rest = _time_writing(calls, row.written, plan)
+    else:
+        ours, hand, *rest = (time / 1000 for time in time_in_turns(calls, plan))
     return Figure(row.name, row.beside, ours, hand, rest[0] if rest else None, row.most)
+
+
+def _time_writing(calls: Sequence[Call], written: Sequence[str], plan: Plan) -> list[float]:
+    """As :func:`time_in_turns`, in milliseconds, of calls before each of which what it writes is removed."""
+    minima: list[list[float]] = [[] for _ in calls]
+    for _ in range(plan.blocks):
+        best = [float("inf")] * len(calls)
+        for turn in range(plan.rounds):
+            for step in range(len(calls)):
+                at = (turn + step) % len(calls)
+                _remove(written[at])
+                began = time.perf_counter()
+                kept = calls[at]()
+                best[at] = min(best[at], time.perf_counter() - began)
+                del kept
+        for found, smallest in zip(minima, best, strict=True):
+            found.append(smallest)
+    return [1000 * statistics.median(found) for found in minima]
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path):
+        shutil.rmtree(path)
+    elif os.path.exists(path):
+        os.unlink(path)
 
 
 def header() -> str:
