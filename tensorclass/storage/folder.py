@@ -687,8 +687,8 @@ def read_node(folders: Places, path: tree.Path, checksum: object = None) -> Node
     for key, known in meta.items():
         if key in _RESERVED:
             continue
-        form: object = type(known)
-        if form is dict and len(known) == 4 and known.get("is_nested") is False and key not in more:
+        form: object = known
+        if type(form) is dict and len(known) == 4 and known.get("is_nested") is False and key not in more:
             named = known.get("dtype")
             if type(named) is str:  # of a plain tensor, as most are: a node once it has a type
                 known["type"] = "tensor"

@@ -279,8 +279,8 @@ def _collection(node: Node, target: Any, source: Source, path: Path) -> Any:
     ndim, batch = len(size), node["batch_size"]
     for key, entry in given.items():
         value: Any
-        form: object = type(entry)
-        if form is dict and entry.get("type") == "tensor":  # most are
+        form: object = entry
+        if type(form) is dict and entry.get("type") == "tensor":  # most are
             value = _tensor(entry, source, (*path, key))
             if entry["shape"][:ndim] == batch:
                 store[key] = value
@@ -541,8 +541,8 @@ def as_list(given: object) -> list[Any] | None:
 
 def size_of(given: Any, source: Source, path: Path) -> Size:
     """A shape that a file gives."""
-    form: object = type(given)
-    if form is list:
+    form: object = given
+    if type(form) is list:
         total = 1
         for length in given:
             if type(length) is not int or length < 0:
