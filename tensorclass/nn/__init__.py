@@ -1,5 +1,7 @@
 """Modules on collections and records: what they read and write is named by keys."""
 
+from .base import TensorDictModuleBase
+from .dispatch import dispatch
 from .distributions import (
     AddStateIndependentNormalScale,
     CompositeDistribution,
@@ -15,6 +17,8 @@ from .distributions import (
     set_composite_lp_aggregate,
 )
 from .interaction import InteractionType, interaction_type, set_interaction_type
+from .module import TensorDictModule
+from .skipping import set_skip_existing, skip_existing
 
 __all__ = [
     "AddStateIndependentNormalScale",
@@ -22,14 +26,19 @@ __all__ = [
     "InteractionType",
     "NormalParamExtractor",
     "OneHotCategorical",
+    "TensorDictModule",
+    "TensorDictModuleBase",
     "TruncatedNormal",
     "add_custom_mapping",
     "biased_softplus",
     "composite_lp_aggregate",
+    "dispatch",
     "interaction_type",
     "inv_softplus",
     "mappings",
     "rand_one_hot",
     "set_composite_lp_aggregate",
     "set_interaction_type",
+    "set_skip_existing",
+    "skip_existing",
 ]

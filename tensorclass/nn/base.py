@@ -1,0 +1,243 @@
+"""Modules that read a collection by key and write into it: what all of them have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import torch
+from torch import nn
+from typing_extensions import Self
+
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.keys import FlatKey, NestedKey, unravel_key, unravel_key_list, unravel_key_to_tuple
+
+if TYPE_CHECKING:
+    from torch.utils.hooks import RemovableHandle
+
+T = TypeVar("T", bound=TensorCollection)
+
+#: an output that is not written
+DISCARDED = "_"
+
+
+class MissingKeys(KeyError, RuntimeError):
+    """A module does not find what it needs."""
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)  # that of KeyError quotes the message
+
+
+class UnknownOutKeys(ValueError, RuntimeError):
+    """Keys are asked for that a module does not give."""
+
+
+def as_keys(keys: Any, what: str) -> list[FlatKey]:
+    """The keys that a user gives, as a list: a single one, or a list or tuple of them.
+
+    A tuple of strings is one nested key, any other tuple a sequence of keys.
+
+    Raises:
+        ValueError: they are something else.
+    """
+    given: object = keys
+    if isinstance(given, str):
+        return [given]
+    try:
+        if isinstance(given, tuple) and given and all(isinstance(part, str) for part in keys):
+            return [unravel_key(keys)]
+        if isinstance(given, (list, tuple)):
+            return unravel_key_list(keys)
+    except TypeError as error:
+        raise ValueError(f"{what}: {error}") from None
+    raise ValueError(f"{what}: expected a key (a string, or a tuple of strings) or a list of keys, got {given!r}")
+
+
+def names_of(module: object) -> str:
+    """What messages call a module or a function."""
+    return str(getattr(module, "__qualname__", type(module).__name__))
+
+
+class TensorDictModuleBase(nn.Module):
+    """The base of modules from collection to collection: what they read is ``in_keys``, what they write ``out_keys``.
+
+    Both are lists of keys, set in the class or in the constructor. ``forward`` takes a collection and gives one; under
+    :class:`dispatch` it takes tensors as well.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict
+    >>> class Double(TensorDictModuleBase):
+    ...     in_keys = ["x"]
+    ...     out_keys = ["y"]
+    ...
+    ...     def forward(self, tensordict):
+    ...         return tensordict.set("y", 2 * tensordict["x"])
+    >>> Double()(TensorDict(x=torch.ones(2)))["y"]
+    tensor([2., 2.])
+    """
+
+    if TYPE_CHECKING:  # a subclass may give them as lists in its body
+        in_keys: Sequence[NestedKey]
+        out_keys: Sequence[NestedKey]
+
+    else:
+
+        @property
+        def in_keys(self):
+            """The keys that the module reads."""
+            return self._in_keys
+
+        @in_keys.setter
+        def in_keys(self, keys):
+            self._in_keys = unravel_key_list(keys)
+
+        @property
+        def out_keys(self):
+            """The keys that the module writes: all of its own, or those that were selected."""
+            return self._out_keys
+
+        @out_keys.setter
+        def out_keys(self, keys):
+            self._reset()
+            self._out_keys = unravel_key_list(keys)
+
+    _in_keys: list[FlatKey]
+    _out_keys: list[FlatKey]
+    #: whether forward writes no other keys than those selected; otherwise a hook takes the others out
+    _selects: ClassVar[bool] = False
+    #: all the keys, where some of them were selected
+    _source: list[FlatKey] | None = None
+    _selection: RemovableHandle | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in ("in_keys", "out_keys"):
+            keys = vars(cls).get(name)
+            if isinstance(keys, (list, tuple, str)):  # given in the body of the class
+                setattr(cls, f"_{name}", as_keys(keys, f"{cls.__name__}.{name}"))
+                delattr(cls, name)
+        if "forward" in vars(cls) and "_selects" not in vars(cls):
+            cls._selects = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in ("_in_keys", "_out_keys"):
+            if name not in vars(self) and hasattr(type(self), name):
+                setattr(self, name, list(getattr(type(self), name)))  # one that the class does not share
+
+    @property
+    def out_keys_source(self) -> Sequence[NestedKey]:
+        """All the keys that the module can write, whatever was selected."""
+        return self.out_keys if self._source is None else self._source
+
+    def select_out_keys(self, *out_keys: NestedKey) -> Self:
+        """Lets the module write these of its keys only; what stands at the others stays.
+
+        Where ``forward`` is a user's own, the other keys are removed from its result.
+
+        Args:
+            out_keys: keys among :attr:`out_keys`.
+
+        Returns:
+            The module itself.
+
+        Raises:
+            ValueError: the module does not write one of them (now: :meth:`reset_out_keys` takes a selection back).
+        """
+        selected = unravel_key_list(out_keys)
+        current = unravel_key_list(self.out_keys)
+        unknown = [key for key in selected if key not in current]
+        if unknown:
+            raise UnknownOutKeys(
+                f"{type(self).__name__}.select_out_keys: there are no {unknown} among the out_keys {current}"
+                + ("" if self._source is None else f", selected of {self._source}; see reset_out_keys()")
+            )
+        source = current if self._source is None else self._source
+        self._reset()
+        self._source = source
+        self._out_keys = selected
+        if not self._selects:
+            self._selection = self.register_forward_hook(_keep_selected)
+        return self
+
+    def reset_out_keys(self) -> Self:
+        """Takes a selection of out_keys back, and gives the module itself."""
+        source = self._source
+        self._reset()
+        if source is not None:
+            self._out_keys = source
+        return self
+
+    def _reset(self) -> None:
+        if self._selection is not None:
+            self._selection.remove()
+        if self._source is not None:
+            self._selection = self._source = None
+
+    def reset_parameters_recursive(self, parameters: T | None = None) -> T | None:
+        """Calls ``reset_parameters`` of each module in this one that has it.
+
+        Args:
+            parameters: values to start from, as :meth:`TensorDict.from_module` gives them: they stay as they are, and
+                so do the module's own.
+
+        Returns:
+            New parameters, where some were given.
+
+        Raises:
+            RuntimeError: the parameters have batch dimensions, or are not those of this module.
+        """
+        if parameters is None:
+            self._reset_parameters()
+            return None
+        if parameters.ndim:
+            raise RuntimeError(
+                f"reset_parameters_recursive: expected parameters without batch dimensions, got batch size "
+                f"{list(parameters.batch_size)}; unbind them and reset one after the other"
+            )
+        fresh: Any = parameters.apply(_fresh)
+        with fresh.to_module(self):
+            self._reset_parameters()
+        result: T = fresh
+        return result
+
+    def _reset_parameters(self) -> None:
+        for module in self.modules():
+            reset: Any = getattr(module, "reset_parameters", None)
+            if module is not self and callable(reset) and not isinstance(module, TensorDictModuleBase):
+                reset()
+
+    @staticmethod
+    def is_tdmodule_compatible(module: object) -> bool:
+        """Whether a module says what it reads and writes: it has ``in_keys`` and ``out_keys``."""
+        return hasattr(module, "in_keys") and hasattr(module, "out_keys")
+
+    def extra_repr(self) -> str:
+        return f"in_keys={self.in_keys}, out_keys={self.out_keys}"
+
+
+def _fresh(value: torch.Tensor) -> torch.Tensor:
+    return value.detach().clone().requires_grad_()
+
+
+def _keep_selected(module: nn.Module, args: Any, result: Any) -> None:
+    """Takes keys that are not selected out of what a module gave."""
+    if not isinstance(result, TensorCollection):
+        return  # tensors: only those selected are given
+    owner: Any = module
+    kept = {*unravel_key_list(owner.out_keys), *unravel_key_list(owner.in_keys)}
+    unwanted = [key for key in owner.out_keys_source if key not in kept and key in result.keys(True)]
+    for key in unwanted:
+        result.del_(key)
+        path = unravel_key_to_tuple(key)
+        for depth in range(len(path) - 1, 0, -1):  # collections that only this key was in
+            holder = result.get(path[:depth])
+            if len(list(holder.keys())):
+                break
+            result.del_(path[:depth])
+
+
+def missing_keys(module: object, keys: Iterable[NestedKey], data: TensorCollection) -> MissingKeys:
+    """The error for keys that a module needs."""
+    there = list(data.keys(True, True))
+    return MissingKeys(f"{names_of(module)}: the in_keys {list(keys)} are missing; the keys that are there: {there}")

@@ -1,0 +1,159 @@
+"""Calling a module with tensors instead of a collection."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
+
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.keys import FlatKey, NestedKey, unravel_key_list
+from tensorclass.td.tensordict import TensorDict
+
+from .base import DISCARDED
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class TooManyArguments(TypeError, ValueError):
+    """A module is called with more tensors than it has in_keys."""
+
+
+class GivenTwice(TypeError, RuntimeError):
+    """A module is called with a tensor by position and by keyword."""
+
+
+def joined(key: FlatKey, separator: str) -> str:
+    """The keyword for a key."""
+    return key if isinstance(key, str) else separator.join(key)
+
+
+def given_values(
+    name: str, keys: Sequence[FlatKey], separator: str, args: Sequence[Any], kwargs: dict[str, Any]
+) -> dict[FlatKey, Any]:
+    """The values of a call with tensors, by key; those among the keywords are taken out of them."""
+    if len(args) > len(keys):
+        raise TooManyArguments(
+            f"{name}: expected at most {len(keys)} positional arguments, for the in_keys {list(keys)}, got {len(args)}"
+        )
+    values: dict[FlatKey, Any] = dict(zip(keys, args, strict=False))
+    for key in keys:
+        keyword = joined(key, separator)
+        if keyword in kwargs:
+            if key in values:
+                raise GivenTwice(f"{name}: {keyword!r} is given by position and by keyword")
+            values[key] = kwargs.pop(keyword)
+    return values
+
+
+def collected(values: Mapping[FlatKey, Any], auto_batch_size: bool = True) -> TensorDict:
+    """A TensorDict of the values, with the dimensions that all of them share, or with none."""
+    data = TensorDict()
+    for key, value in values.items():
+        data.set(key, value)
+    return data.auto_batch_size_() if auto_batch_size else data
+
+
+class dispatch:
+    """Lets a method that takes a collection take tensors as well, by position or by keyword, and give tensors.
+
+    Decorates ``forward(self, tensordict, ...)`` of a module with ``in_keys`` and ``out_keys``. A call with a collection
+    goes through. A call with tensors puts them into a TensorDict under the keys that the method reads, calls it, and
+    gives what it wrote: a tensor where there is one key, a tuple of them where there are more.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> from tensorclass import TensorDict
+    >>> class Sum(nn.Module):
+    ...     in_keys = ["a", ("b", "c")]
+    ...     out_keys = ["total"]
+    ...
+    ...     @dispatch
+    ...     def forward(self, tensordict):
+    ...         return tensordict.set("total", tensordict["a"] + tensordict["b", "c"])
+    >>> Sum()(torch.ones(2), torch.ones(2)), Sum()(a=torch.ones(2), b_c=torch.zeros(2))
+    (tensor([2., 2.]), tensor([1., 1.]))
+
+    Args:
+        separator: joins the names of a nested key to a keyword.
+        source: the keys that are read, or the name of the attribute that has them.
+        dest: the keys that are given, or the name of the attribute that has them. ``"_"`` is none.
+        auto_batch_size: whether the TensorDict has the dimensions that all the tensors share; otherwise none.
+
+    Raises:
+        TypeError: there are more tensors than keys, or one is given twice.
+    """
+
+    DEFAULT_SEPARATOR: ClassVar[str] = "_"
+    DEFAULT_SOURCE: ClassVar[str] = "in_keys"
+    DEFAULT_DEST: ClassVar[str] = "out_keys"
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __new__(cls, separator: F) -> F: ...  # type: ignore[misc]
+        @overload
+        def __new__(
+            cls,
+            separator: str = "_",
+            source: str | Sequence[NestedKey] = "in_keys",
+            dest: str | Sequence[NestedKey] = "out_keys",
+            auto_batch_size: bool = True,
+        ) -> dispatch: ...
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
+
+    else:
+
+        def __new__(cls, separator="_", *args, **kwargs):
+            self = super().__new__(cls)
+            if isinstance(separator, str):
+                return self
+            self.__init__(*args, **kwargs)  # the decorator has no brackets
+            return self(separator)
+
+    def __init__(
+        self,
+        separator: str = "_",
+        source: str | Sequence[NestedKey] = "in_keys",
+        dest: str | Sequence[NestedKey] = "out_keys",
+        auto_batch_size: bool = True,
+    ) -> None:
+        self.separator: str = separator
+        self.source: str | list[FlatKey] = source if isinstance(source, str) else unravel_key_list(source)
+        self.dest: str | list[FlatKey] = dest if isinstance(dest, str) else unravel_key_list(dest)
+        self.auto_batch_size: bool = auto_batch_size
+
+    def get_source(self, func: Callable[..., Any], self_func: object) -> list[FlatKey]:
+        """The keys that a method reads, of an object (``None`` for a function)."""
+        return _keys(self.source, self_func)
+
+    def __call__(self, func: F, /) -> F:
+        names = [*inspect.signature(func).parameters]
+        is_method = names[:1] == ["self"]
+        taken = names[is_method] if len(names) > is_method else ""
+
+        @functools.wraps(func)
+        def dispatched(*args: Any, **kwargs: Any) -> Any:
+            first = args[is_method] if len(args) > is_method else kwargs.get(taken)
+            if isinstance(first, TensorCollection):
+                return func(*args, **kwargs)
+            owner = args[:is_method]
+            name = f"{type(owner[0]).__name__}.{func.__name__}" if owner else func.__name__
+            keys = self.get_source(func, owner[0] if owner else None)
+            values = given_values(name, keys, self.separator, args[is_method : is_method + len(keys)], kwargs)
+            rest = args[is_method + len(keys) :]
+            result = func(*owner, collected(values, self.auto_batch_size), *rest, **kwargs)
+            dest = _keys(self.dest, owner[0] if owner else None)
+            return as_outputs([result[key] for key in dest if key != DISCARDED])
+
+        return dispatched  # type: ignore[return-value]
+
+
+def as_outputs(values: Sequence[Any]) -> Any:
+    """What a call with tensors gives: the only value, or a tuple of them."""
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _keys(keys: str | list[FlatKey], owner: object) -> list[FlatKey]:
+    return unravel_key_list(getattr(owner, keys)) if isinstance(keys, str) else keys

@@ -1,0 +1,332 @@
+"""A function or a module on tensors, as a module on collections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+
+import torch
+from torch import Tensor, nn
+
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.keys import FlatKey, NestedKey, unravel_key_list
+from tensorclass.td.reading import MISSING
+from tensorclass.td.tensordict import TensorDict
+
+from .base import DISCARDED, MissingKeys, T, TensorDictModuleBase, as_keys, missing_keys, names_of
+from .dispatch import as_outputs, collected, given_values
+from .skipping import SKIPPING, skips
+from .writing import set_value, write
+
+#: where a module writes: into its input, into a TensorDict of its own, into an empty collection like its input
+Inplace: TypeAlias = "bool | Literal['empty'] | None"
+
+
+class WrongOutputs(RuntimeError):
+    """A module gives another number of values than it has out_keys."""
+
+
+class TensorDictModule(TensorDictModuleBase):
+    """A function or a module on tensors, as a module that reads its arguments from a collection and writes its results.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> from tensorclass import TensorDict
+    >>> module = TensorDictModule(nn.Linear(3, 4), in_keys=["x"], out_keys=[("out", "y")])
+    >>> module(TensorDict(x=torch.ones(2, 3), batch_size=[2]))["out", "y"].shape
+    torch.Size([2, 4])
+    >>> module(torch.ones(2, 3)).shape, module(x=torch.ones(2, 3)).shape
+    (torch.Size([2, 4]), torch.Size([2, 4]))
+
+    It is called with a collection, and gives it back with what the function gave under ``out_keys``; a record comes
+    back as the record that it is, so the keys must be fields of it. Or it is called with the arguments of the function,
+    by position or by key (the names of a nested key joined by ``_``), and gives what stands under ``out_keys``: one
+    value, or a tuple of them.
+
+    Args:
+        module: a function, a module, or with ``method`` any object.
+        in_keys: the keys of its arguments, in order: one key, a list of keys, or a dict that says which key each
+            keyword argument comes from: ``{"input": "x"}``.
+        out_keys: the keys of its results: one key, or a list with as many keys as the module gives values. A value
+            under ``"_"`` is not written. Of a mapping or a collection that the module gives, the values under these
+            keys are taken.
+        out_to_in_map: which way round a dict of ``in_keys`` is: by default, and with ``True``, ``{argument: key}``;
+            with ``False`` ``{key: argument}``.
+        inplace: ``True`` writes into the collection that comes in, ``"empty"`` into an empty one of its class and batch
+            size, ``False`` into a new TensorDict without batch dimensions (for a record: an empty one of its class).
+        method: the name of the method to call, where it is not ``module(...)``.
+        method_kwargs: further keyword arguments for each call.
+        strict: whether all ``in_keys`` must be there; otherwise the module gets ``None`` for those that are not.
+        get_kwargs: how values are read from a lazy stack: ``as_padded_tensor=True``, ..., see :meth:`TensorDict.get`.
+
+    Raises:
+        ValueError: keys are no keys, or two results have the same one; ``module`` can't be called.
+        AttributeError: it has no such ``method``.
+
+    A call raises ``KeyError`` where keys are missing (with ``strict``, or when the module does not cope with ``None``),
+    ``RuntimeError`` where the module gives more or fewer values than there are ``out_keys``, and what the collection
+    raises where a value does not fit. The collection is then as it was.
+    """
+
+    _selects = True
+
+    module: Callable[..., Any]
+    method: str | None
+    method_kwargs: dict[str, Any]
+    inplace: Inplace
+    strict: bool
+    get_kwargs: dict[str, Any]
+    #: the names of the arguments, where they are given by keyword
+    _arguments: list[str] | None
+
+    def __init__(
+        self,
+        module: Callable[..., Any],
+        in_keys: NestedKey | Sequence[NestedKey] | Mapping[Any, Any],
+        out_keys: NestedKey | Sequence[NestedKey],
+        *,
+        out_to_in_map: bool | None = None,
+        inplace: bool | str | None = True,
+        method: str | None = None,
+        method_kwargs: Mapping[str, Any] | None = None,
+        strict: bool = False,
+        get_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        given: object = module
+        if method is not None:
+            if not callable(getattr(given, method)):
+                raise ValueError(f"{name}: {names_of(given)}.{method} is no method")
+        elif isinstance(given, type) or not callable(given):
+            raise ValueError(
+                f"{name}: expected a function or a module, got {given!r}; "
+                + ("make an object of the class" if isinstance(given, type) else "method= names what is to be called")
+            )
+        self._arguments = None
+        if isinstance(in_keys, Mapping):
+            self._arguments, in_keys = _mapped(in_keys, out_to_in_map is not False, name)
+        elif out_to_in_map is not None:
+            raise ValueError(f"{name}: out_to_in_map tells which way round a dict is, the in_keys are {in_keys!r}")
+        self._in_keys = as_keys(in_keys, f"{name}: in_keys")
+        self._out_keys = as_keys(out_keys, f"{name}: out_keys")
+        written = [key for key in self._out_keys if key != DISCARDED]
+        if len({*written}) < len(written):
+            raise ValueError(f"{name}: two results have the same key: {written}; '_' discards one")
+        self.inplace = as_inplace(inplace, name)
+        self.module = module
+        self.method = method
+        self.method_kwargs = dict(method_kwargs or {})
+        self.strict = strict
+        self.get_kwargs = dict(get_kwargs or {})
+
+    # -- calling it ---------------------------------------------------------------------------------------------------
+
+    @overload
+    def forward(self, tensordict: T, *, tensordict_out: None = None, **kwargs: Any) -> T: ...
+    @overload
+    def forward(self, tensordict: TensorCollection, *, tensordict_out: T, **kwargs: Any) -> T: ...
+    @overload
+    def forward(self, *args: Any, **kwargs: Any) -> Any: ...
+    def forward(
+        self,
+        tensordict: Any = MISSING,
+        *args: Any,
+        tensordict_out: TensorCollection | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """The collection with the results of the module, or the results of a call with tensors."""
+        if not isinstance(tensordict, TensorCollection):
+            return self._call_with_tensors(tensordict, args, kwargs)
+        if args:
+            raise TypeError(f"{type(self).__name__}: expected one collection, got {len(args)} more arguments")
+        if SKIPPING.active and skips(tensordict, self._in_keys, self._out_keys):
+            return tensordict
+        values: list[Any] = []
+        store = tensordict._store
+        absent: list[FlatKey] | None = None
+        for key in self._in_keys:
+            value: Any = store.get(key) if type(key) is str else None
+            if type(value) is not Tensor or self.get_kwargs:
+                value = self._read(tensordict, key)
+                if value is MISSING:
+                    value = None
+                    absent = [*(absent or ()), key]
+            values.append(value)
+        if absent and self.strict:
+            raise self._missing(absent, tensordict)
+        try:
+            result = self._call_module(values, kwargs)
+            out_keys = self._out_keys
+            single = type(result) is Tensor and len(out_keys) == 1
+            if not single or self._source is not None or out_keys[0] == DISCARDED:
+                out_keys, results = self._outputs(result)
+            else:
+                results = (result,)
+        except Exception as error:
+            if absent and not isinstance(error, MissingKeys):
+                raise self._missing(absent, tensordict) from error
+            raise
+        out: TensorCollection
+        if tensordict_out is not None:
+            out = tensordict_out
+        elif self.inplace is True:
+            out = tensordict
+        else:
+            out = tensordict.empty() if self.inplace or not isinstance(tensordict, TensorDict) else TensorDict()
+        if len(out_keys) == 1:
+            set_value(out, out_keys[0], results[0])
+        elif out_keys:
+            write(out, out_keys, results)
+        return out
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(self, tensordict: T, *, tensordict_out: None = None, **kwargs: Any) -> T: ...
+        @overload
+        def __call__(self, tensordict: TensorCollection, *, tensordict_out: T, **kwargs: Any) -> T: ...
+        @overload
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def _call_module(self, values: list[Any], kwargs: dict[str, Any]) -> Any:
+        module: Any = self._modules["module"] if "module" in self._modules else self.module  # noqa: SIM401  # quicker
+        if self.method is not None:
+            module = getattr(module, self.method)
+        if self.method_kwargs:
+            kwargs = {**self.method_kwargs, **kwargs}
+        if self._arguments is None:
+            return module(*values, **kwargs)
+        return module(**dict(zip(self._arguments, values, strict=True)), **kwargs)
+
+    def _call_with_tensors(self, first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = args if first is MISSING else (first, *args)
+        name = type(self).__name__
+        by_key = given_values(name, self._in_keys, "_", given, kwargs)
+        values: list[Any] = []
+        absent: list[FlatKey] = []
+        for key in self._in_keys:
+            value = by_key.get(key, MISSING)
+            if value is MISSING:
+                absent.append(key)
+                value = None
+            values.append(value if type(value) is Tensor else _as_read(value))
+        if absent and self.strict:
+            raise self._missing(absent, collected(by_key))
+        try:
+            _, results = self._outputs(self._call_module(values, kwargs))
+        except Exception as error:
+            if absent and not isinstance(error, MissingKeys):
+                raise self._missing(absent, collected(by_key)) from error
+            raise
+        return as_outputs([value if type(value) is Tensor else _as_read(value) for value in results])
+
+    def _read(self, data: TensorCollection, key: FlatKey) -> Any:
+        """The value of a key; ``MISSING`` where there is none."""
+        if self.get_kwargs:
+            value = data.get(key, MISSING, **self.get_kwargs)
+        else:
+            value = data._find((key,) if isinstance(key, str) else key)
+        return value if value is MISSING or isinstance(value, Tensor) else data._out(value, key)
+
+    def _outputs(self, result: Any) -> tuple[list[FlatKey], Sequence[Any]]:
+        """The keys that are written and their values."""
+        keys = self._out_keys if self._source is None else self._source
+        values = _results(result, keys)
+        if len(values) != len(keys):
+            raise WrongOutputs(
+                f"{names_of(self.module)}: expected {len(keys)} results, for the out_keys {keys}, got "
+                f"{_described(result)}; '_' among the out_keys discards a result"
+            )
+        if self._source is None and DISCARDED not in keys:
+            return keys, values
+        selected = keys if self._source is None else self._out_keys
+        pairs = [(key, value) for key, value in zip(keys, values, strict=True) if key != DISCARDED and key in selected]
+        return [key for key, _ in pairs], [value for _, value in pairs]
+
+    def _missing(self, absent: list[FlatKey], data: TensorCollection) -> MissingKeys:
+        return missing_keys(self, absent, data)
+
+    # -- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the first parameter or buffer, the CPU where there is none."""
+        return device_of(self)
+
+    @property
+    def is_functional(self) -> bool:
+        """Whether the parameters are arguments of the module: they never are."""
+        return False
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "module" or name.startswith("__"):
+                raise
+            return getattr(self.module, name)
+
+    def extra_repr(self) -> str:
+        module = "" if "module" in self._modules else f"module={names_of(self.module)}, "
+        return module + super().extra_repr()
+
+
+def _as_read(value: Any) -> Any:
+    """A value as it comes out of a collection: a number is a tensor."""
+    if value is None or isinstance(value, (Tensor, TensorCollection)):
+        return value
+    return TensorDict({"value": value})["value"]
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """The device of the first parameter or buffer."""
+    tensor: Tensor | None = next(chain(module.parameters(), module.buffers()), None)
+    return torch.device("cpu") if tensor is None else tensor.device
+
+
+def as_inplace(inplace: Any, name: str) -> Inplace:
+    """The mode that a user gives."""
+    if inplace is None or inplace is True or inplace is False or inplace == "empty":
+        mode: Inplace = inplace
+        return mode
+    raise ValueError(f"{name}: inplace is True, False or 'empty', got {inplace!r}")
+
+
+def _mapped(in_keys: Mapping[Any, Any], by_argument: bool, name: str) -> tuple[list[str], list[FlatKey]]:
+    """The arguments and the keys that they come from."""
+    pairs = list(in_keys.items()) if by_argument else [(argument, key) for key, argument in in_keys.items()]
+    wrong = [argument for argument, _ in pairs if not isinstance(argument, str)]
+    if wrong:
+        way = "{argument: key}" if by_argument else "{key: argument}, as out_to_in_map=False says"
+        raise ValueError(f"{name}: in_keys: expected {way}, got {dict(in_keys)}; {wrong} are no names of arguments")
+    try:
+        return [argument for argument, _ in pairs], unravel_key_list([key for _, key in pairs])
+    except TypeError as error:
+        raise ValueError(f"{name}: in_keys: {error}") from None
+
+
+def _results(result: Any, keys: Sequence[FlatKey]) -> Sequence[Any]:
+    """The values that a module gave."""
+    given: object = result
+    if isinstance(given, tuple):
+        several: Sequence[Any] = result
+        return several
+    if given is None:
+        return ()
+    if isinstance(given, (TensorCollection, Mapping)) and keys:
+        there: Any = given.keys(True) if isinstance(given, TensorCollection) else result
+        if all(key in there for key in keys):
+            return [result._get_key(key) if isinstance(given, TensorCollection) else result[key] for key in keys]
+    return (result,)
+
+
+def _described(result: Any) -> str:
+    given: object = result
+    if isinstance(given, tuple):
+        return f"a tuple of {len(result)}"
+    if isinstance(given, (TensorCollection, Mapping)):
+        return f"a {type(result).__name__} with the keys {[*result.keys()]}"
+    return "None" if result is None else f"one {type(result).__name__}"

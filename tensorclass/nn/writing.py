@@ -1,0 +1,87 @@
+"""How a module writes what it computed: all of it, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from tensorclass.td.access import restore
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.keys import FlatKey
+
+if TYPE_CHECKING:
+    from tensorclass.td.access import Before
+
+__all__ = ["noted", "restore", "write"]
+
+
+def noted(data: TensorCollection, keys: Sequence[FlatKey]) -> list[Before]:
+    """What is in the collections that a write to these keys changes, for :func:`restore`.
+
+    A lazy stack is undone in its parts. What is written through to a file, or to rows of another collection, can't be.
+    """
+    before: list[Before] = []
+    _note(data, before)
+    for key in keys:
+        if type(key) is tuple:
+            _note_below(data, key, before)
+    return before
+
+
+def _note(node: TensorCollection, before: list[Before]) -> None:
+    store: Any = node._store
+    if store.__class__ is dict:
+        before.append((node, store.copy(), node._batch_size, node._names))
+    elif not node._holds_values():
+        for part in node._nodes():
+            _note(part, before)
+
+
+def _note_below(node: TensorCollection, path: tuple[str, ...], before: list[Before]) -> None:
+    if not node._holds_values():
+        for part in node._nodes():
+            _note_below(part, path, before)
+        return
+    for name in path[:-1]:
+        store: Any = node._store
+        below: Any = store.get(name) if store.__class__ is dict else None
+        if not isinstance(below, TensorCollection) or not below._is_tree():
+            return
+        _note(below, before)
+        if not below._holds_values():
+            _note_below(below, path[path.index(name) + 1 :], before)
+            return
+        node = below
+
+
+def write(data: TensorCollection, keys: Sequence[FlatKey], values: Sequence[Any]) -> None:
+    """Writes a value to each key; where one of them does not fit, none is written."""
+    if len(keys) == 1:
+        set_value(data, keys[0], values[0])
+        return
+    if data._TAKES_ANY_KEY and data._lock is None and data._device is None:  # what most writes are: nothing can fail
+        size = data._batch_size
+        ndim = len(size)
+        for key, value in zip(keys, values, strict=True):
+            if type(key) is not str or type(value) is not Tensor or value.shape[:ndim] != size:
+                break
+        else:
+            data._store.update(zip(keys, values, strict=True))  # type: ignore[arg-type]
+            return
+    before = noted(data, keys)
+    try:
+        for key, value in zip(keys, values, strict=True):
+            set_value(data, key, value)
+    except BaseException:
+        restore(before)
+        raise
+
+
+def set_value(data: TensorCollection, key: FlatKey, value: Any) -> None:
+    """``data.set(key, value)``."""
+    if type(key) is str:
+        data._set(key, value)
+    else:
+        data._set_nested(key, value)  # type: ignore[arg-type]
