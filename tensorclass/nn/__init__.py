@@ -18,7 +18,9 @@ from .distributions import (
 )
 from .interaction import InteractionType, interaction_type, set_interaction_type
 from .module import TensorDictModule
+from .sequence import TensorDictSequential
 from .skipping import set_skip_existing, skip_existing
+from .wrap import TensorDictModuleWrapper, WrapModule, as_tensordict_module
 
 __all__ = [
     "AddStateIndependentNormalScale",
@@ -28,8 +30,12 @@ __all__ = [
     "OneHotCategorical",
     "TensorDictModule",
     "TensorDictModuleBase",
+    "TensorDictModuleWrapper",
+    "TensorDictSequential",
     "TruncatedNormal",
+    "WrapModule",
     "add_custom_mapping",
+    "as_tensordict_module",
     "biased_softplus",
     "composite_lp_aggregate",
     "dispatch",

@@ -10,7 +10,9 @@ from torch import nn
 from typing_extensions import Self
 
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.keys import FlatKey, NestedKey, unravel_key, unravel_key_list, unravel_key_to_tuple
+from tensorclass.td.keys import FlatKey, NestedKey, unravel_key, unravel_key_list
+
+from .writing import remove
 
 if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
@@ -226,15 +228,9 @@ def _keep_selected(module: nn.Module, args: Any, result: Any) -> None:
         return  # tensors: only those selected are given
     owner: Any = module
     kept = {*unravel_key_list(owner.out_keys), *unravel_key_list(owner.in_keys)}
-    unwanted = [key for key in owner.out_keys_source if key not in kept and key in result.keys(True)]
-    for key in unwanted:
-        result.del_(key)
-        path = unravel_key_to_tuple(key)
-        for depth in range(len(path) - 1, 0, -1):  # collections that only this key was in
-            holder = result.get(path[:depth])
-            if len(list(holder.keys())):
-                break
-            result.del_(path[:depth])
+    for key in owner.out_keys_source:
+        if key not in kept and key in result.keys(True):
+            remove(result, key)
 
 
 def missing_keys(module: object, keys: Iterable[NestedKey], data: TensorCollection) -> MissingKeys:

@@ -159,11 +159,10 @@ class TensorDictModule(TensorDictModuleBase):
         try:
             result = self._call_module(values, kwargs)
             out_keys = self._out_keys
-            single = type(result) is Tensor and len(out_keys) == 1
-            if not single or self._source is not None or out_keys[0] == DISCARDED:
+            results: Sequence[Any] = result if result.__class__ is tuple else (result,)
+            plain = type(result) is Tensor or result.__class__ is tuple
+            if not plain or self._source is not None or len(results) != len(out_keys) or DISCARDED in out_keys:
                 out_keys, results = self._outputs(result)
-            else:
-                results = (result,)
         except Exception as error:
             if absent and not isinstance(error, MissingKeys):
                 raise self._missing(absent, tensordict) from error

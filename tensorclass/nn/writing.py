@@ -9,12 +9,13 @@ from torch import Tensor
 
 from tensorclass.td.access import restore
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.keys import FlatKey
+from tensorclass.td.keys import FlatKey, unravel_key_to_tuple
+from tensorclass.td.reading import MISSING
 
 if TYPE_CHECKING:
     from tensorclass.td.access import Before
 
-__all__ = ["noted", "restore", "write"]
+__all__ = ["noted", "remove", "restore", "set_value", "write"]
 
 
 def noted(data: TensorCollection, keys: Sequence[FlatKey]) -> list[Before]:
@@ -85,3 +86,16 @@ def set_value(data: TensorCollection, key: FlatKey, value: Any) -> None:
         data._set(key, value)
     else:
         data._set_nested(key, value)  # type: ignore[arg-type]
+
+
+def remove(data: TensorCollection, key: FlatKey) -> None:
+    """Takes a value out of a collection, and the nested collections that hold nothing else."""
+    path = unravel_key_to_tuple(key)
+    if data._find(path) is not MISSING:
+        data.del_(key)
+    for depth in range(len(path) - 1, 0, -1):
+        holder: Any = data._find(path[:depth])
+        if holder is not MISSING:
+            if len(holder.keys()):
+                break
+            data.del_(path[:depth])

@@ -21,7 +21,13 @@ from tensorclass.nn.interaction import (
     set_interaction_type as set_interaction_type,
 )
 from tensorclass.nn.module import TensorDictModule as TensorDictModule
+from tensorclass.nn.sequence import TensorDictSequential as TensorDictSequential
 from tensorclass.nn.skipping import set_skip_existing as set_skip_existing, skip_existing as skip_existing
+from tensorclass.nn.wrap import (
+    TensorDictModuleWrapper as TensorDictModuleWrapper,
+    WrapModule as WrapModule,
+    as_tensordict_module as as_tensordict_module,
+)
 
 __all__ = [
     "AddStateIndependentNormalScale",
@@ -31,8 +37,12 @@ __all__ = [
     "OneHotCategorical",
     "TensorDictModule",
     "TensorDictModuleBase",
+    "TensorDictModuleWrapper",
+    "TensorDictSequential",
     "TruncatedNormal",
+    "WrapModule",
     "add_custom_mapping",
+    "as_tensordict_module",
     "biased_softplus",
     "composite_lp_aggregate",
     "dispatch",

@@ -1,0 +1,379 @@
+"""Modules on a collection, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast, overload
+
+import torch
+from torch import nn
+from typing_extensions import Self
+
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.keys import FlatKey, NestedKey, unravel_key_list
+from tensorclass.td.reading import MISSING
+from tensorclass.td.tensordict import TensorDict
+
+from .base import DISCARDED, MissingKeys, T, TensorDictModuleBase, as_keys, missing_keys, names_of
+from .dispatch import as_outputs, collected, given_values
+from .module import Inplace, as_inplace, device_of
+from .skipping import SKIPPING, skips
+from .wrap import WrapModule
+from .writing import noted, remove, restore, set_value, write
+
+
+class TensorDictSequential(TensorDictModuleBase):
+    """Modules on a collection, one after the other: each reads what those in front of it wrote, or what came in.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> from tensorclass import TensorDict
+    >>> from tensorclass.nn import TensorDictModule
+    >>> net = TensorDictSequential(
+    ...     TensorDictModule(nn.Linear(3, 4), "x", "hidden"),
+    ...     TensorDictModule(torch.mul, ["hidden", "mask"], "y"),
+    ... )
+    >>> net.in_keys, net.out_keys
+    (['x', 'mask'], ['hidden', 'y'])
+    >>> net(TensorDict(x=torch.ones(2, 3), mask=torch.ones(2, 4)))["y"].shape
+    torch.Size([2, 4])
+    >>> [module.out_keys for module in net.select_subsequence(out_keys=["hidden"])]
+    [['hidden']]
+
+    It is called with a collection, which comes back with what the modules wrote, or with the values of ``in_keys`` by
+    position or by key, and then gives those of ``out_keys``.
+
+    Args:
+        *modules: the modules, or functions from collection to collection; or a list of them, or a dict that gives each
+            a name.
+        partial_tolerant: leave out modules whose ``in_keys`` are not all there. In a lazy stack this is asked of each
+            part.
+        selected_out_keys: write these keys only; what stands at the others stays.
+        inplace: ``None`` leaves it to the modules; otherwise as in :class:`TensorDictModule`.
+
+    Raises:
+        TypeError: one of them can't be called.
+        ValueError: a key is selected that no module writes.
+
+    When a call fails, the collection is as it was before.
+    """
+
+    _selects = True
+
+    module: nn.ModuleList | nn.ModuleDict
+    partial_tolerant: bool
+    inplace: Inplace
+
+    def __init__(
+        self,
+        *modules: Callable[..., Any] | Sequence[Callable[..., Any]] | Mapping[str, Callable[..., Any]],
+        partial_tolerant: bool = False,
+        selected_out_keys: Sequence[NestedKey] | None = None,
+        inplace: bool | str | None = None,
+    ) -> None:
+        super().__init__()
+        first: object = modules[0] if len(modules) == 1 else None
+        given: Any = modules[0] if isinstance(first, (list, tuple, Mapping)) else modules
+        if isinstance(first, Mapping):
+            self.module = nn.ModuleDict({name: as_module(module) for name, module in given.items()})
+        else:
+            self.module = nn.ModuleList([as_module(module) for module in given])
+        self.partial_tolerant = partial_tolerant
+        self.inplace = as_inplace(inplace, type(self).__name__)
+        self._find_keys()
+        if selected_out_keys is not None:
+            self.select_out_keys(*as_keys(selected_out_keys, f"{type(self).__name__}: selected_out_keys"))
+
+    def _find_keys(self) -> None:
+        """What the modules need that none in front of them writes, and what they write."""
+        self._reset()
+        needed: list[FlatKey] = []
+        written: list[FlatKey] = []
+        for module in self:
+            needed += [key for key in keys_of(module, "in_keys") if key not in needed and not _within(key, written)]
+            new = [key for key in keys_of(module, "out_keys") if key != DISCARDED]
+            written = [key for key in written if key not in new] + new
+        self._in_keys, self._out_keys = needed, written
+
+    # -- calling it ---------------------------------------------------------------------------------------------------
+
+    @overload
+    def forward(self, tensordict: T, *, tensordict_out: None = None) -> T: ...
+    @overload
+    def forward(self, tensordict: TensorCollection, *, tensordict_out: T) -> T: ...
+    @overload
+    def forward(self, *args: Any, **kwargs: Any) -> Any: ...
+    def forward(
+        self,
+        tensordict: Any = MISSING,
+        *args: Any,
+        tensordict_out: TensorCollection | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """The collection with what the modules wrote, or the results of a call with tensors."""
+        if not isinstance(tensordict, TensorCollection):
+            return self._call_with_tensors(tensordict, args, kwargs)
+        if args or kwargs:
+            raise WrongArguments(
+                f"{type(self).__name__}: expected one collection, and tensordict_out; got {len(args)} more arguments "
+                f"and the keywords {[*kwargs]}"
+            )
+        if SKIPPING.active and skips(tensordict, self._in_keys, self._out_keys):
+            return tensordict
+        if tensordict_out is not None or (self.inplace is not None and self.inplace is not True):
+            return self._run_beside(tensordict, tensordict_out)
+        source = self._source
+        written = self._out_keys if source is None else source
+        before = noted(tensordict, written)
+        unwanted = {key: _find(tensordict, key) for key in source or () if key not in self._out_keys}
+        try:
+            result = self._run(tensordict)
+            if self.inplace and result is not tensordict:
+                tensordict.update(result)
+                result = tensordict
+            for key, value in unwanted.items():
+                if value is MISSING or result is not tensordict:
+                    remove(result, key)
+                else:
+                    set_value(result, key, value)
+        except BaseException as error:
+            restore(before)
+            if isinstance(error, MissingKeys):
+                raise self._missing(error, tensordict) from error.__cause__
+            raise
+        return result
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(self, tensordict: T, *, tensordict_out: None = None) -> T: ...
+        @overload
+        def __call__(self, tensordict: TensorCollection, *, tensordict_out: T) -> T: ...
+        @overload
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def _run(self, data: TensorCollection) -> TensorCollection:
+        """What the last module gives for what the one in front of it gives, and so on."""
+        result: Any = data
+        for module in cast("nn.Module", self._modules["module"])._modules.values():
+            step: Any = module
+            result = self._run_tolerant(step, result) if self.partial_tolerant else step(result)
+            if not isinstance(result, TensorCollection):
+                raise TypeError(
+                    f"{type(self).__name__}: {names_of(getattr(step, 'func', step))} gave {_kind(result)}; each module "
+                    "of a sequence gives a collection"
+                )
+        run: TensorCollection = result
+        return run
+
+    def _run_tolerant(self, module: Any, data: TensorCollection) -> Any:
+        """What a module gives where its keys are there; a lazy stack is looked at part by part."""
+        there = data.keys(True)
+        if all(key in there for key in keys_of(module, "in_keys")):
+            return module(data)
+        if not data._holds_values():
+            for part in data._nodes():
+                if self._run_tolerant(module, part) is not part:
+                    raise TypeError(
+                        f"{type(self).__name__}: {names_of(module)} gives another collection than it takes, which "
+                        "can't be done with some parts of a lazy stack; it needs inplace=True"
+                    )
+        return data
+
+    def _run_beside(self, data: TensorCollection, out: TensorCollection | None) -> TensorCollection:
+        """Runs on a collection that shares the values, and writes the results to another one."""
+        copied = data.copy()
+        try:
+            result = self._run(copied)
+        except MissingKeys as error:
+            raise self._missing(error, data) from error.__cause__
+        if out is None:
+            out = data.empty() if self.inplace or not isinstance(data, TensorDict) else TensorDict()
+        found = {key: _find(result, key) for key in self._out_keys}
+        keys = [key for key, value in found.items() if value is not MISSING]
+        write(out, keys, [found[key] for key in keys])
+        return out
+
+    def _missing(self, error: MissingKeys, data: TensorCollection) -> MissingKeys:
+        """The error of a module, or one that names all keys which the sequence lacks."""
+        there = data.keys(True)
+        absent = [key for key in self._in_keys if key not in there]
+        return missing_keys(self, absent, data) if absent else error
+
+    def _call_with_tensors(self, first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name = type(self).__name__
+        values = given_values(name, self._in_keys, "_", args if first is MISSING else (first, *args), kwargs)
+        if kwargs:
+            raise WrongArguments(f"{name}: unknown keywords {[*kwargs]}; the in_keys are {self._in_keys}")
+        data = collected(values, False)
+        try:
+            result = self._run(data)
+        except MissingKeys as error:
+            raise self._missing(error, collected(values, False)) from error.__cause__
+        return as_outputs([result._get_key(key) for key in self._out_keys])
+
+    # -- the modules --------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[TensorDictModuleBase]:
+        return iter([module for _, module in self._named()])
+
+    def __len__(self) -> int:
+        return len(self.module)
+
+    @overload
+    def __getitem__(self, index: int | str) -> TensorDictModuleBase: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice | str) -> TensorDictModuleBase | Self:
+        """A module by its position (or its name, where the modules came in a dict); a sequence of some of them."""
+        names = [*self.module._modules]
+        if isinstance(index, slice):
+            return self._of(names[index])
+        name = index if isinstance(index, str) else names[self._position(index)]
+        if name not in names:
+            raise KeyError(f"{type(self).__name__}: there is no module {name!r}; there are {names}")
+        return cast("TensorDictModuleBase", self.module._modules[name])
+
+    def __setitem__(self, index: int | str, module: Callable[..., Any]) -> None:
+        name = index if isinstance(index, str) else [*self.module._modules][self._position(index)]
+        setattr(self.module, name, as_module(module))
+        self._find_keys()
+
+    def __delitem__(self, index: int | slice | str) -> None:
+        modules: Any = self.module
+        names = [*self.module._modules]
+        if isinstance(index, int):
+            index = slice(self._position(index), self._position(index) + 1)
+        if isinstance(self.module, nn.ModuleList):
+            del modules[index]
+        else:
+            for name in names[index] if isinstance(index, slice) else [index]:
+                del modules[name]
+        self._find_keys()
+
+    def append(self, module: Callable[..., Any]) -> Self:
+        """Adds a module behind the others."""
+        return self.insert(len(self), module)
+
+    def extend(self, modules: Iterable[Callable[..., Any]]) -> Self:
+        """Adds modules behind the others."""
+        for module in modules:
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Callable[..., Any]) -> Self:
+        """Adds a module in front of the one at ``index``."""
+        if not isinstance(self.module, nn.ModuleList):
+            raise TypeError(
+                f"{type(self).__name__}: its modules have names; add one by its name: sequence[name] = module"
+            )
+        self.module.insert(index, as_module(module))
+        self._find_keys()
+        return self
+
+    def _position(self, index: int) -> int:
+        size = len(self)
+        if not -size <= index < size:
+            raise IndexError(f"{type(self).__name__}: there is no module {index}, there are {size}")
+        return index % size
+
+    def _of(self, names: Iterable[str], replaced: Mapping[str, TensorDictModuleBase] | None = None) -> Self:
+        """A sequence of some of the modules."""
+        chosen: dict[str, Any] = {name: (replaced or {}).get(name, self.module._modules[name]) for name in names}
+        named = isinstance(self.module, nn.ModuleDict)
+        modules: list[Any] = [chosen] if named else [*chosen.values()]
+        return type(self)(*modules, partial_tolerant=self.partial_tolerant, inplace=self.inplace)
+
+    def select_subsequence(
+        self, in_keys: Iterable[NestedKey] | None = None, out_keys: Iterable[NestedKey] | None = None
+    ) -> Self:
+        """The modules that are needed to get ``out_keys`` from ``in_keys``, in a sequence of their own.
+
+        Args:
+            in_keys: the keys that there are; by default all that the sequence reads.
+            out_keys: the keys that are wanted; by default all that it writes.
+
+        Raises:
+            ValueError: no module is left.
+        """
+        given = [*self._in_keys] if in_keys is None else as_keys([*in_keys], "in_keys")
+        wanted = [*self.out_keys_source] if out_keys is None else as_keys([*out_keys], "out_keys")
+        kept: dict[str, TensorDictModuleBase] = {}
+        there = [*given]
+        for name, module in self._named():
+            if isinstance(module, TensorDictSequential):
+                try:
+                    module = module.select_subsequence(there)
+                except ValueError:
+                    continue
+            elif not all(_within(key, there) for key in keys_of(module, "in_keys")):
+                continue
+            kept[name] = module
+            there += keys_of(module, "out_keys")
+        needed = unravel_key_list(wanted)
+        for name, module in reversed(list(kept.items())):
+            written = [key for key in keys_of(module, "out_keys") if any(_meet(key, other) for other in needed)]
+            if not written:
+                del kept[name]
+                continue
+            if isinstance(module, TensorDictSequential):
+                kept[name] = module = module.select_subsequence(out_keys=written)
+            needed += keys_of(module, "in_keys")
+        if not kept:
+            raise ValueError(
+                f"{type(self).__name__}: no module leads from the keys {given} to {wanted}; the sequence reads "
+                f"{self._in_keys} and writes {[*self.out_keys_source]}"
+            )
+        return self._of(kept, kept)
+
+    def _named(self) -> list[tuple[str, TensorDictModuleBase]]:
+        return [(name, cast("TensorDictModuleBase", module)) for name, module in self.module._modules.items()]
+
+    # -- what it is ---------------------------------------------------------------------------------------------------
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the first parameter or buffer, the CPU where there is none."""
+        return device_of(self)
+
+    @property
+    def is_functional(self) -> bool:
+        """Whether the parameters are arguments of the module: they never are."""
+        return False
+
+
+class WrongArguments(TypeError, RuntimeError):
+    """A sequence is called with arguments that it does not have."""
+
+
+def as_module(module: Any) -> TensorDictModuleBase:
+    """A module that says what it reads and writes: another callable reads and writes what it likes."""
+    if isinstance(module, nn.Module) and TensorDictModuleBase.is_tdmodule_compatible(module):
+        return cast("TensorDictModuleBase", module)
+    return WrapModule(module)
+
+
+def keys_of(module: TensorDictModuleBase, name: str) -> list[FlatKey]:
+    """The ``in_keys`` or ``out_keys`` of a module."""
+    return unravel_key_list(getattr(module, name))
+
+
+def _find(data: TensorCollection, key: FlatKey) -> Any:
+    return data._find((key,) if isinstance(key, str) else key)
+
+
+def _within(key: FlatKey, keys: Sequence[FlatKey]) -> bool:
+    """Whether a key, or a collection that it is in, is one of several."""
+    if key in keys or isinstance(key, str):
+        return key in keys
+    return key[0] in keys or any(key[:depth] in keys for depth in range(2, len(key)))
+
+
+def _meet(key: FlatKey, other: FlatKey) -> bool:
+    """Whether one of two keys is within the other."""
+    return _within(key, [other]) or _within(other, [key])
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
