@@ -50,17 +50,17 @@ def append_memmap(cls: Any, prefix: Filename, rows: TensorCollection, *, allow_p
         raise ValueError(f"{path}: append_memmap appends to a folder that memmap() wrote, and there is none")
     with _alone(path) as root:
         growth = Growth(str(path), bool(allow_pickle))
-        folders = folder.Folders(root)
+        folders = folder.Folders(root, pickles=growth.pickles)
         try:
             node = growth.grown(folder.read_node(folders, ()), rows, (), growth.rows_of(rows))
             growth.check_offsets(folders)
+            if growth.problems:
+                raise ValueError(f"{path}: append_memmap: nothing was written; " + "; ".join(growth.problems))
+            _write(path, node, growth.pieces, folders)
         except FileNotFoundError as error:
             raise ValueError(f"{path}: append_memmap appends to a folder that memmap() wrote: {error}") from None
         finally:
             folders.close()
-        if growth.problems:
-            raise ValueError(f"{path}: append_memmap: nothing was written; " + "; ".join(growth.problems))
-        _write(path, node, growth.pieces)
 
 
 @contextmanager
@@ -275,8 +275,7 @@ class Growth:
         """The files are as long as they should be: nothing is written behind a gap."""
         for piece in self.pieces:
             if piece.start:
-                opened = folders.at(piece.path[:-1])
-                name = folder.tensor_file(piece.path[-1], piece.part)
+                opened, name = folders.find(piece.path, piece.part)
                 length = os.stat(name, dir_fd=opened.handle, follow_symlinks=False).st_size
                 if length < piece.start:
                     raise FileError(f"{opened.name}/{name}: expected {piece.start} bytes; it has {length}")
@@ -285,7 +284,7 @@ class Growth:
         self.problems.append(f"{'.'.join(path) + ': ' if path else ''}expected {expected}, got {got}")
 
 
-def _write(path: Path, node: Node, pieces: list[Piece]) -> None:
+def _write(path: Path, node: Node, pieces: list[Piece], old: folder.Folders) -> None:
     """The values at the ends of the files, then the folder that tells of them."""
     folders: list[tuple[str, bytes]] = []
     folder.metas_of(node, "", folders)
@@ -300,18 +299,21 @@ def _write(path: Path, node: Node, pieces: list[Piece]) -> None:
                 name = "/".join(
                     [*map(folder.file_name, piece.path[:-1]), folder.tensor_file(piece.path[-1], piece.part)]
                 )
+                source = ""
                 if piece.start:
-                    os.link(path / name, draft / name, follow_symlinks=False)
+                    opened, was = old.find(piece.path, piece.part)
+                    os.link(was, draft / name, src_dir_fd=opened.handle, follow_symlinks=False)
+                    source = f"{opened.name}/{was}"
                 if piece.tensor is not None and piece.tensor.numel():
                     with open(draft / name, "r+b" if piece.start else "xb", buffering=0) as file:
                         if piece.start:
-                            before[name] = os.fstat(file.fileno()).st_size
+                            before[source] = os.fstat(file.fileno()).st_size
                         file.seek(piece.start)
                         write_values(file.fileno(), piece.tensor)
             folder.keep_strangers(path, draft)
     except BaseException:
         for name, length in before.items():
-            os.truncate(path / name, length)
+            os.truncate(name, length)
         raise
 
 

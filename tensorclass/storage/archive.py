@@ -217,6 +217,8 @@ class _Archive:
         if name.endswith("/"):
             self.folders.add(name)
             return
+        if info.header_offset < 0:
+            raise self.damaged(name, "its header is not where the directory says")
         file.seek(info.header_offset)
         header = file.read(_LOCAL.size)
         if len(header) < _LOCAL.size or header[:4] != b"PK\3\4":
@@ -272,8 +274,8 @@ class _Inside(NamedTuple):
     def name(self) -> str:
         return f"{self.archive.name}: {self.inside}".removesuffix(": ")
 
-    def meta(self) -> bytes:
-        name = self.inside + folder.META
+    def content(self, name: str) -> bytes:
+        name = self.inside + name
         member = self.archive.members.get(name)
         if member is None:
             raise self.archive.damaged(name, "missing")
@@ -293,8 +295,9 @@ class _Inside(NamedTuple):
 class _Folders:
     """The folders of an archive, by their path in the tree."""
 
-    def __init__(self, archive: _Archive) -> None:
+    def __init__(self, archive: _Archive, pickles: bool) -> None:
         self.archive = archive
+        self.pickles: bool = pickles
         self.known: dict[tuple[str, ...], str] = {(): ""}
 
     def at(self, path: tuple[str, ...]) -> _Inside:
@@ -305,11 +308,21 @@ class _Folders:
                 raise self.archive.damaged(inside, "missing")
         return _Inside(self.archive, inside)
 
+    def below(self, keys: tuple[str, ...]) -> str:
+        """The folder of a nested collection, in that of the whole."""
+        places = _Folders(self.archive, self.pickles)
+        for depth in range(len(keys)):
+            outer = places.at(keys[:depth])
+            values = f"{outer.inside}{folder.INSIDE}/{folder.META}"
+            if values in self.archive.members and "shape" not in folder.read_meta(outer):
+                places.enter(keys[:depth])
+        return places.at(keys).inside
+
     def enter(self, path: tuple[str, ...]) -> None:
         inside = self.at(path).inside
-        if inside.endswith("_tensordict/"):
+        if inside.endswith(f"{folder.INSIDE}/"):
             raise self.archive.damaged(inside + folder.META, "its shape is missing")
-        self.known[path] = inside + "_tensordict/"
+        self.known[path] = f"{inside}{folder.INSIDE}/"
 
 
 @contextmanager
@@ -367,9 +380,9 @@ def load(
     with _opened(path) as (archive, handle):
         if verify:
             archive.check(num_threads)
-        places = _Folders(archive)
+        places = _Folders(archive, allow_pickle)
         if subpath is not None:
-            places.known[()] = places.at(unravel_key_to_tuple(subpath)).inside
+            places.known[()] = places.below(unravel_key_to_tuple(subpath))
         try:
             node = folder.read_node(places, ())
         except RecursionError:

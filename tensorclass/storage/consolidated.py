@@ -24,6 +24,7 @@ from tensorclass.td.memmap import Filename, pieces
 from tensorclass.td.objects import CPU
 
 from . import tree
+from .hierarchy import nested
 from .memmap import take
 from .objects import TAG
 from .paths import above, loading, path_of
@@ -151,23 +152,20 @@ def _for_peer(node: Node, places: Iterator[tuple[Place, int]]) -> Node:
     objects: Node = {}
     below: Node = {}
     about: Node = {"is_locked": False}
-    if kind == "lazy_stack" or kind == "objects":
-        name, about["stack_dim"] = node.get("stack_dim_name"), node.get("stack_dim", 0)
-        about["stack_dim_name"] = name
-        if kind == "lazy_stack":
-            below = {str(at): _for_peer(part, places) for at, part in enumerate(node["parts"])}
-        elif len(node["batch_size"]) == 1 and TAG not in str(node["data"]):
-            objects = {str(at): [item, [], None] for at, item in enumerate(node["data"])}
-        else:
+    if kind == "objects":
+        if TAG in str(node["data"]):
             raise _Unknown
-        cls = "LazyStackedTensorDict" if kind == "lazy_stack" else "NonTensorStack"
-        return {"cls": cls, "non_tensors": objects, "leaves": {}, "cls_metadata": about, **below}
+        return _stack_for_peer(nested(node["data"], node["batch_size"]), len(node["batch_size"]))
+    if kind == "lazy_stack":
+        about.update(stack_dim=node["stack_dim"], stack_dim_name=node["stack_dim_name"])
+        below = {str(at): _for_peer(part, places) for at, part in enumerate(node["parts"])}
+        return {"cls": "LazyStackedTensorDict", "non_tensors": {}, "leaves": {}, "cls_metadata": about, **below}
     for key, entry in node["entries"].items():
         if entry["type"] == "tensor":
-            (dtype, shape, start), stop = next(places)
-            size = shape.numel() * dtype.itemsize
-            stop = stop if size else start
-            leaves[key] = [str(dtype), list(shape), start, stop, stop - start - size]
+            leaves[key] = _leaf_for_peer(*next(places))
+        elif entry["type"] == "jagged":
+            leaves[f"<NJT_VALUES>{key}"] = _leaf_for_peer(*next(places))
+            leaves[f"<NJT_OFFSETS>{key}"] = [*_leaf_for_peer(*next(places)), 1]  # the ragged dimension
         elif entry["type"] == "object" and entry.get("kind") is None and TAG not in str(entry["data"]):
             objects[key] = [entry["data"], entry["batch_size"], None]
         elif entry["type"] in ("collection", "lazy_stack", "objects") and key not in _NAMES:
@@ -177,6 +175,21 @@ def _for_peer(node: Node, places: Iterator[tuple[Place, int]]) -> Node:
     size = node["batch_size"]
     about |= {"device": None, "names": node.get("names", [None] * len(size)), "batch_size": size}
     return {"cls": "TensorDict", "non_tensors": objects, "leaves": leaves, "cls_metadata": about, **below}
+
+
+def _leaf_for_peer(place: Place, stop: int) -> list[Any]:
+    dtype, shape, start = place
+    size = shape.numel() * dtype.itemsize
+    stop = stop if size else start
+    return [str(dtype), list(shape), start, stop, stop - start - size]
+
+
+def _stack_for_peer(items: list[Any], ndim: int) -> Node:
+    """Objects, one for each row: a stack of stacks of them."""
+    objects: Node = {str(at): [item, [], None] for at, item in enumerate(items)} if ndim == 1 else {}
+    below: Node = {str(at): _stack_for_peer(item, ndim - 1) for at, item in enumerate(items)} if ndim > 1 else {}
+    about = {"is_locked": False, "stack_dim": 0, "stack_dim_name": None}
+    return {"cls": "NonTensorStack", "non_tensors": objects, "leaves": {}, "cls_metadata": about, **below}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -227,7 +240,7 @@ def _read(file: IO[bytes], name: str) -> tuple[int, Node, dict[tuple[tree.Path, 
             raise FileError(f"{name}: it has {len(places)} tensors and tells of {len(keys)}")
         return at, node, dict(zip(keys, places, strict=True))
     starts: dict[tuple[tree.Path, str], Any] = {}
-    return at, _of_peer(tree.parsed(shown, name), (), starts, name), starts
+    return at, _of_peer(tree.parsed(shown, name, nan=True), (), starts, name), starts
 
 
 def _text(file: IO[bytes], end: int, name: str) -> tuple[bytes, int]:
@@ -292,14 +305,25 @@ def _of_peer(given: Any, path: tree.Path, starts: dict[tuple[tree.Path, str], An
     if "stack_dim" in about:
         parts = [entries.get(str(at)) for at in range(len(entries))]
         if known.get("cls") == "NonTensorStack":
-            data = [part and part.get("data") for part in parts]
-            return {"type": "objects", "batch_size": [len(parts)], "data": data}
+            return _stacked_objects(parts, f"{name}: {where}")
         shown = {"stack_dim": about["stack_dim"], "stack_dim_name": about.get("stack_dim_name")}
         return {"type": "lazy_stack", **shown, "parts": parts}
     node: Node = {"type": "collection", "batch_size": about.get("batch_size"), "entries": entries}
     if any(item is not None for item in as_list(about.get("names")) or ()):
         node["names"] = about["names"]
     return node
+
+
+def _stacked_objects(parts: list[Any], name: str) -> Node:
+    """Objects, one for each row, of those of the peer's stack."""
+    kinds = {part and part["type"] for part in parts}
+    if kinds <= {"object"}:
+        return {"type": "objects", "batch_size": [len(parts)], "data": [part["data"] for part in parts]}
+    sizes = {tuple(part["batch_size"]) for part in parts} if kinds == {"objects"} else set[tuple[int, ...]]()
+    if len(sizes) != 1:
+        raise FileError(f"{name}: what is known of its objects is damaged")
+    data = [item for part in parts for item in part["data"]]
+    return {"type": "objects", "batch_size": [len(parts), *sizes.pop()], "data": data}
 
 
 def _mapped(file: int, size: int) -> Tensor:

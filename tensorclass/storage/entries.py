@@ -16,8 +16,8 @@ from tensorclass.td.unbatched import UnbatchedTensor
 
 from . import tree
 from .file import File, as_array, as_tensor, check, escaped, replaced, unescaped
-from .hierarchy import Said, dtype_of
-from .objects import decode
+from .hierarchy import Said, dtype_of, flat
+from .objects import TAG, decode
 from .partial import Part, part_of, picked, spread
 from .tree import FileError, Source
 
@@ -55,7 +55,7 @@ class Entries(MutableMapping[str, "Value"]):
             with self.file.reading(self.path):
                 for name in self.path:
                     node = self.file.format.find(node, name)
-                self._noted = self.file.format.said(node) is not None
+                self._noted = self.file.format.is_ours(node)
             self._root, self._group = root, node
         return self._group
 
@@ -193,9 +193,13 @@ class Entries(MutableMapping[str, "Value"]):
                 if texts is None or isinstance(texts, str):
                     return self._one(NonTensorData(texts, batch_size=size, device=device))
                 shape = Size(node.shape)
-                return stack_of(tuple(_flat(texts, len(shape))), row_by_row(shape), device, None)
+                return stack_of(tuple(flat(texts, len(shape))), row_by_row(shape), device, None)
             form = said.get("form")
             pickles = self.file.allow_pickle
+            if form == "pickle":
+                texts = decode([TAG, "pickle", texts], pickles)
+                if kind == "object":
+                    return self._one(NonTensorData(texts, batch_size=size, device=device))
             if kind == "object":
                 if not isinstance(texts, str):
                     raise ValueError("expected one text for an object")
@@ -205,7 +209,7 @@ class Entries(MutableMapping[str, "Value"]):
                 value = texts if form == "text" else decode(node_["data"], pickles)
                 return self._one(cls(value, metadata, batch_size=size, device=device))
             shape = Size(self.file.format.shape_of_texts(node, said))
-            items = _flat(texts, len(shape)) if not isinstance(texts, str) else [texts]
+            items = flat(texts, len(shape))
             if len(items) != shape.numel():
                 raise ValueError(f"expected {shape.numel()} objects, found {len(items)}")
             if form == "json":
@@ -322,9 +326,3 @@ class Entries(MutableMapping[str, "Value"]):
 
     def __len__(self) -> int:
         return len(self.keys_in_file()) + len(self.in_memory)
-
-
-def _flat(texts: Any, ndim: int) -> list[Any]:
-    for _ in range(ndim - 1):
-        texts = [item for row in texts for item in row]
-    return list(texts) if ndim else [texts]

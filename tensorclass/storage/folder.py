@@ -12,6 +12,7 @@ import errno
 import functools
 import json
 import os
+import pickle
 import re
 import stat
 import time
@@ -32,12 +33,13 @@ from tensorclass.td.objects import CPU, flattened
 
 from . import tree
 from .ahead import reading_ahead
-from .objects import TAG
+from .objects import TAG, encode
 from .tree import FileError, Leaf, Node, Source, as_dict, as_list
 
 T = TypeVar("T")
 
 META = "meta.json"
+INSIDE = "_tensordict"  #: the folder in that of a record, as the peer writes it, which has its values
 OWN = "_tensorclass"  #: where our own part of it is
 SUFFIX = ".memmap"
 VERSION = 1  #: of our own part
@@ -212,7 +214,7 @@ def metas_of(node: Node, folder: str, found: list[tuple[str, bytes]]) -> None:
             place = f"{folder}{file_name(key)}/"
             if kind == "object" or kind == "objects":
                 shown, more[key] = _for_peer(entry)
-                text = json.dumps(_meta_of_objects(shown), allow_nan=False).encode()
+                text = json.dumps(_meta_of_objects(shown)).encode()
                 if "data" not in more[key]:  # it is read there; the peer allows for no more in it
                     more[key] = {**more[key], "meta_crc32": zlib.crc32(text)}
                 objects.append((place, text))
@@ -261,6 +263,8 @@ def _untagged(form: Any) -> Any:
     if items is None:
         return form
     if items[:1] == [TAG]:
+        if items[1] == "float":  # nan and infinities, which the peer writes as Python does
+            return float(items[2])
         if items[1] not in ("tuple", "list"):
             raise ValueError(items[1])
         items = items[2]
@@ -350,8 +354,8 @@ class Place(Protocol):
     @property
     def name(self) -> str: ...
 
-    def meta(self) -> bytes | bytearray:
-        """What its ``meta.json`` says."""
+    def content(self, name: str, /) -> bytes | bytearray:
+        """What a file in it says."""
         ...
 
     def names(self) -> set[str]:
@@ -361,6 +365,11 @@ class Place(Protocol):
 
 class Places(Protocol):
     """The folders of a tree, by their path in it."""
+
+    @property
+    def pickles(self) -> bool:
+        """Whether objects that were written as pickles are read."""
+        ...
 
     def at(self, path: tuple[str, ...], /) -> Place:
         """A folder, until another one is asked for."""
@@ -377,25 +386,25 @@ class Opened(NamedTuple):
     handle: int
     name: str  #: for errors
 
-    def meta(self) -> bytes | bytearray:
-        """What its ``meta.json`` says."""
+    def content(self, name: str) -> bytes | bytearray:
+        """What a file in it says."""
         try:
-            handle = os.open(META, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self.handle)
+            handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self.handle)
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise FileError(f"{self.name}/{META}: {error.strerror}") from None
+            raise FileError(f"{self.name}/{name}: {error.strerror}") from None
         try:
             info = os.fstat(handle)
             if not stat.S_ISREG(info.st_mode):
-                raise FileError(f"{self.name}/{META}: it is no regular file")
+                raise FileError(f"{self.name}/{name}: it is no regular file")
             if info.st_size > LONGEST:
-                raise FileError(f"{self.name}/{META}: it is longer than {LONGEST} bytes")
+                raise FileError(f"{self.name}/{name}: it is longer than {LONGEST} bytes")
             text = bytearray(os.read(handle, info.st_size + 1))
             while len(text) != info.st_size and (piece := os.read(handle, 2**20)):  # it is being written
                 text += piece
                 if len(text) > LONGEST:
-                    raise FileError(f"{self.name}/{META}: it is longer than {LONGEST} bytes")
+                    raise FileError(f"{self.name}/{name}: it is longer than {LONGEST} bytes")
         finally:
             os.close(handle)
         return text
@@ -408,8 +417,9 @@ class Opened(NamedTuple):
 class Folders:
     """The folders of a tree, by their path in it. The last few stay open: a process may open some 1,000 files only."""
 
-    def __init__(self, root: Opened, as_keys: bool = False) -> None:
+    def __init__(self, root: Opened, as_keys: bool = False, pickles: bool = False) -> None:
         self._root = root
+        self.pickles: bool = pickles  #: whether objects that were written as pickles are read
         self._as_keys = as_keys  # look first for files named as the keys are
         self._foreign: set[tuple[str, ...]] = set()
         self._open: dict[tuple[str, ...], Opened] = {}
@@ -464,7 +474,7 @@ class Folders:
 
     def _replaced(self, outer: Opened, path: tuple[str, ...]) -> Opened:
         try:
-            return _opened(outer, "_tensordict")
+            return _opened(outer, INSIDE)
         finally:
             if path:
                 os.close(outer.handle)
@@ -529,7 +539,7 @@ def load(
     blank = tree.without_values(device) if only_shapes(device) else None
 
     def work(root: Opened) -> Any:
-        folders = Folders(root, not robust_key)
+        folders = Folders(root, not robust_key, allow_pickle)
         try:
             node = read_node(folders, ())
 
@@ -649,11 +659,12 @@ def read_node(folders: Places, path: tree.Path, checksum: object = None) -> Node
     folder = folders.at(path)
     if len(path) > tree.DEPTH:
         raise FileError(f"{folder.name}: collections are nested deeper than {tree.DEPTH} levels")
-    meta = _read_meta(folder, checksum)
-    own = as_dict(meta.get(OWN, {}))
+    meta = read_meta(folder, checksum)
+    foreign = OWN not in meta or _is_entry(meta[OWN])  # the latter: a key of the peer that is called so
+    own: dict[str, Any] | None = {} if foreign else as_dict(meta[OWN])
     if own is None or not own.keys() <= _OWN_KEYS:
         raise FileError(f"{folder.name}/{META}: {OWN} is damaged")
-    if OWN not in meta and isinstance(folders, Folders):
+    if foreign and isinstance(folders, Folders):
         folders.say_foreign(path)
     version = own.get("version", VERSION)
     if version != VERSION:
@@ -666,7 +677,7 @@ def read_node(folders: Places, path: tree.Path, checksum: object = None) -> Node
         return read_node(folders, (*path, key))
 
     if kind in ("NonTensorData", "NonTensorStack"):
-        return _node_of_objects(kind, meta, folder)
+        return _node_of_objects(kind, meta, folder, folders.pickles)
     if kind == "LazyStackedTensorDict":
         count = own.get("parts")
         if count is None:
@@ -685,7 +696,7 @@ def read_node(folders: Places, path: tree.Path, checksum: object = None) -> Node
         raise FileError(f"{folder.name}/{META}: the entries of {OWN} are damaged")
     entries: dict[str, Any] = {}
     for key, known in meta.items():
-        if key in _RESERVED:
+        if key in _RESERVED and not (foreign and _is_entry(known)):
             continue
         form: object = known
         if type(form) is dict and len(known) == 4 and known.get("is_nested") is False and key not in more:
@@ -700,11 +711,17 @@ def read_node(folders: Places, path: tree.Path, checksum: object = None) -> Node
         if key not in entries:
             entries[key] = _entry(key, {}, entry, folders, path, folder.name)
     node: Node = {"type": "collection", "batch_size": meta["shape"], "entries": entries}
-    if meta.get("_names") is not None:
+    if meta.get("_names") is not None and "_names" not in entries:
         node["names"] = meta["_names"]
     if "class" in own:
         node["class"] = own["class"]
     return node
+
+
+def _is_entry(known: Any) -> bool:
+    """Whether it is what the peer says of a value."""
+    given = as_dict(known)
+    return given is not None and ("dtype" in given or "type" in given)
 
 
 def _entry(key: str, known: Any, own: Any, folders: Places, path: tree.Path, folder: str) -> Node:
@@ -731,16 +748,43 @@ def _shown(given: object) -> str:
     return ascii(given)[:80]
 
 
-def _node_of_objects(kind: str, meta: dict[str, Any], folder: Place) -> Node:
-    data = meta.get("data", "other.pickle")
-    if data == "other.pickle" or (kind == "NonTensorStack" and not isinstance(data, list)):
+def _node_of_objects(kind: str, meta: dict[str, Any], folder: Place, pickles: bool) -> Node:
+    if kind == "NonTensorStack" and "data" in meta:
+        items = as_list(meta["data"])
+        if items is None:  # the name of a file
+            items, size = flattened(_unpickled(folder, "pickle.pkl", list, pickles))
+            items = [_encoded(item, folder) for item in items]
+        else:
+            items, size = flattened(items)
+        return {"type": "objects", "batch_size": size, "data": items}
+    if "data" in meta:
+        return {"type": "object", "batch_size": [], "data": meta["data"]}
+    held = as_dict(_unpickled(folder, "other.pickle", dict, pickles)) or {}
+    return {"type": "object", "batch_size": [], "data": _encoded(held.get("data"), folder)}
+
+
+def _unpickled(folder: Place, name: str, kind: type[Any], allowed: bool) -> Any:
+    """What the peer pickled."""
+    if not allowed:
         raise FileError(
-            f"{folder.name}: the objects were written as a pickle by another program, and reading one can run any code"
+            f"{folder.name}: the objects were written as a pickle by another program, and reading one can run any "
+            "code; allow_pickle=True reads it, for files that you trust"
         )
-    if kind == "NonTensorData":
-        return {"type": "object", "batch_size": [], "data": data}
-    items, size = flattened(data)
-    return {"type": "objects", "batch_size": size, "data": items}
+    content = folder.content(name)
+    try:
+        found = pickle.loads(content)
+    except Exception as error:  # of any class
+        raise FileError(f"{folder.name}/{name}: it cannot be read: {type(error).__name__}: {error}") from None
+    if type(found) is not kind:
+        raise FileError(f"{folder.name}/{name}: expected a {kind.__name__}, got a {type(found).__name__}")
+    return found
+
+
+def _encoded(value: Any, folder: Place) -> Any:
+    try:
+        return encode(value, True)
+    except Exception as error:  # of its pickle
+        raise FileError(f"{folder.name}: an object cannot be read: {type(error).__name__}: {error}") from None
 
 
 def _count_parts(folder: Place) -> int:
@@ -762,12 +806,29 @@ def _opened(folder: Opened, name: str) -> Opened:
     return Opened(handle, f"{folder.name}/{name}")
 
 
-def _read_meta(folder: Place, checksum: object = None) -> dict[str, Any]:
-    text = folder.meta()
+def read_meta(folder: Place, checksum: object = None) -> dict[str, Any]:
+    text = folder.content(META)
     name = f"{folder.name}/{META}"
     if checksum is not None and zlib.crc32(text) != checksum:
         raise FileError(f"{name}: it is not what was written, its checksum differs")
-    return tree.unsealed(text, name, OWN)
+    try:
+        return tree.unsealed(text, name, OWN, nan=True)
+    except FileError:
+        if not tree.is_rewritten(text):
+            raise
+    meta = tree.parsed(text, name, nan=True)
+    meta[OWN] = _outdated(as_dict(meta.get(OWN)) or {})
+    return meta
+
+
+def _outdated(own: dict[str, Any]) -> dict[str, Any]:
+    """Our part of a file that the peer wrote anew, as where it appended rows, without what may hold no more."""
+    entries: dict[str, Any] = {}
+    for key, entry in (as_dict(own.get("entries")) or {}).items():
+        known = as_dict(entry) or {}
+        old = ("crc32", "meta_crc32", *(() if "data" in known else ("batch_size",)))
+        entries[key] = {field: value for field, value in known.items() if field not in old}
+    return {**own, "entries": entries}
 
 
 def _peer_class(meta: dict[str, Any]) -> str:
@@ -776,6 +837,15 @@ def _peer_class(meta: dict[str, Any]) -> str:
     if named == _PLAIN["_class"]:
         return "TensorDict"
     return re.sub(r"[^\w]+$", "", str(named)).rsplit(".", 1)[-1].rsplit(":", 1)[-1]
+
+
+def inside(path: Path) -> Path:
+    """Where the values of a collection lie: of a record as the peer writes it, in a folder in its folder."""
+    below = path / INSIDE
+    if not (below / META).is_file():
+        return path
+    with _open_folder(str(path)) as folder:
+        return path if "shape" in read_meta(folder) else below
 
 
 def add_tensor(
@@ -819,7 +889,7 @@ def _holder(prefix: str | Path, path: tree.Path) -> tuple[Path, dict[str, Any]]:
         raise KeyError(f"make_memmap: {key!r} has a meaning in {META}; take another key")
     place = Path(prefix).joinpath(*map(file_name, parents))
     with _open_folder(str(place)) as folder:
-        return place, _read_meta(folder)
+        return place, read_meta(folder)
 
 
 def _write_meta(place: Path, text: bytes) -> None:

@@ -72,6 +72,10 @@ class Format(ABC):
     def said(self, node: Any) -> Said | None:
         """What this package has noted of it."""
 
+    def is_ours(self, group: Any) -> bool:
+        """Whether this package has made the names in a group, where some characters stand for others."""
+        return self.said(group) is not None
+
     @abstractmethod
     def say(self, node: Any, said: Said) -> None:
         """Notes something of it."""
@@ -145,6 +149,36 @@ class Format(ABC):
         """Raises an error for arguments that are none of arrays."""
         if unknown := [name for name in options if name not in self.options]:
             raise TypeError(f"unknown arguments {unknown}; arrays of the format {self.name} take {list(self.options)}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# objects, one for each row
+
+
+def nested(items: Sequence[Any], size: Sequence[int]) -> list[Any]:
+    """Items in C order as lists in lists.
+
+    >>> nested("abcd", [2, 2])
+    [['a', 'b'], ['c', 'd']]
+    """
+    if len(size) < 2:
+        return list(items)
+    rows = len(items) // size[0] if size[0] else 0
+    return [nested(items[at * rows : (at + 1) * rows], size[1:]) for at in range(size[0])]
+
+
+def flat(given: Any, ndim: int) -> list[Any]:
+    """The items of lists in lists.
+
+    >>> flat([["a", "b"], ["c", "d"]], 2)
+    ['a', 'b', 'c', 'd']
+    """
+    items: list[Any] = [given]
+    for _ in range(ndim):
+        if not all(type(item) is list for item in items):
+            raise ValueError(f"expected lists {ndim} deep of objects, got {str(given)[:80]}")
+        items = [inner for item in items for inner in item]
+    return items
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -205,6 +205,7 @@ def _below(path: Path, keys: tuple[str, ...]) -> Path:
     """The folder of a nested collection."""
     found = path
     for key in keys:
+        found = folder.inside(found)
         own = found / folder.file_name(key)
         found = own if own.is_dir() or "/" in key else found / key
     if path.is_dir() and not (found / folder.META).is_file():

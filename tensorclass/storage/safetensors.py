@@ -144,7 +144,7 @@ def _node(file: Any, name: str) -> tuple[Node, Callable[[tree.Path, str], str]]:
         raise FileError(f"{name}: its metadata has {_MARK!r} without {_KEY!r}")
     if text is None and _PEER in metadata:
         names: dict[tree.Path, str] = {}
-        known = tree.parsed(metadata[_PEER].encode(), f"{name}: its metadata")
+        known = tree.parsed(metadata[_PEER].encode(), f"{name}: its metadata", nan=True)
         if known.get("version") != 1:
             raise FileError(f"{name}: its metadata is of the version {ascii(known.get('version'))[:20]}")
         return _of_peer(known.get("root"), (), names, file, name), lambda path, part: names[path]

@@ -6,7 +6,9 @@ peer's are written beside it, so that it reads the folder too.
 
 from __future__ import annotations
 
+import base64
 import json
+import math
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -18,7 +20,7 @@ import numpy as np
 from tensorclass.atomic import swapped_folder
 from tensorclass.convert.extras import require
 
-from .hierarchy import NOTE, DamagedFile, Format, Said, Texts, chunk_shape
+from .hierarchy import NOTE, STACK, DamagedFile, Format, Said, Texts, chunk_shape, flat, nested
 from .paths import loader_of
 from .tree import as_dict, as_list
 
@@ -59,7 +61,10 @@ class Zarr(Format):
         try:
             store = library.storage.LocalStore(path, read_only=mode == "r")
             given: dict[str, Any] = {} if mode in ("w", "w-", "x") else {"use_consolidated": False}
-            return library.open_group(store, mode="w-" if mode == "x" else mode, **given)
+            root = library.open_group(store, mode="w-" if mode == "x" else mode, **given)
+            if mode in ("r+", "a"):
+                _forget_copies(path, root)
+            return root
         except Exception as error:  # of many classes
             raise DamagedFile(f"{path}: it is no zarr folder, or damaged: {error}") from None
 
@@ -100,9 +105,16 @@ class Zarr(Format):
         peer = as_dict(attributes.get(_COLLECTION))
         if peer is not None and self.is_group(node):
             return {**peer, "type": "collection", "version": 1, "names": _names(peer)}
-        if as_dict(attributes.get(_OBJECT)) is not None:
-            return {"type": "object", "batch_size": [], "form": "peer"}
+        found = as_dict(attributes.get(_OBJECT))
+        if found is not None:
+            pickled = found.get("encoding") == "pickle"
+            if STACK in attributes:
+                return {"type": "objects", "batch_size": attributes[STACK], "form": "pickle" if pickled else "json"}
+            return {"type": "object", "batch_size": [], "form": "pickle" if pickled else "peer"}
         return None
+
+    def is_ours(self, group: Any) -> bool:
+        return NOTE in group.attrs
 
     def say(self, node: Any, said: Said) -> None:
         given: dict[str, Any] = {NOTE: said}
@@ -111,6 +123,8 @@ class Zarr(Format):
             given[_COLLECTION] = peer | ({"names": said["names"]} if "names" in said else {})
         elif said.get("type") in ("object", "objects"):
             given[_OBJECT] = {"encoding": "json"}
+            if said["type"] == "objects":
+                given[STACK] = said["batch_size"]
         node.attrs.update(given)
 
     def make_group(self, parent: Any, name: str) -> Any:
@@ -168,7 +182,7 @@ class Zarr(Format):
                 held = held["data"]
                 said["form"] = "data"
         else:
-            held = texts if is_text else [json.loads(text) for text in texts]
+            held = nested(texts if is_text else [json.loads(text) for text in texts], said["batch_size"])
         raw = np.frombuffer(json.dumps(held, allow_nan=False).encode(), dtype=np.uint8)
         made = parent.create_array(name, shape=raw.shape, dtype=raw.dtype, chunks=raw.shape)
         made[...] = raw
@@ -179,12 +193,16 @@ class Zarr(Format):
         if said is None:
             found: Any = np.asarray(array[...])
             return found.item() if not found.ndim else found.tolist()
-        held = json.loads(np.asarray(array[...]).tobytes())
+        content = np.asarray(array[...]).tobytes()
+        if said.get("form") == "pickle":  # by the peer
+            return base64.b64encode(content).decode()
+        held = json.loads(content)
         if said.get("type") == "objects":
-            items = as_list(held)
-            if items is None:
-                raise ValueError("expected a list of objects")
-            return items if said.get("form") == "text" else [json.dumps(item) for item in items]
+            size = self.shape_of_texts(array, said)
+            items = flat(held, len(size))
+            if len(items) != math.prod(size):
+                raise ValueError(f"expected {math.prod(size)} objects, found {len(items)}")
+            return held if said.get("form") == "text" else nested([json.dumps(item) for item in items], size)
         if said.get("form") == "text":
             return held
         return json.dumps({"data": held} if said.get("form") in ("data", "peer") else held)
@@ -200,6 +218,19 @@ class Zarr(Format):
 
     def flush(self, root: Any) -> None:
         pass
+
+
+def _forget_copies(path: str, root: Any) -> None:
+    """Removes the copies that a root can have of what is said of all arrays, before these change: others read them."""
+    copy = Path(path, ".zmetadata")
+    if copy.exists():
+        copy.unlink()
+    try:
+        known = as_dict(json.loads(Path(path, "zarr.json").read_bytes())) or {}
+    except FileNotFoundError:
+        return
+    if known.get("consolidated_metadata") is not None:
+        root.attrs.put(dict(root.attrs))  # written anew without them
 
 
 def _names(peer: dict[str, Any]) -> Any:

@@ -78,7 +78,7 @@ def object_of(form: Any) -> Any:
 
 def unsealed(text: bytes) -> Any:
     """The JSON of a text, whose last field is the CRC-32 of the bytes before it."""
-    found = re.fullmatch(rb'(.*), "crc32": "([0-9a-f]{8})"\}+', text, re.DOTALL)
+    found = re.fullmatch(rb'(.*), "crc32":"([0-9a-f]{8})"\}+', text, re.DOTALL)
     assert found is not None
     assert f"{zlib.crc32(found[1]):08x}".encode() == found[2]
     return json.loads(text)
@@ -274,6 +274,8 @@ def read_zarr(path: Path) -> Any:
     def text(array: Any, said: Any) -> Any:
         found = json.loads(bytes(array[...]))
         found = found["data"] if said["form"] == "json" and said["type"] == "object" else found
+        for _ in said["batch_size"][1:] if said["type"] == "objects" else ():
+            found = [item for row in found for item in row]
         return objects({**said, "data": found})
 
     return of_group(zarr.open_group(path, mode="r"), lambda node: node.attrs.get("tensorclass"), text)
