@@ -1,0 +1,334 @@
+"""Where files and those of the peer differ, as tests/parity/test_differences.py lists it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tensordict
+import torch
+from safetensors.torch import save_file
+
+from tensorclass import TensorClass
+from tensorclass.storage import PersistentTensorDict
+from tests.parity.sides import OURS, PEER, described, outcome
+
+Call = Callable[[Any], Any]
+
+_ROOT = tempfile.TemporaryDirectory(prefix="tensorclass_parity")
+_NUMBERS = itertools.count()
+
+
+def new(suffix: str = "") -> Path:
+    """A path that nothing is at."""
+    return Path(_ROOT.name, f"{next(_NUMBERS)}{suffix}")
+
+
+def error(cls: type[Exception]) -> Any:
+    return described(cls())
+
+
+def rows(m: Any, **more: Any) -> Any:
+    return m.TensorDict({"a": torch.arange(2), "n": {"b": torch.ones(2, 3)}, **more}, [2])
+
+
+def saved(m: Any, **more: Any) -> Path:
+    path = new()
+    rows(m, **more).memmap(path)
+    return path
+
+
+def held_by(m: Any, **values: Any) -> Any:
+    """What a folder gives back of a value."""
+    path = new()
+    m.TensorDict(values, [2]).memmap(path)
+    return m.TensorDict.load_memmap(path)[next(iter(values))]
+
+
+def loaded_into(m: Any, out: bool) -> Any:
+    """Values and dtype of a tensor into whose collection a folder was loaded, and whether it is in there still."""
+    values = torch.zeros(2)
+    data = m.TensorDict({"a": values}, [2])
+    data = m.TensorDict.load_memmap(saved(m), out=data) if out else data.load_memmap_(saved(m))
+    return values.tolist(), str(data["a"].dtype)
+
+
+def of_another_shape(m: Any) -> Any:
+    data = m.TensorDict({"a": torch.zeros(2, 4)}, [2])
+    return list(data.load_(saved(m))["a"].shape)
+
+
+def has_path(data: Any) -> bool:
+    return isinstance(outcome(lambda: data.saved_path), Path)
+
+
+def made_in_a_loaded_folder(m: Any) -> Any:
+    return m.TensorDict.load_memmap(saved(m)).lock_().make_memmap("k", (2,)).tolist()
+
+
+def longer_than_its_file(m: Any) -> Any:
+    path = new()
+    path.write_bytes(bytes(8))
+    m.MemoryMappedTensor.from_filename(path, torch.float32, torch.Size([4]))
+    return path.stat().st_size
+
+
+def cut(m: Any) -> Any:
+    path = saved(m)
+    os.truncate(path / "a.memmap", 8)
+    return m.TensorDict.load_memmap(path)["a"].tolist()
+
+
+class Unwritable:
+    def __reduce__(self) -> Any:
+        raise ValueError("it cannot be written")
+
+
+def after_a_write_that_failed(m: Any) -> Any:
+    path = new()
+    m.TensorDict({"a": torch.ones(2)}).memmap(path)
+    outcome(lambda: m.TensorDict({"a": torch.zeros(2), "z": m.NonTensorData(Unwritable())}).memmap(path))
+    return m.TensorDict.load_memmap(path)["a"].tolist()
+
+
+def files_after_another_was_saved(m: Any) -> Any:
+    path = new()
+    m.TensorDict({"a": torch.ones(2)}).memmap(path)
+    m.TensorDict({"b": torch.ones(2)}).memmap(path)
+    return sorted(os.listdir(path))
+
+
+def saved_beside_another(m: Any) -> Any:
+    path = new()
+    m.TensorDict({"a": torch.ones(2)}).memmap(path)
+    return list(m.TensorDict({"b": torch.ones(2)}).memmap(path, existsok=False).keys())
+
+
+@tensordict.tensorclass
+class Peers:
+    a: torch.Tensor
+
+
+@tensordict.tensorclass
+class PeersOther:
+    b: torch.Tensor
+
+
+class Sample(TensorClass):
+    a: torch.Tensor
+
+
+class Other(TensorClass):
+    b: torch.Tensor
+
+
+def loaded_record(m: Any, into: Any) -> str:
+    path = new()
+    cls: Any = Sample if m is OURS else Peers
+    cls(a=torch.zeros(2), batch_size=[2]).memmap(path)
+    return type(into.load_memmap(path)).__name__
+
+
+def pickle_of_the_peer(m: Any) -> Any:
+    path = new()
+    tensordict.TensorDict({"o": tensordict.NonTensorData({1})}).memmap(path)
+    return m.TensorDict.load_memmap(path)["o"]
+
+
+def appended(m: Any, data: Any, more: Any) -> Any:
+    path = new()
+    data.memmap(path)
+    m.append_memmap(path, more)
+    return list(m.TensorDict.load_memmap(path).batch_size)
+
+
+def text_after_a_state_dict(m: Any) -> Any:
+    data = m.TensorDict({"text": "new", "a": torch.ones(2)})
+    data.load_state_dict(m.TensorDict({"text": "old", "a": torch.zeros(2)}).state_dict())
+    return data["text"]
+
+
+def foreign_names(m: Any) -> Any:
+    path = new()
+    save_file({"layer.weight": torch.zeros(2)}, path)
+    return list(m.from_safetensors(path).keys())
+
+
+def held(m: Any, name: str = "h5", data: Any = None, **options: Any) -> Any:
+    """A collection in a file."""
+    path = new()
+    getattr(rows(m) if data is None else data, f"to_{name}")(path).close()
+    return getattr(m.TensorDict, f"from_{name}")(path, **options)
+
+
+def in_a_file(m: Any, operation: Call) -> bool:
+    result = operation(held(m, mode="r+"))
+    return isinstance(result, PersistentTensorDict if m is OURS else PEER.PersistentTensorDict) or (
+        type(result).__name__ == "_SubTensorDict"
+    )
+
+
+def closed(m: Any, name: str = "h5") -> Any:
+    data = held(m, name)
+    data.close()
+    return data["a"].tolist()
+
+
+def ragged() -> torch.Tensor:
+    return torch.nested.nested_tensor([torch.zeros(1), torch.zeros(2)], layout=torch.jagged)
+
+
+def of_different_shapes(m: Any) -> Any:
+    return m.TensorDict({"r": m.lazy_stack([m.TensorDict({"a": torch.zeros(n)}) for n in (1, 2)])}, [2])
+
+
+def through_safetensors(m: Any, data: Any) -> Any:
+    path = new()
+    m.to_safetensors(data, path)
+    return m.from_safetensors(path)
+
+
+FILES: dict[str, list[tuple[Call, Any, Any]]] = {
+    "`return_early=True` gives a future.": [
+        (lambda m: hasattr(rows(m).memmap(new(), return_early=True), "result"), True, False),
+        (lambda m: hasattr(rows(m).memmap(new(), return_early=True, num_threads=2), "result"), True, True),
+    ],
+    "`robust_key=False` writes names of files alone.": [
+        (
+            lambda m: list(m.TensorDict({"a b": torch.zeros(1)}).memmap(new(), robust_key=False).keys()),
+            error(ValueError),
+            ["a b"],
+        ),
+        (
+            lambda m: m.TensorDict({"a/b": torch.zeros(1)}).memmap(new(), robust_key=False),
+            error(ValueError),
+            error(RuntimeError),
+        ),
+    ],
+    "Loading into a collection writes in place.": [
+        (lambda m: loaded_into(m, False), ([0.0, 1.0], "torch.float32"), ([0.0, 0.0], "torch.int64")),
+        (lambda m: loaded_into(m, True), ([0.0, 1.0], "torch.float32"), ([0.0, 0.0], "torch.int64")),
+        (of_another_shape, error(RuntimeError), [2]),
+    ],
+    "Rows of a mapped collection are mapped, and free.": [
+        (lambda m: rows(m).memmap(new())[0].is_locked, False, True),
+        (lambda m: type(rows(m).memmap(new())[0]["a"]) is m.MemoryMappedTensor, True, True),
+        (lambda m: rows(m).memmap(new()).view(-1).is_locked, False, True),
+        (lambda m: (rows(m).memmap(new()) + 1).is_locked, False, True),
+        (lambda m: rows(m).memmap(new())[0].lock_().is_memmap(), True, True),
+    ],
+    "A collection lies in its folder, locked or not.": [
+        (lambda m: has_path(rows(m).memmap(new()).unlock_()), True, False),
+        (lambda m: has_path(m.TensorDict.load_memmap(saved(m))), True, False),
+        (lambda m: has_path(rows(m).memmap(new()).select("a")), True, False),
+        (lambda m: m.TensorDict.load_memmap(saved(m)).lock_().is_memmap(), True, False),
+        (made_in_a_loaded_folder, [0.0, 0.0], error(RuntimeError)),
+        (lambda m: rows(m).memmap().saved_path, error(AttributeError), None),
+    ],
+    "Reading never changes a file.": [
+        (longer_than_its_file, error(ValueError), 16),
+        (cut, error(ValueError), [0, 0]),
+    ],
+    "A folder is whole, and has nothing else of a collection.": [
+        (after_a_write_that_failed, [1.0, 1.0], [0.0, 0.0]),
+        (files_after_another_was_saved, ["b.memmap", "meta.json"], ["a.memmap", "b.memmap", "meta.json"]),
+        (saved_beside_another, error(RuntimeError), ["b"]),
+    ],
+    "A folder is loaded into the class that is asked for.": [
+        (lambda m: loaded_record(m, m.TensorDict), "TensorDict", "Peers"),
+        (lambda m: loaded_record(m, Other if m is OURS else PeersOther), error(ValueError), "Peers"),
+        (lambda m: loaded_record(m, m), "Sample", "Peers"),
+    ],
+    "Pickles are written and read where they are asked for.": [
+        (lambda m: held_by(m, o=m.NonTensorData(Path)), error(TypeError), Path),
+        (pickle_of_the_peer, error(ValueError), {1}),
+    ],
+    "Objects in files come back as they were.": [
+        (lambda m: held_by(m, o=m.NonTensorData((1, (2,)))), (1, (2,)), [1, [2]]),
+        (lambda m: type(held_by(m, o=m.NonTensorData((1, 2)))), tuple, list),
+    ],
+    "Objects are not shared between processes.": [
+        (
+            lambda m: list(rows(m, t="text").memmap(new(), share_non_tensor=True).keys()),
+            error(NotImplementedError),
+            ["a", "n", "t"],
+        ),
+    ],
+    "Objects are no part of state dicts.": [
+        (text_after_a_state_dict, "new", "old"),
+    ],
+    "Files hold more.": [
+        (lambda m: held_by(m, r=ragged()).is_nested, True, error(NotImplementedError)),
+        (lambda m: list(held_by(m, u=m.UnbatchedTensor(torch.zeros(3))).shape), [3], error(NotImplementedError)),
+        (lambda m: str(held_by(m, a=torch.ones(2).to(torch.float8_e5m2)).dtype), "torch.float8_e5m2", error(KeyError)),
+        (
+            lambda m: str(held(m, data=m.TensorDict({"a": torch.ones(2).bfloat16()}))["a"].dtype),
+            "torch.bfloat16",
+            error(TypeError),
+        ),
+        (lambda m: held(m, data=m.TensorDict({"o": m.NonTensorData({"a": 1})}))["o"], {"a": 1}, error(TypeError)),
+        (lambda m: list(held(m, data=of_different_shapes(m))["r"].batch_size), [2], error(RuntimeError)),
+        (lambda m: list(through_safetensors(m, of_different_shapes(m))["r"].batch_size), [2], error(RuntimeError)),
+        (
+            lambda m: through_safetensors(m, m.TensorDict({"t": m.NonTensorStack("a", "b")}, [2]))["t"],
+            ["a", "b"],
+            error(TypeError),
+        ),
+    ],
+    "Objects of rows and lazy stacks grow too.": [
+        (
+            lambda m: appended(
+                m,
+                m.TensorDict({"t": m.NonTensorStack("a", "b")}, [2]),
+                m.TensorDict({"t": m.NonTensorStack("c")}, [1]),
+            ),
+            [3],
+            error(ValueError),
+        ),
+        (lambda m: appended(m, m.lazy_stack([rows(m)] * 2), m.lazy_stack([rows(m)])), [3, 2], error(ValueError)),
+    ],
+    "One whole tensor is consolidated.": [
+        (lambda m: m.TensorDict({"a": torch.zeros(4)}, [4]).is_consolidated(), True, False),
+        (lambda m: rows(m).is_consolidated(), False, False),
+    ],
+    "`consolidate` keeps no metadata in memory.": [
+        (lambda m: rows(m).consolidate(metadata=True).is_consolidated(), error(NotImplementedError), True),
+    ],
+    "Names of other programs stand for themselves.": [
+        (foreign_names, ["layer.weight"], ["layer"]),
+    ],
+    "Operations on a file give collections in memory.": [
+        (lambda m: in_a_file(m, lambda d: d), True, True),
+        (lambda m: in_a_file(m, lambda d: d.clone()), False, True),
+        (lambda m: in_a_file(m, lambda d: d[0]), False, True),
+        (lambda m: in_a_file(m, lambda d: d.to("cpu")), False, True),
+        (lambda m: in_a_file(m, lambda d: d.select("a")), False, error(NotImplementedError)),
+        (lambda m: in_a_file(m, lambda d: d.unsqueeze(0)), False, error(RuntimeError)),
+    ],
+    "A file says what its batch size is.": [
+        (
+            lambda m: list(held(m, data=m.TensorDict({"a": torch.zeros(2, 3)}, [2])).batch_size),
+            [2],
+            [2, 3],
+        ),
+        (
+            lambda m: held(m, data=m.TensorDict({"a": torch.zeros(2, 3)}, [2], names=["x"])).names,
+            ["x"],
+            [None, None],
+        ),
+    ],
+    "Text in HDF5 is text.": [
+        (lambda m: held(m, data=rows(m, t="text"))["t"], "text", b"text"),
+    ],
+    "A closed file is closed.": [
+        (closed, error(ValueError), error(KeyError)),
+        (lambda m: closed(m, "zarr"), error(ValueError), [0, 1]),
+    ],
+    "Some places to write to are missing.": [
+        (lambda m: [hasattr(m.TensorDict, name) for name in ("to_store", "to_mds")], [False] * 2, [True] * 2),
+    ],
+}
