@@ -593,7 +593,9 @@ def pieces(tensor: Tensor) -> Iterator[memoryview]:
     """The bytes of a tensor in C order; those of one that does not lie so are copied piece by piece."""
     value = tensor.detach()
     if value.is_contiguous() and value.device.type == "cpu" and not value.is_conj() and not value.is_neg():
-        yield memoryview(value.reshape(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
+        # one value may have any stride
+        flat = value.as_strided((value.numel(),), (1,))
+        yield memoryview(flat.view(torch.uint8).numpy())  # type: ignore[arg-type]
     elif value.ndim == 0 or value.numel() * value.element_size() <= _PIECE:
         yield from pieces(value.cpu().resolve_conj().resolve_neg().contiguous())
     else:

@@ -277,8 +277,9 @@ class Storing(Collection):
             device: where the tensors go. ``meta`` opens no file of a tensor, as fake tensors do.
             non_blocking: do not wait for them to get there.
             out: a collection to write the values into, as :meth:`load_memmap_` does, which is then the result.
-            robust_key: how keys were written in a folder of the peer, which does not say; ``False`` looks for files
-                named as the keys are before it looks for others.
+            robust_key: a folder that tensordict wrote does not say how it names the files of keys like ``"a b"``. Both
+                ways are tried; ``False`` tries the key itself first, which matters where another key is named as its
+                file would be. In folders of this package it changes nothing.
             subpath: the key of a nested collection, to load this one alone.
             mode: ``"r+"`` writes to the files what is written to the tensors, ``"r"`` keeps it in this process; by
                 default the first where the files may be written.

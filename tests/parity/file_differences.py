@@ -178,6 +178,12 @@ def closed(m: Any, name: str = "h5") -> Any:
     return data["a"].tolist()
 
 
+def through_a_consolidated_file(m: Any) -> Any:
+    path = new()
+    rows(m).to("cpu").consolidate(path)
+    return m.TensorDict.from_consolidated(path)
+
+
 def ragged() -> torch.Tensor:
     return torch.nested.nested_tensor([torch.zeros(1), torch.zeros(2)], layout=torch.jagged)
 
@@ -228,6 +234,8 @@ FILES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: m.TensorDict.load_memmap(saved(m)).lock_().is_memmap(), True, False),
         (made_in_a_loaded_folder, [0.0, 0.0], error(RuntimeError)),
         (lambda m: rows(m).memmap().saved_path, error(AttributeError), None),
+        (lambda m: m.TensorDict({}).memmap(new()).is_memmap(), False, True),
+        (lambda m: has_path(m.TensorDict({}).memmap(new())), False, True),
     ],
     "Reading never changes a file.": [
         (longer_than_its_file, error(ValueError), 16),
@@ -263,6 +271,7 @@ FILES: dict[str, list[tuple[Call, Any, Any]]] = {
     ],
     "Files hold more.": [
         (lambda m: held_by(m, r=ragged()).is_nested, True, error(NotImplementedError)),
+        (lambda m: m.TensorDict({"z": torch.zeros(0)}).memmap()["z"].tolist(), [], error(ValueError)),
         (lambda m: list(held_by(m, u=m.UnbatchedTensor(torch.zeros(3))).shape), [3], error(NotImplementedError)),
         (lambda m: str(held_by(m, a=torch.ones(2).to(torch.float8_e5m2)).dtype), "torch.float8_e5m2", error(KeyError)),
         (
@@ -294,6 +303,9 @@ FILES: dict[str, list[tuple[Call, Any, Any]]] = {
     "One whole tensor is consolidated.": [
         (lambda m: m.TensorDict({"a": torch.zeros(4)}, [4]).is_consolidated(), True, False),
         (lambda m: rows(m).is_consolidated(), False, False),
+    ],
+    "Consolidated files say nothing of devices.": [
+        (lambda m: described(through_a_consolidated_file(m).device), None, torch.device("cpu")),
     ],
     "`consolidate` keeps no metadata in memory.": [
         (lambda m: rows(m).consolidate(metadata=True).is_consolidated(), error(NotImplementedError), True),

@@ -7,7 +7,7 @@ names have none.
 from __future__ import annotations
 
 import tensorclass.utils
-from tests.parity.cases import dictionary, functions, lazy, locking, shaping, tools, values
+from tests.parity.cases import dictionary, files, functions, lazy, locking, shaping, tools, values
 from tests.parity.drawn import Case
 
 CASES: dict[str, Case] = {
@@ -29,6 +29,7 @@ CASES: dict[str, Case] = {
     **functions.PLAIN,
     **lazy.LAZY,
     **lazy.STACKS_OF_OBJECTS,
+    **files.FILES,
     **tools.TOOLS,
     **tools.FORMS,
     **tools.SWITCHES,

@@ -411,3 +411,13 @@ def test_the_functions_of_the_package_are_the_methods(tmp_path: Path) -> None:
         assert type(found) is Sample  # which is defined already
         assert type(found.inner) is Inner
     assert type(TensorDict.load(tmp_path / "saved")) is TensorDict
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1,), ()])
+def test_a_single_value_of_a_longer_row_is_written(tmp_path: Path, size: tuple[int, ...]) -> None:
+    value = torch.tensor([1.0, 2.0]).view(*size, 2).unbind(-1)[1]  # its strides are 2
+    data = TensorDict({"a": value})
+    data.memmap(tmp_path / "folder")
+    data.consolidate(tmp_path / "file")
+    assert TensorDict.load_memmap(tmp_path / "folder")["a"].sum() == 2.0
+    assert TensorDict.from_consolidated(tmp_path / "file")["a"].sum() == 2.0
