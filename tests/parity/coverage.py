@@ -36,8 +36,8 @@ LATER = {
 #: names that have no case on purpose -> the reason
 LEFT_OUT = {
     "arecv asend to_mds to_store": "left out by the issue",
-    "from_csv to_csv from_json to_json from_parquet to_parquet from_pandas to_pandas from_csv() from_json() from_parquet()"
-    " from_pandas() from_arrow() to_arrow()": "tables, in tests/parity/test_converters.py",
+    "from_csv to_csv from_json to_json from_parquet to_parquet from_pandas to_pandas from_csv() from_json()"
+    " from_parquet() from_pandas() from_arrow() to_arrow()": "tables, in tests/parity/test_converters.py",
     "from_h5 to_h5 from_zarr to_zarr from_h5() from_zarr()": "differ in metadata; tests/parity/test_files.py has them",
     "from_safetensors() to_safetensors()": "tests/parity/test_safetensors.py and test_files.py have them",
     "is_consolidated make_memmap_from_storage": "tests/parity/test_differences.py and test_files.py have them",

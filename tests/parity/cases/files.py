@@ -140,6 +140,12 @@ def unarchived(data: Any, library: Any, path: Path) -> Any:
 
 
 @_with_a_path
+def asked(data: Any, library: Any, path: Path, archive: bool) -> Any:
+    data.save(path, archive=archive)
+    return library.is_memmap_archive(path)
+
+
+@_with_a_path
 def checked(data: Any, library: Any, path: Path) -> Any:
     data.save(path, archive=True)
     return library.refresh_archive_checksums(path) == path
@@ -174,5 +180,6 @@ FILES = {
     "append_memmap()": case(call=appended, objects=False),
     "pack_memmap()": case(st.sampled_from((None, "deflated")), call=archived, objects=False),
     "unpack_memmap()": case(call=unarchived, objects=False),
+    "is_memmap_archive()": case(FLAGS, call=asked, objects=False),
     "refresh_archive_checksums()": case(call=checked, objects=False),
 }
