@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Size, Tensor, nn
 
-from .scales import mappings
+from .scales import Mapping, mappings
 
 
 class NormalParamExtractor(nn.Module):
@@ -27,7 +27,7 @@ class NormalParamExtractor(nn.Module):
 
     def __init__(self, scale_mapping: str = "biased_softplus_1.0", scale_lb: float = 1e-4) -> None:
         super().__init__()
-        self.scale_mapping = mappings(scale_mapping)
+        self.scale_mapping: Mapping = mappings(scale_mapping)
         self.scale_lb: float = scale_lb
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
