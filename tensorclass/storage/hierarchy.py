@@ -228,7 +228,10 @@ def dtype_of(dtype: np.dtype[Any], said: Said | None) -> torch.dtype:
             raise ValueError(f"an array of the dtype {dtype} cannot hold tensors of the dtype {str(named)[:40]}")
         return found
     if native not in TORCH:
-        raise ValueError(f"torch has no dtype for an array of the dtype {dtype}")
+        raise ValueError(
+            f"torch has no dtype for an array of the dtype {dtype}; select() leaves it out, as does a record without a "
+            "field for it that is opened with strict=False"
+        )
     return TORCH[native]
 
 

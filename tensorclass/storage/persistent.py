@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import torch
 from torch import Size, Tensor
@@ -14,6 +14,7 @@ from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.indexing import prepare
 from tensorclass.td.keys import NestedKey, is_nested_key, unravel_key_to_tuple
 from tensorclass.td.memmap import Filename
+from tensorclass.td.nontensor import NonTensorData
 from tensorclass.td.reading import MISSING
 from tensorclass.td.shapes import Names
 from tensorclass.td.stores.classes import dense_class
@@ -26,6 +27,16 @@ from .file import File, format_of, note_of
 from .hierarchy import Said
 from .partial import part_of
 from .paths import path_of
+from .tree import FileError
+
+
+class Unreadable(NamedTuple):
+    """Stands for a value that cannot be read, where a collection is printed."""
+
+    why: str
+
+    def __repr__(self) -> str:
+        return f"<cannot be read: {self.why}>"
 
 
 class PersistentTensorDict(WrittenBack):
@@ -310,14 +321,25 @@ class PersistentTensorDict(WrittenBack):
         """Never: the values are read."""
         return False
 
+    def _shown(self) -> Any:
+        """:meth:`_outline` to be printed, which says of what cannot be read that it cannot."""
+        store, shown = self._store, dict[str, Any]()
+        for key in store:
+            nested = store.kept.get(key)
+            try:
+                shown[key] = nested._shown() if isinstance(nested, PersistentTensorDict) else store.stand_in(key)
+            except FileError as error:
+                shown[key] = NonTensorData(Unreadable(str(error)), batch_size=self._batch_size)
+        return self._same(shown)
+
     def _long(self) -> str:
-        return self._outline()._long()  # type: ignore[no-any-return]
+        return self._shown()._long()  # type: ignore[no-any-return]
 
     def _compact(self) -> str:
-        return self._outline()._compact()  # type: ignore[no-any-return]
+        return self._shown()._compact()  # type: ignore[no-any-return]
 
     def _repr_html_(self) -> str | None:
-        return self._outline()._repr_html_()  # type: ignore[no-any-return]
+        return self._shown()._repr_html_()  # type: ignore[no-any-return]
 
     # -- what is looked at before writing -----------------------------------------------------------------------------
 

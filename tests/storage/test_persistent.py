@@ -5,6 +5,7 @@ import gc
 import multiprocessing
 import os
 import pickle
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tensorclass import NonTensorData, NonTensorStack, TensorClass, TensorDict, lazy_stack
+from tensorclass import NonTensorData, NonTensorStack, TensorClass, TensorDict, lazy_stack, set_printoptions
 from tensorclass.storage import FileError, PersistentTensorDict
 from tests.storage.test_memmap import Inner, Sample, a_tree
 
@@ -528,8 +529,21 @@ def test_values_that_torch_has_no_dtype_for_are_an_error_when_they_are_read(tmp_
         file["c"] = np.zeros(3, [("a", "f4"), ("b", "i4")])
     data = TensorDict.from_h5(tmp_path / "f.h5")
     assert data["x"].sum() == 3
-    with pytest.raises(FileError, match="c: torch has no dtype"):
+    with pytest.raises(FileError, match=r"c: torch has no dtype.*select"):
         data["c"]
+    assert data.select("x")[0]["x"] == 1
+
+
+def test_what_cannot_be_read_is_printed_as_that(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "f.h5", "w") as file:
+        file["x"] = np.ones(3)
+        file["below/c"] = np.zeros(3, [("a", "f4"), ("b", "i4")])
+    with TensorDict.from_h5(tmp_path / "f.h5") as data:
+        shown = repr(data)
+        assert re.search(r"c: .*cannot be read: .*torch has no dtype", shown)
+        assert re.search(r"x: Tensor\(shape=torch.Size\(\[3\]\)", shown)
+        with set_printoptions(compact=True):
+            assert "x: f64" in repr(data)
 
 
 def test_what_is_no_file_of_the_format_is_an_error(path: Path, backend: str) -> None:
