@@ -18,6 +18,7 @@ from .distributions import (
 )
 from .interaction import InteractionType, interaction_type, set_interaction_type
 from .module import TensorDictModule
+from .records import TensorClassModuleBase, TensorClassModuleWrapper
 from .sequence import TensorDictSequential
 from .skipping import set_skip_existing, skip_existing
 from .wrap import TensorDictModuleWrapper, WrapModule, as_tensordict_module
@@ -28,6 +29,8 @@ __all__ = [
     "InteractionType",
     "NormalParamExtractor",
     "OneHotCategorical",
+    "TensorClassModuleBase",
+    "TensorClassModuleWrapper",
     "TensorDictModule",
     "TensorDictModuleBase",
     "TensorDictModuleWrapper",

@@ -141,7 +141,7 @@ class TensorDictModule(TensorDictModuleBase):
             return self._call_with_tensors(tensordict, args, kwargs)
         if args:
             raise TypeError(f"{type(self).__name__}: expected one collection, got {len(args)} more arguments")
-        if SKIPPING.active and skips(tensordict, self._in_keys, self._out_keys):
+        if SKIPPING.current() and skips(tensordict, self._in_keys, self._out_keys):
             return tensordict
         values: list[Any] = []
         store = tensordict._store

@@ -118,7 +118,7 @@ class TensorDictSequential(TensorDictModuleBase):
                 f"{type(self).__name__}: expected one collection, and tensordict_out; got {len(args)} more arguments "
                 f"and the keywords {[*kwargs]}"
             )
-        if SKIPPING.active and skips(tensordict, self._in_keys, self._out_keys):
+        if SKIPPING.current() and skips(tensordict, self._in_keys, self._out_keys):
             return tensordict
         if tensordict_out is not None or (self.inplace is not None and self.inplace is not True):
             return self._run_beside(tensordict, tensordict_out)
