@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import torch
 from torch import Tensor, nn
+from torch.fx import Proxy
 
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey, unravel_key_list
@@ -17,7 +18,7 @@ from tensorclass.td.tensordict import TensorDict
 from .base import DISCARDED, MissingKeys, T, TensorDictModuleBase, as_keys, missing_keys, names_of
 from .dispatch import as_outputs, collected, given_values
 from .skipping import SKIPPING, skips
-from .writing import set_value, write
+from .writing import write
 
 #: where a module writes: into its input, into a TensorDict of its own, into an empty collection like its input
 Inplace: TypeAlias = "bool | Literal['empty'] | None"
@@ -131,7 +132,7 @@ class TensorDictModule(TensorDictModuleBase):
     def forward(self, *args: Any, **kwargs: Any) -> Any: ...
     def forward(
         self,
-        tensordict: Any = MISSING,
+        tensordict: Any = None,
         *args: Any,
         tensordict_out: TensorCollection | None = None,
         **kwargs: Any,
@@ -144,11 +145,11 @@ class TensorDictModule(TensorDictModuleBase):
         if SKIPPING.current() and skips(tensordict, self._in_keys, self._out_keys):
             return tensordict
         values: list[Any] = []
-        store = tensordict._store
+        store: Any = {} if self.get_kwargs else tensordict._store
         absent: list[FlatKey] | None = None
         for key in self._in_keys:
             value: Any = store.get(key) if type(key) is str else None
-            if type(value) is not Tensor or self.get_kwargs:
+            if type(value) is not Tensor:
                 value = self._read(tensordict, key)
                 if value is MISSING:
                     value = None
@@ -157,11 +158,21 @@ class TensorDictModule(TensorDictModuleBase):
         if absent and self.strict:
             raise self._missing(absent, tensordict)
         try:
-            result = self._call_module(values, kwargs)
+            if self._arguments is None and self.method is None and not self.method_kwargs:  # what most calls are
+                modules = self._modules
+                module: Any = modules["module"] if "module" in modules else self.module  # noqa: SIM401  # quicker
+                result = module(*values, **kwargs) if kwargs else module(*values)
+            else:
+                result = self._call_module(values, kwargs)
             out_keys = self._out_keys
             results: Sequence[Any] = result if result.__class__ is tuple else (result,)
-            plain = type(result) is Tensor or result.__class__ is tuple
-            if not plain or self._source is not None or len(results) != len(out_keys) or DISCARDED in out_keys:
+            several = results is result
+            if (
+                not (several or type(result) is Tensor)
+                or self._source is not None
+                or len(results) != len(out_keys)
+                or DISCARDED in out_keys
+            ):
                 out_keys, results = self._outputs(result)
         except Exception as error:
             if absent and not isinstance(error, MissingKeys):
@@ -175,7 +186,11 @@ class TensorDictModule(TensorDictModuleBase):
         else:
             out = tensordict.empty() if self.inplace or not isinstance(tensordict, TensorDict) else TensorDict()
         if len(out_keys) == 1:
-            set_value(out, out_keys[0], results[0])
+            key, value = out_keys[0], results[0]
+            if type(key) is str:
+                out._set(key, value)
+            else:
+                out._set_nested(key, value)  # type: ignore[arg-type]
         elif out_keys:
             write(out, out_keys, results)
         return out
@@ -191,7 +206,7 @@ class TensorDictModule(TensorDictModuleBase):
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
     def _call_module(self, values: list[Any], kwargs: dict[str, Any]) -> Any:
-        module: Any = self._modules["module"] if "module" in self._modules else self.module  # noqa: SIM401  # quicker
+        module: Any = self.module
         if self.method is not None:
             module = getattr(module, self.method)
         if self.method_kwargs:
@@ -201,7 +216,9 @@ class TensorDictModule(TensorDictModuleBase):
         return module(**dict(zip(self._arguments, values, strict=True)), **kwargs)
 
     def _call_with_tensors(self, first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = args if first is MISSING else (first, *args)
+        if isinstance(first, Proxy):
+            return self._trace(first)
+        given = args if first is None else (first, *args)
         name = type(self).__name__
         by_key = given_values(name, self._in_keys, "_", given, kwargs)
         values: list[Any] = []
@@ -221,6 +238,19 @@ class TensorDictModule(TensorDictModuleBase):
                 raise self._missing(absent, collected(by_key)) from error
             raise
         return as_outputs([value if type(value) is Tensor else _as_read(value) for value in results])
+
+    def _trace(self, data: Proxy) -> Proxy:
+        """What ``torch.fx.symbolic_trace`` notes: the call of the module, and what is read and written."""
+        if self.inplace is not True:
+            raise ValueError(f"{type(self).__name__}: it can be traced with inplace=True, not {self.inplace!r}")
+        options: Any = self.get_kwargs
+        result = self._call_module([data.get(key, **options) for key in self._in_keys], {})
+        keys = self._out_keys if self._source is None else self._source
+        values: Any = (result,) if len(keys) == 1 and result.__class__ is not tuple else result
+        for position, key in enumerate(keys):
+            if key != DISCARDED and key in self._out_keys:
+                data = data.set(key, values[position])
+        return data
 
     def _read(self, data: TensorCollection, key: FlatKey) -> Any:
         """The value of a key; ``MISSING`` where there is none."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 import torch
 from torch import nn
+from torch.fx import Proxy
 from typing_extensions import Self
 
 from tensorclass.td.base import TensorCollection
@@ -25,37 +26,38 @@ from .writing import noted, remove, restore, set_value, write
 class TensorDictSequential(TensorDictModuleBase):
     """Modules on a collection, one after the other: each reads what those in front of it wrote, or what came in.
 
-    >>> import torch
-    >>> from torch import nn
-    >>> from tensorclass import TensorDict
-    >>> from tensorclass.nn import TensorDictModule
-    >>> net = TensorDictSequential(
-    ...     TensorDictModule(nn.Linear(3, 4), "x", "hidden"),
-    ...     TensorDictModule(torch.mul, ["hidden", "mask"], "y"),
-    ... )
-    >>> net.in_keys, net.out_keys
-    (['x', 'mask'], ['hidden', 'y'])
-    >>> net(TensorDict(x=torch.ones(2, 3), mask=torch.ones(2, 4)))["y"].shape
-    torch.Size([2, 4])
-    >>> [module.out_keys for module in net.select_subsequence(out_keys=["hidden"])]
-    [['hidden']]
+        >>> import torch
+        >>> from torch import nn
+    from torch.fx import Proxy
+        >>> from tensorclass import TensorDict
+        >>> from tensorclass.nn import TensorDictModule
+        >>> net = TensorDictSequential(
+        ...     TensorDictModule(nn.Linear(3, 4), "x", "hidden"),
+        ...     TensorDictModule(torch.mul, ["hidden", "mask"], "y"),
+        ... )
+        >>> net.in_keys, net.out_keys
+        (['x', 'mask'], ['hidden', 'y'])
+        >>> net(TensorDict(x=torch.ones(2, 3), mask=torch.ones(2, 4)))["y"].shape
+        torch.Size([2, 4])
+        >>> [module.out_keys for module in net.select_subsequence(out_keys=["hidden"])]
+        [['hidden']]
 
-    It is called with a collection, which comes back with what the modules wrote, or with the values of ``in_keys`` by
-    position or by key, and then gives those of ``out_keys``.
+        It is called with a collection, which comes back with what the modules wrote, or with the values of ``in_keys`` by
+        position or by key, and then gives those of ``out_keys``.
 
-    Args:
-        *modules: the modules, or functions from collection to collection; or a list of them, or a dict that gives each
-            a name.
-        partial_tolerant: leave out modules whose ``in_keys`` are not all there. In a lazy stack this is asked of each
-            part.
-        selected_out_keys: write these keys only; what stands at the others stays.
-        inplace: ``None`` leaves it to the modules; otherwise as in :class:`TensorDictModule`.
+        Args:
+            *modules: the modules, or functions from collection to collection; or a list of them, or a dict that gives each
+                a name.
+            partial_tolerant: leave out modules whose ``in_keys`` are not all there. In a lazy stack this is asked of each
+                part.
+            selected_out_keys: write these keys only; what stands at the others stays.
+            inplace: ``None`` leaves it to the modules; otherwise as in :class:`TensorDictModule`.
 
-    Raises:
-        TypeError: one of them can't be called.
-        ValueError: a key is selected that no module writes.
+        Raises:
+            TypeError: one of them can't be called.
+            ValueError: a key is selected that no module writes.
 
-    When a call fails, the collection is as it was before.
+        When a call fails, the collection is as it was before.
     """
 
     _selects = True
@@ -105,7 +107,7 @@ class TensorDictSequential(TensorDictModuleBase):
     def forward(self, *args: Any, **kwargs: Any) -> Any: ...
     def forward(
         self,
-        tensordict: Any = MISSING,
+        tensordict: Any = None,
         *args: Any,
         tensordict_out: TensorCollection | None = None,
         **kwargs: Any,
@@ -201,9 +203,22 @@ class TensorDictSequential(TensorDictModuleBase):
         absent = [key for key in self._in_keys if key not in there]
         return missing_keys(self, absent, data) if absent else error
 
+    def _trace(self, data: Proxy) -> Proxy:
+        """What ``torch.fx.symbolic_trace`` notes: what the modules do, one after the other."""
+        if self._source is not None or self.partial_tolerant or not (self.inplace is None or self.inplace is True):
+            raise ValueError(
+                f"{type(self).__name__}: it can be traced when it writes all its keys into its input: without "
+                "selected_out_keys, partial_tolerant and inplace"
+            )
+        for module in self:
+            data = module(data)
+        return data
+
     def _call_with_tensors(self, first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if isinstance(first, Proxy):
+            return self._trace(first)
         name = type(self).__name__
-        values = given_values(name, self._in_keys, "_", args if first is MISSING else (first, *args), kwargs)
+        values = given_values(name, self._in_keys, "_", args if first is None else (first, *args), kwargs)
         if kwargs:
             raise WrongArguments(f"{name}: unknown keywords {[*kwargs]}; the in_keys are {self._in_keys}")
         data = collected(values, False)

@@ -65,11 +65,12 @@ def write(data: TensorCollection, keys: Sequence[FlatKey], values: Sequence[Any]
     if data._TAKES_ANY_KEY and data._lock is None and data._device is None:  # what most writes are: nothing can fail
         size = data._batch_size
         ndim = len(size)
-        for key, value in zip(keys, values, strict=True):
+        entries: Any = dict(zip(keys, values, strict=True))
+        for key, value in entries.items():
             if type(key) is not str or type(value) is not Tensor or value.shape[:ndim] != size:
                 break
         else:
-            data._store.update(zip(keys, values, strict=True))  # type: ignore[arg-type]
+            data._store.update(entries)
             return
     before = noted(data, keys)
     try:

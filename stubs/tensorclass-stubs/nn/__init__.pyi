@@ -21,6 +21,10 @@ from tensorclass.nn.interaction import (
     set_interaction_type as set_interaction_type,
 )
 from tensorclass.nn.module import TensorDictModule as TensorDictModule
+from tensorclass.nn.records import (
+    TensorClassModuleBase as TensorClassModuleBase,
+    TensorClassModuleWrapper as TensorClassModuleWrapper,
+)
 from tensorclass.nn.sequence import TensorDictSequential as TensorDictSequential
 from tensorclass.nn.skipping import set_skip_existing as set_skip_existing, skip_existing as skip_existing
 from tensorclass.nn.wrap import (
@@ -35,6 +39,8 @@ __all__ = [
     "InteractionType",
     "NormalParamExtractor",
     "OneHotCategorical",
+    "TensorClassModuleBase",
+    "TensorClassModuleWrapper",
     "TensorDictModule",
     "TensorDictModuleBase",
     "TensorDictModuleWrapper",

@@ -4,29 +4,18 @@ from typing import Any, TypeAlias, TypeVar
 from typing_extensions import Self
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import NestedKey
+from tensorclass.nn.modes import Mode, ModeSetting
 
 F = TypeVar("F", bound=Callable[..., Any])
-Mode: TypeAlias = "bool | list[NestedKey]"
+Skipped: TypeAlias = "bool | list[NestedKey]"
+SKIPPING: Mode[Skipped]
 
-class Skipping:
-    active: bool
-    __slots__ = ("_count", "_everywhere", "_guard", "_here", "active")
-
-    def __init__(self) -> None: ...
-    def read(self) -> Mode: ...
-    def enter(self, mode: Mode, thread_local: bool) -> None: ...
-    def leave(self, thread_local: bool) -> None: ...
-
-SKIPPING: Skipping
-
-def skip_existing() -> Mode: ...
+def skip_existing() -> Skipped: ...
 def skips(data: TensorCollection, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey]) -> bool: ...
 
-class set_skip_existing:
-    mode: Mode | None
+class set_skip_existing(ModeSetting[Skipped]):
     in_key_attr: str
     out_key_attr: str
-    thread_local: bool
 
     def __init__(
         self,
@@ -36,7 +25,5 @@ class set_skip_existing:
         *,
         thread_local: bool = False,
     ) -> None: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *exc: object) -> None: ...
     def clone(self) -> Self: ...
-    def __call__(self, func: F, /) -> F: ...
+    def __call__(self, function: F) -> F: ...
