@@ -26,38 +26,35 @@ from .writing import noted, remove, restore, set_value, write
 class TensorDictSequential(TensorDictModuleBase):
     """Modules on a collection, one after the other: each reads what those in front of it wrote, or what came in.
 
-        >>> import torch
-        >>> from torch import nn
-    from torch.fx import Proxy
-        >>> from tensorclass import TensorDict
-        >>> from tensorclass.nn import TensorDictModule
-        >>> net = TensorDictSequential(
-        ...     TensorDictModule(nn.Linear(3, 4), "x", "hidden"),
-        ...     TensorDictModule(torch.mul, ["hidden", "mask"], "y"),
-        ... )
-        >>> net.in_keys, net.out_keys
-        (['x', 'mask'], ['hidden', 'y'])
-        >>> net(TensorDict(x=torch.ones(2, 3), mask=torch.ones(2, 4)))["y"].shape
-        torch.Size([2, 4])
-        >>> [module.out_keys for module in net.select_subsequence(out_keys=["hidden"])]
-        [['hidden']]
+    >>> import torch
+    >>> from torch import nn
+    >>> from tensorclass import TensorDict
+    >>> from tensorclass.nn import TensorDictModule
+    >>> net = TensorDictSequential(
+    ...     TensorDictModule(nn.Linear(3, 4), "x", "hidden"),
+    ...     TensorDictModule(torch.mul, ["hidden", "mask"], "y"),
+    ... )
+    >>> net.in_keys, net.out_keys
+    (['x', 'mask'], ['hidden', 'y'])
+    >>> net(TensorDict(x=torch.ones(2, 3), mask=torch.ones(2, 4)))["y"].shape
+    torch.Size([2, 4])
+    >>> [module.out_keys for module in net.select_subsequence(out_keys=["hidden"])]
+    [['hidden']]
 
-        It is called with a collection, which comes back with what the modules wrote, or with the values of ``in_keys`` by
-        position or by key, and then gives those of ``out_keys``.
+    It is called with a collection, which comes back with what the modules wrote, or with the values of ``in_keys``, by
+    position or by key; then it gives those of ``out_keys``. When a call fails, the collection is as it was before.
 
-        Args:
-            *modules: the modules, or functions from collection to collection; or a list of them, or a dict that gives each
-                a name.
-            partial_tolerant: leave out modules whose ``in_keys`` are not all there. In a lazy stack this is asked of each
-                part.
-            selected_out_keys: write these keys only; what stands at the others stays.
-            inplace: ``None`` leaves it to the modules; otherwise as in :class:`TensorDictModule`.
+    Args:
+        *modules: the modules, or functions from collection to collection; or a list of them, or a dict that gives each
+            one a name.
+        partial_tolerant: leave out modules whose ``in_keys`` are not all there. In a lazy stack this is asked of every
+            part.
+        selected_out_keys: write these keys only; what stands at the others stays.
+        inplace: ``None`` leaves it to the modules; otherwise as in :class:`TensorDictModule`.
 
-        Raises:
-            TypeError: one of them can't be called.
-            ValueError: a key is selected that no module writes.
-
-        When a call fails, the collection is as it was before.
+    Raises:
+        TypeError: one of them can't be called.
+        ValueError: a key is selected that no module writes.
     """
 
     _selects = True
