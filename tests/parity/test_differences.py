@@ -22,6 +22,7 @@ from tests.parity.distribution_differences import DISTRIBUTIONS
 from tests.parity.file_differences import FILES
 from tests.parity.key_differences import KEYS
 from tests.parity.lazy_differences import LAZY_STACKS
+from tests.parity.module_differences import MODULES
 from tests.parity.record_differences import RECORDS
 from tests.parity.sides import OURS, PEER, Raised, described, outcome
 
@@ -269,6 +270,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     **CONVERTERS,
     **DISTRIBUTIONS,
     **FILES,
+    **MODULES,
     **KEYS,
     **LAZY_STACKS,
     **RECORDS,
