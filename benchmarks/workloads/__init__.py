@@ -12,6 +12,7 @@ from benchmarks.workloads import (
     indexing,
     lazy,
     mapping,
+    modules,
     names,
     objects,
     pointwise,
@@ -34,6 +35,7 @@ FAMILIES = (
     lazy,
     names,
     functional,
+    modules,
     converting,
 )
 
