@@ -1,7 +1,7 @@
 """Modules on collections beside plain PyTorch and the peer, eager and compiled: `python -m benchmarks.modules`.
 
-Five layers in a row. Plain PyTorch is `nn.Sequential` of the same layers. Of the eager ones, the overhead is what a call
-takes beyond that; the width is 8, so that there is little else. The compiled ones are as wide as real layers are.
+Five layers in a row; plain PyTorch is `nn.Sequential` of the same layers. The second figure is what a call takes
+beyond that. The eager layers are 8 wide, so that there is little else; the compiled ones are as wide as real ones.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """Modules on collections; by hand, plain modules on the values of a dict."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import tensordict.nn
@@ -66,15 +67,14 @@ def _results_by_hand(values: dict[str, Any], size: Batch) -> Call:
 
 
 def _sequence(library: Any) -> Any:
-    pairs = zip(CHAIN, CHAIN[1:], strict=False)
-    return library.TensorDictSequential(*(library.TensorDictModule(_linear(), [a], [b]) for a, b in pairs))
+    return library.TensorDictSequential(*(library.TensorDictModule(_linear(), [a], [b]) for a, b in pairwise(CHAIN)))
 
 
 def _sequence_by_hand(values: dict[str, Any], size: Batch) -> Call:
     modules = [_linear() for _ in CHAIN[1:]]
 
     def call() -> Any:
-        for read, written, module in zip(CHAIN, CHAIN[1:], modules, strict=False):
+        for read, written, module in zip(CHAIN[:-1], CHAIN[1:], modules, strict=True):
             values[written] = module(values[read])
         return values, size
 
