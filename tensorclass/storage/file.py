@@ -18,7 +18,7 @@ from tensorclass.td.stores.lazy.stack import LazyStacked
 from tensorclass.td.unbatched import UnbatchedTensor
 
 from . import tree
-from .hierarchy import NATIVE, Format, Said, stored_as
+from .hierarchy import NATIVE, Format, NotWritable, Said, stored_as
 from .tree import FileError
 
 MODES = ("r", "r+", "w", "w-", "x", "a")
@@ -107,7 +107,7 @@ class File:
     def check_writable(self, what: str = "") -> None:
         """Raises an error where the file is open for reading alone."""
         if self.mode == "r":
-            raise ValueError(
+            raise NotWritable(
                 f"{self.path}: {what + ': ' if what else ''}cannot be written, the file is open for reading (mode "
                 "'r'); open it with mode='r+'"
             )

@@ -28,6 +28,10 @@ class DamagedFile(FileError, OSError):
     """A file cannot be opened, or read, because it is damaged or of another format."""
 
 
+class NotWritable(FileError, OSError):
+    """A file is open for reading alone."""
+
+
 class Format(ABC):
     """Groups and arrays of a file. What it raises for a damaged one becomes a ``FileError``."""
 

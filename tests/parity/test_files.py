@@ -582,3 +582,12 @@ def test_pickles_of_the_peer_in_zarr_are_read_where_they_are_allowed(tmp_path: P
     held: Any = PersistentTensorDict(filename=tmp_path / "f", backend="zarr", batch_size=[], allow_pickle=True)
     assert [held[key] for key in values] == PICKLED
     assert held["rows", "r"] == ["a", b"b", {3}]
+
+
+@pytest.mark.parametrize("name, error", [("h5", OSError), ("zarr", ValueError)])
+@pytest.mark.parametrize("library", [OURS, PEER])
+def test_writing_into_a_file_that_is_read_is_an_error(tmp_path: Path, library: Any, name: str, error: Any) -> None:
+    getattr(library.TensorDict({"a": torch.zeros(2)}, [2]), f"to_{name}")(tmp_path / "f").close()
+    held = getattr(library.TensorDict, f"from_{name}")(tmp_path / "f")
+    with pytest.raises(error):
+        held["a"] = torch.ones(2)

@@ -14,6 +14,7 @@ NOTE: str
 STACK: str
 
 class DamagedFile(FileError, OSError): ...
+class NotWritable(FileError, OSError): ...
 
 class Format(ABC):
     name: ClassVar[str]
