@@ -92,9 +92,13 @@ class Entries(MutableMapping[str, "Value"]):
             raise KeyError(key) from None
         format = self.file.format
         with self.file.reading((*self.path, key)):
-            present = name in group
-            node = format.find(group, name) if present else None
-            said = format.said(node) if present else None
+            try:
+                node = format.find(group, name)
+            except KeyError:
+                if name in group:  # and cannot be read
+                    raise
+                node = None
+            said = None if node is None else format.said(node)
         if node is None:
             raise KeyError(key)
         return node, said

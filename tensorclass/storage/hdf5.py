@@ -63,12 +63,16 @@ class HDF5(Format):
 
     def find(self, group: Any, name: str) -> Any:
         library = _h5py()
-        link = group.get(name, getlink=True)
-        if isinstance(link, library.ExternalLink):
+        encoded = name.encode("utf-8", "surrogateescape")
+        if encoded not in group.id:
+            raise KeyError(f"there is no {name!r}")
+        if group.id.links.get_info(encoded).type == library.h5l.TYPE_EXTERNAL:
             raise ValueError("it is a link to another file, which is not followed")
         found = group[name]
         if isinstance(found, library.Dataset):
-            if found.is_virtual or found.external:
+            kept = found.id.get_create_plist()
+            layout = kept.get_layout()
+            if layout == library.h5d.VIRTUAL or (layout == library.h5d.CONTIGUOUS and kept.get_external_count()):
                 raise ValueError("its values lie in other files, which are not opened")
         elif not isinstance(found, library.Group):
             raise ValueError("it is neither a group nor a dataset")
@@ -117,10 +121,9 @@ class HDF5(Format):
                 given["chunks"] = tuple([max(1, min(length or 64, 64)) for length in shape])
         if values is None:
             given.setdefault("fillvalue", 0)  # otherwise what is not written can be anything
-        made = parent.create_dataset(name, shape=tuple(shape), dtype=dtype, **given)
         if values is not None and all(shape):
-            made[...] = values
-        return made
+            return parent.create_dataset(name, data=values, **given)  # in one go, which takes half the time of two
+        return parent.create_dataset(name, shape=tuple(shape), dtype=dtype, **given)
 
     def replaced(self, parent: Any, name: str, make: Any) -> Any:
         with suppress(KeyError):

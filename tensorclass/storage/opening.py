@@ -10,7 +10,7 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.td import shapes
-from tensorclass.td.collection import DeviceLike, as_device
+from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.memmap import Filename
 from tensorclass.td.shapes import Names
 from tensorclass.td.stores.classes import dense_class, on_store
@@ -20,7 +20,7 @@ from tensorclass.td.values import BatchMismatch
 
 from . import tree
 from .entries import Entries
-from .file import File, check, format_of, is_record
+from .file import File, check, escaped, format_of, is_record
 from .hierarchy import Said
 from .paths import loading, path_of
 from .persistent import PersistentTensorDict
@@ -118,6 +118,15 @@ class Opening:
         new._lock = None
         store.owner = weakref.ref(new)
         return new
+
+    def written(self, data: TensorDict, names: tuple[str, ...]) -> Any:
+        """The collection of a group that was just written: there is no need to look what is in it."""
+        store = Entries(self.file, names)
+        result = self.made(TensorDict, store, data._batch_size, data._names)
+        for key, value in data._store.items():
+            if type(value) is TensorDict:
+                store.kept[key] = self.written(value, (*names, escaped(key)))
+        return result
 
     def collection(
         self, cls: type[Any], group: Any, said: Said | None, names: tuple[str, ...], path: tuple[str, ...]
@@ -356,4 +365,16 @@ def save(
         finally:
             file.close()
     target = File(format, path, "r+", options=options, resizable=resizable, allow_pickle=bool(allow_pickle))
+    plain: Any = data
+    if _is_plain(plain):
+        opening = Opening(target, None, as_device(device), False, None, None, False, True)
+        target.root  # noqa: B018  # it is open, as any other
+        return opening.written(plain, ())
     return opened(dense_class(type(data)), target, None, as_device(device))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a collection, and those below it, have nothing that a file would have to be asked for."""
+    return type(value) is TensorDict and all(
+        _is_plain(item) for item in value._store.values() if isinstance(item, Collection)
+    )

@@ -83,7 +83,12 @@ class Zarr(Format):
 
     def find(self, group: Any, name: str) -> Any:
         place = Path(group.store.root) / group.path / name
-        if place.is_symlink() or any(entry.is_symlink() for entry in place.iterdir()):
+        try:
+            with os.scandir(place) as entries:
+                linked = any(entry.is_symlink() for entry in entries)
+        except (FileNotFoundError, NotADirectoryError):
+            raise KeyError(f"there is no {name!r}") from None
+        if linked or place.is_symlink():
             raise ValueError("it is, or holds, a link, which is not followed")
         found = group[name]
         if not self.is_group(found):
@@ -143,10 +148,9 @@ class Zarr(Format):
         given: dict[str, Any] = dict(options) if len(shape) and all(shape) else {}
         if "chunks" in given:
             given["chunks"] = chunk_shape(given["chunks"], shape)
-        made = parent.create_array(name, shape=tuple(shape), dtype=dtype, **given)
         if values is not None and all(shape):
-            made[...] = values
-        return made
+            return parent.create_array(name, data=values, **given)
+        return parent.create_array(name, shape=tuple(shape), dtype=dtype, **given)
 
     def replaced(self, parent: Any, name: str, make: Any) -> Any:
         if name in parent:

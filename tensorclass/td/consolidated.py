@@ -35,7 +35,8 @@ def view(memory: Tensor, dtype: torch.dtype, shape: Sequence[int], start: int) -
     flat = memory[start : start + count * dtype.itemsize]
     if (memory.storage_offset() + start) % dtype.itemsize:
         flat = flat.clone()  # another program has put it where its dtype cannot lie
-    return flat.view(dtype).view(size)
+    flat = flat if dtype is torch.uint8 else flat.view(dtype)
+    return flat.view(*size) if size else flat.view(size)  # a Size takes long to pass
 
 
 def parts_of(leaf: Tensor) -> tuple[Tensor, ...]:

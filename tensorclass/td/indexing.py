@@ -151,7 +151,6 @@ def _without_masks(items: list[Any], batch_size: Size, keep: bool) -> Iterator[A
 
 
 _select: Callable[[Tensor, int, Tensor], Tensor] = torch.index_select
-_PLAIN = frozenset((Tensor, MemoryMappedTensor))
 
 
 def _gathered(source: Store, rows: Tensor) -> Store | None:
@@ -161,8 +160,8 @@ def _gathered(source: Store, rows: Tensor) -> Store | None:
     """
     try:
         return {
-            key: _select(value, 0, rows)  # type: ignore[arg-type]
-            if type(value) in _PLAIN and value.is_cpu and value.is_contiguous()
+            key: _select(value, 0, rows)
+            if type(value) is Tensor and value.is_cpu and value.is_contiguous()
             else value[rows]
             for key, value in source.items()
         }

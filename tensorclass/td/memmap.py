@@ -432,13 +432,13 @@ class MemoryMappedTensor(Tensor):
 
     def __getitem__(self, index: Any) -> Tensor:
         """Views lie in the same file; the rows at an index tensor or a mask are copied, as for any tensor."""
-        if type(index) is Tensor and index.ndim:  # always a copy
-            if index.ndim == 1 and index.dtype is torch.int64 and self.is_contiguous():
-                try:
-                    return _select(self, 0, index)  # half the time of an index, where no position is negative
-                except (IndexError, RuntimeError):
-                    pass
-            return _getitem(self, index)
+        if type(index) is Tensor and index.ndim == 1 and index.dtype is torch.int64 and self.is_contiguous():
+            if self._filename is not None and self.nbytes > readahead.limit():
+                readahead.want(self, index)
+            try:
+                return _select(self, 0, index)  # half the time of an index, where no position is negative
+            except (IndexError, RuntimeError):
+                return _getitem(self, index)
         return self._at(index)  # type: ignore[no-any-return]
 
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:

@@ -653,3 +653,29 @@ def test_rows_of_another_dtype_are_cast_for_every_kind_of_index(index: Any) -> N
 
 def test_no_rows_can_be_asked_for() -> None:
     assert TensorDict({"a": torch.zeros(4, 2)}, [4]).__getitems__([])["a"].shape == (0, 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.uint16, torch.bfloat16, torch.complex64])
+@pytest.mark.parametrize("rows", [[2, 0, 2], [-1, 1], []], ids=str)
+def test_rows_at_positions_are_those_of_each_tensor(dtype: torch.dtype, rows: list[int]) -> None:
+    value = torch.arange(12).view(4, 3).to(dtype)
+    data = TensorDict({"x": value, "y": value.mT.contiguous().mT, "n": {"z": value[:, 0]}}, [4])
+    index = torch.tensor(rows, dtype=torch.int64)
+    found = data[index]
+    assert found.batch_size == (len(rows),)
+    for key in ("x", "y", ("n", "z")):
+        assert torch.equal(found[key].view(torch.uint8), data[key][index].view(torch.uint8))
+        assert found[key].dtype is dtype
+
+
+def test_rows_at_positions_pass_gradients_on() -> None:
+    value = torch.ones(3, 2, requires_grad=True)
+    TensorDict({"x": value}, [3])[torch.tensor([0, 0, 2])]["x"].sum().backward()
+    assert value.grad is not None
+    assert value.grad.tolist() == [[2, 2], [0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("rows", [[0, 3], [-4]], ids=str)
+def test_rows_at_positions_that_are_not_there_are_an_error(rows: list[int]) -> None:
+    with pytest.raises(IndexError, match=r"out of bounds|out of range"):
+        TensorDict({"x": torch.ones(3, 2)}, [3])[torch.tensor(rows)]

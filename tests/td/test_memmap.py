@@ -368,3 +368,16 @@ def test_processes_write_to_the_same_file(method: str, tmp_path: Path) -> None:
     worker.join()
     assert on_disk(x, tmp_path).tolist() == [1, 2, 3, 5, 6, 7]
     assert data["a"].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("index", [[0, 2], [-1, 0], [[1, 0], [2, 2]], [True, False, True]], ids=str)
+def test_rows_at_an_index_tensor_are_a_plain_copy(index: list[object], tmp_path: Path) -> None:
+    values = torch.arange(6).view(3, 2)
+    mapped = MemoryMappedTensor.from_tensor(values, filename=tmp_path / "rows.memmap")
+    found = mapped[torch.tensor(index)]
+    assert type(found) is torch.Tensor
+    assert torch.equal(found, values[torch.tensor(index)])
+    found.zero_()
+    assert torch.equal(mapped, values)
+    with pytest.raises(IndexError):
+        mapped[torch.tensor([3])]

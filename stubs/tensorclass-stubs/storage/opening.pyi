@@ -6,6 +6,7 @@ from torch import Size
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.memmap import Filename
 from tensorclass.td.shapes import Names
+from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import BatchMismatch
 from tensorclass.storage.entries import Entries
 from tensorclass.storage.file import File
@@ -53,6 +54,7 @@ class Opening:
         strict: bool,
     ) -> None: ...
     def made(self, cls: type[Any], store: Entries, size: Size, names: Names) -> Any: ...
+    def written(self, data: TensorDict, names: tuple[str, ...]) -> Any: ...
     def collection(
         self, cls: type[Any], group: Any, said: Said | None, names: tuple[str, ...], path: tuple[str, ...]
     ) -> Any: ...
