@@ -13,6 +13,7 @@ def pack_memmap(
     *,
     compression: str | int | None = None,
     compresslevel: int | None = None,
+    progress: bool | None = None,
 ) -> _Path:
     """Packs a folder that :meth:`TensorDict.memmap` wrote into one file, as a whole or not at all.
 
@@ -22,6 +23,7 @@ def pack_memmap(
         compression: ``"stored"`` (the default: tensors are mapped from the archive), ``"deflated"``, ``"bzip2"``,
             ``"lzma"``, or the number that ``zipfile`` has for it.
         compresslevel: as ``zipfile`` has it: 0 to 9 for ``"deflated"``, 1 to 9 for ``"bzip2"``.
+        progress: show a bar; by default on a terminal, where it takes more than two seconds.
 
     Returns:
         The path of the archive.
@@ -39,15 +41,18 @@ def pack_memmap(
     """
     from .storage import archive
 
-    return archive.pack_memmap(prefix, archive_path, compression=compression, compresslevel=compresslevel)
+    return archive.pack_memmap(
+        prefix, archive_path, compression=compression, compresslevel=compresslevel, progress=progress
+    )
 
 
-def unpack_memmap(archive_path: _Filename, prefix: _Filename) -> _Path:
+def unpack_memmap(archive_path: _Filename, prefix: _Filename, *, progress: bool | None = None) -> _Path:
     """Unpacks an archive into a folder, as a whole or not at all; every checksum is verified.
 
     Args:
         archive_path: the archive.
         prefix: the folder. A collection that is there is replaced in one step.
+        progress: show a bar; by default on a terminal, where it takes more than two seconds.
 
     Returns:
         The path of the folder.
@@ -57,7 +62,7 @@ def unpack_memmap(archive_path: _Filename, prefix: _Filename) -> _Path:
     """
     from .storage import archive
 
-    return archive.unpack_memmap(archive_path, prefix)
+    return archive.unpack_memmap(archive_path, prefix, progress=progress)
 
 
 def is_memmap_archive(path: _Filename) -> bool:

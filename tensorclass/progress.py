@@ -49,11 +49,23 @@ class Bar(Generic[T]):
 
 @overload
 def bar(
-    work: Iterable[T], what: str = ..., *, unit: str = ..., total: int | None = ..., progress: bool | None = ...
+    work: Iterable[T],
+    what: str = ...,
+    *,
+    unit: str = ...,
+    total: int | None = ...,
+    progress: bool | None = ...,
+    delay: float = ...,
 ) -> Bar[T]: ...
 @overload
 def bar(
-    work: int | None, what: str = ..., *, unit: str = ..., total: int | None = ..., progress: bool | None = ...
+    work: int | None,
+    what: str = ...,
+    *,
+    unit: str = ...,
+    total: int | None = ...,
+    progress: bool | None = ...,
+    delay: float = ...,
 ) -> Bar[Any]: ...
 def bar(
     work: Iterable[T] | int | None,
@@ -62,6 +74,7 @@ def bar(
     unit: str = "it",
     total: int | None = None,
     progress: bool | None = None,
+    delay: float = 0.0,
 ) -> Bar[T]:
     """A progress bar on stderr, of tqdm, over work that is iterated over or counted by hand.
 
@@ -73,6 +86,7 @@ def bar(
         total: how many items ``work`` gives, where it has no length.
         progress: ``True`` shows the bar, ``False`` none; ``None`` shows it where stderr is a terminal and tqdm is
             installed.
+        delay: seconds; work that is done before shows no bar, unless ``progress=True``.
 
     Raises:
         ImportError: ``progress=True``, and tqdm is not installed.
@@ -86,10 +100,20 @@ def bar(
     items: Iterable[T] = () if work is None or isinstance(work, int) else work
     if total is None:
         total = work if isinstance(work, int) else len(work) if isinstance(work, Sized) else None
-    return Bar(items, _shown(what, unit, total, progress))
+    return Bar(items, _shown(what, unit, total, progress, 0.0 if progress else delay))
 
 
-def _shown(what: str, unit: str, total: int | None, progress: bool | None) -> Any:
+def bytes_of(total: int, what: str, progress: bool | None) -> Bar[Any]:
+    """A bar over bytes that are written or read, which by default is shown where it takes more than two seconds."""
+    if progress is None and total < _FEW:
+        progress = False  # importing tqdm takes longer
+    return bar(total, what, unit="B", progress=progress, delay=2.0)
+
+
+_FEW = 2**26
+
+
+def _shown(what: str, unit: str, total: int | None, progress: bool | None, delay: float) -> Any:
     if progress is False or (progress is None and not _on_terminal()):
         return None
     from tensorclass.convert.extras import require
@@ -100,7 +124,8 @@ def _shown(what: str, unit: str, total: int | None, progress: bool | None) -> An
         if progress:
             raise
         return None
-    return tqdm(desc=what or None, unit=unit, total=total, unit_scale=total is None or total >= 10_000)
+    scaled = total is None or total >= 10_000
+    return tqdm(desc=what or None, unit=unit, total=total, unit_scale=scaled, delay=delay)
 
 
 def _on_terminal() -> bool:

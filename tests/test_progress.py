@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from tensorclass.progress import bar
+from tensorclass import progress
+from tensorclass.progress import bar, bytes_of
 
 
 class Terminal(io.StringIO):
@@ -93,3 +94,23 @@ def test_nothing_is_imported_for_a_bar_that_is_not_shown() -> None:
     code = "import sys; from tensorclass.progress import bar; list(bar([1])); print('tqdm.auto' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
+
+
+def test_short_work_shows_none_before_the_delay_is_over(monkeypatch: Patch) -> None:
+    terminal = stderr(monkeypatch, Terminal())
+    assert list(bar([1, 2], "reading", delay=60.0)) == [1, 2]
+    assert terminal.getvalue() == ""
+    assert list(bar([1, 2], "reading", delay=60.0, progress=True)) == [1, 2]
+    assert "2/2" in terminal.getvalue()
+
+
+def test_few_bytes_show_none_where_none_is_asked_for(monkeypatch: Patch) -> None:
+    terminal = stderr(monkeypatch, Terminal())
+    monkeypatch.setattr(
+        progress,
+        "_shown",
+        lambda what, unit, total, progress, delay: None if progress is False else pytest.fail("a bar was made"),
+    )
+    with bytes_of(1000, "writing", None) as few:
+        few.advance(1000)
+    assert terminal.getvalue() == ""

@@ -2,4 +2,6 @@
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.memmap import Filename
 
-def append_memmap(prefix: Filename, rows: TensorCollection, *, allow_pickle: bool | None = None) -> None: ...
+def append_memmap(
+    prefix: Filename, rows: TensorCollection, *, allow_pickle: bool | None = None, progress: bool | None = None
+) -> None: ...

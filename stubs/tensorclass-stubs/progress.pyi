@@ -18,9 +18,22 @@ class Bar(Generic[T]):
 
 @overload
 def bar(
-    work: Iterable[T], what: str = ..., *, unit: str = ..., total: int | None = ..., progress: bool | None = ...
+    work: Iterable[T],
+    what: str = ...,
+    *,
+    unit: str = ...,
+    total: int | None = ...,
+    progress: bool | None = ...,
+    delay: float = ...,
 ) -> Bar[T]: ...
 @overload
 def bar(
-    work: int | None, what: str = ..., *, unit: str = ..., total: int | None = ..., progress: bool | None = ...
+    work: int | None,
+    what: str = ...,
+    *,
+    unit: str = ...,
+    total: int | None = ...,
+    progress: bool | None = ...,
+    delay: float = ...,
 ) -> Bar[Any]: ...
+def bytes_of(total: int, what: str, progress: bool | None) -> Bar[Any]: ...

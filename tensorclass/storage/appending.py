@@ -18,6 +18,7 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.atomic import swapped_folder
+from tensorclass.progress import bytes_of
 from tensorclass.record import TensorClass
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.memmap import Filename, write_values
@@ -39,7 +40,9 @@ class Piece(NamedTuple):
     tensor: Tensor | None
 
 
-def append_memmap(cls: Any, prefix: Filename, rows: TensorCollection, *, allow_pickle: bool | None) -> None:
+def append_memmap(
+    cls: Any, prefix: Filename, rows: TensorCollection, *, allow_pickle: bool | None, progress: bool | None
+) -> None:
     """See :meth:`TensorDict.append_memmap`."""
     path = Path(path_of(prefix, "append_memmap"))
     if not isinstance(rows, TensorCollection):
@@ -56,7 +59,7 @@ def append_memmap(cls: Any, prefix: Filename, rows: TensorCollection, *, allow_p
             growth.check_offsets(folders)
             if growth.problems:
                 raise ValueError(f"{path}: append_memmap: nothing was written; " + "; ".join(growth.problems))
-            _write(path, node, growth.pieces, folders)
+            _write(path, node, growth.pieces, folders, progress)
         except FileNotFoundError as error:
             raise ValueError(f"{path}: append_memmap appends to a folder that memmap() wrote: {error}") from None
         finally:
@@ -284,13 +287,14 @@ class Growth:
         self.problems.append(f"{'.'.join(path) + ': ' if path else ''}expected {expected}, got {got}")
 
 
-def _write(path: Path, node: Node, pieces: list[Piece], old: folder.Folders) -> None:
+def _write(path: Path, node: Node, pieces: list[Piece], old: folder.Folders, progress: bool | None) -> None:
     """The values at the ends of the files, then the folder that tells of them."""
     folders: list[tuple[str, bytes]] = []
     folder.metas_of(node, "", folders)
     before: dict[str, int] = {}  # files that grow, and how long they were
     try:
-        with swapped_folder(path) as draft:
+        total = sum(piece.tensor.numel() * piece.tensor.element_size() for piece in pieces if piece.tensor is not None)
+        with swapped_folder(path) as draft, bytes_of(total, "append_memmap", progress) as shown:
             for place, meta in folders:
                 if place:
                     os.mkdir(draft / place)
@@ -309,7 +313,7 @@ def _write(path: Path, node: Node, pieces: list[Piece], old: folder.Folders) -> 
                         if piece.start:
                             before[source] = os.fstat(file.fileno()).st_size
                         file.seek(piece.start)
-                        write_values(file.fileno(), piece.tensor)
+                        write_values(file.fileno(), piece.tensor, shown.advance)
             folder.keep_strangers(path, draft)
     except BaseException:
         for name, length in before.items():

@@ -25,6 +25,7 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.atomic import swapped_folder, whole_file
+from tensorclass.progress import Bar, bytes_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.memmap import MODES, Filename, MemoryMappedTensor, pieces
@@ -76,6 +77,7 @@ def save(
     robust_key: bool = True,
     copy_existing: bool = False,
     checksum: bool = False,
+    progress: bool | None = False,
 ) -> None:
     """Writes a collection to an archive, as a whole or not at all; see :func:`.folder.save` for the arguments."""
     method = method_of(compression, what)
@@ -90,12 +92,13 @@ def save(
             )
     metas: list[tuple[str, bytes]] = []
     folder.metas_of(node, "", metas)
-    with _writer(path, method, None) as write:
+    total = sum(leaf.tensor.numel() * leaf.tensor.element_size() for leaf in leaves)
+    with _writer(path, method, None) as write, bytes_of(total, what, progress) as shown:
         for place, text in metas:
             write(place + folder.META, iter([memoryview(text)]))
         for leaf in leaves:
             if leaf.tensor.numel():
-                write(folder.place_of(leaf), pieces(leaf.tensor) if values else _zeros(leaf.tensor))
+                write(folder.place_of(leaf), _told(pieces(leaf.tensor) if values else _zeros(leaf.tensor), shown))
 
 
 def pack_memmap(
@@ -104,16 +107,21 @@ def pack_memmap(
     *,
     compression: str | int | None = None,
     compresslevel: int | None = None,
+    progress: bool | None = None,
 ) -> Path:
     """See :func:`tensorclass.pack_memmap`."""
     root = Path(path_of(prefix, "pack_memmap"))
     if not (root / folder.META).is_file():
         raise FileError(f"{root}: nothing is saved there: it has no {folder.META}")
     files = sorted(_files_below(root, ""), key=lambda name: (name != folder.META, name))
-    with _writer(archive_path, method_of(compression, "pack_memmap"), compresslevel) as write:
+    total = sum(os.path.getsize(root / name) for name in files)
+    with (
+        _writer(archive_path, method_of(compression, "pack_memmap"), compresslevel) as write,
+        bytes_of(total, "pack_memmap", progress) as shown,
+    ):
         for name in files:
             with open(root / name, "rb") as file:
-                write(name, _pieces(file))
+                write(name, _told(_pieces(file), shown))
     return Path(archive_path)
 
 
@@ -156,6 +164,15 @@ def _files_below(root: Path, inside: str) -> Iterator[str]:
 def _pieces(file: IO[bytes]) -> Iterator[memoryview]:
     while piece := file.read(_PIECE):
         yield memoryview(piece)
+
+
+def _told(pieces: Iterator[memoryview], shown: Bar[Any]) -> Iterator[memoryview]:
+    """The pieces, in pieces of some megabytes, of which a bar is told."""
+    for piece in pieces:
+        for start in range(0, len(piece), _PIECE):
+            part = piece[start : start + _PIECE]
+            yield part
+            shown.advance(len(part))
 
 
 def _zeros(tensor: Tensor) -> Iterator[memoryview]:
@@ -453,7 +470,7 @@ def _unpacked(archive: _Archive, name: str, dtype: torch.dtype, count: int) -> T
     return value
 
 
-def unpack_memmap(archive_path: Filename, prefix: Filename) -> Path:
+def unpack_memmap(archive_path: Filename, prefix: Filename, *, progress: bool | None = None) -> Path:
     """See :func:`tensorclass.unpack_memmap`."""
     archive_path = path_of(archive_path, "unpack_memmap")
     if not os.path.isfile(archive_path):
@@ -467,13 +484,14 @@ def unpack_memmap(archive_path: Filename, prefix: Filename) -> Path:
         )
         if needed > free:
             raise FileError(f"{archive.name}: it says that it needs {needed} bytes; {existing} has {free}")
-        with swapped_folder(path) as draft:
+        with swapped_folder(path) as draft, bytes_of(needed, "unpack_memmap", progress) as shown:
             for name in archive.members:
                 place = draft / name
                 place.parent.mkdir(parents=True, exist_ok=True)
                 with open(place, "xb") as file:
                     for piece in archive.pieces(name):
                         file.write(piece)
+                        shown.advance(len(piece))
             if path.is_dir():
                 folder.keep_strangers(path, draft)
     return Path(prefix)

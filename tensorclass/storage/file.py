@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
+from tensorclass.progress import Bar
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.nontensor import NonTensorDataBase
 from tensorclass.td.stores.lazy.stack import LazyStacked
@@ -67,6 +68,7 @@ class File:
         self.as_stack = as_stack
         self.allow_pickle = allow_pickle
         self.is_blank: bool = False  #: tensors are arrays of zeros, their values are not written
+        self.shown: Bar[Any] | None = None  #: is told of the bytes that are written
         self.is_closed: bool = False
         self.is_lent: bool = root is not None  # whoever opened it closes it
         self._root = root
@@ -154,7 +156,10 @@ class File:
 
     def _put_tensor(self, parent: Any, name: str, value: Tensor, kind: str = "tensor") -> Any:
         values = None if self.is_blank else as_array(value)
-        return self.make_array(parent, name, value.shape, value.dtype, values, kind)
+        made = self.make_array(parent, name, value.shape, value.dtype, values, kind)
+        if self.shown is not None:
+            self.shown.advance(value.numel() * value.element_size())
+        return made
 
     def make_array(
         self, parent: Any, name: str, shape: Size, dtype: torch.dtype, values: Any, kind: str = "tensor"

@@ -27,6 +27,7 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.atomic import is_swapped, swapped_folder, whole_file
+from tensorclass.progress import Bar, bytes_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.memmap import Filename, MemoryMappedTensor, map_file, write_values
 from tensorclass.td.objects import CPU, flattened
@@ -107,6 +108,7 @@ def save(
     values: bool = True,
     robust_key: bool = True,
     checksum: bool = False,
+    progress: bool | None = False,
 ) -> None:
     """Writes a collection to a folder, as a whole or not at all.
 
@@ -121,6 +123,7 @@ def save(
         values: write the values of tensors; otherwise their files have zeros, and take no space.
         robust_key: whether keys may be no names of files.
         checksum: write down what the values of each tensor add up to, for ``load(verify=True)``.
+        progress: whether a bar is shown, see :func:`tensorclass.progress.bar`.
     """
     path = Path(prefix).absolute()
     if not robust_key:
@@ -148,7 +151,8 @@ def save(
                 f"{what}: nothing was written; the objects in {path}/{folder} take {len(meta)} bytes as JSON, at most "
                 f"{LONGEST} can be read"
             )
-    with swapped_folder(path) as draft:
+    total = sum(tensor.numel() * tensor.element_size() for tensor in files.values()) if values else 0
+    with swapped_folder(path) as draft, bytes_of(total, what, progress if total else False) as shown:
         for folder, meta in folders:
             if folder:
                 os.mkdir(draft / folder)
@@ -156,7 +160,7 @@ def save(
         for name, source in linked.items():
             os.link(source, draft / name)
         jobs: list[Callable[[], None]] = [
-            functools.partial(_write_file, draft / name, tensor, values) for name, tensor in files.items()
+            functools.partial(_write_file, draft / name, tensor, values, shown) for name, tensor in files.items()
         ]
         if num_threads > 0 and len(jobs) > 1:
             with ThreadPoolExecutor(num_threads) as pool:
@@ -283,13 +287,13 @@ def _listed(items: Any, size: list[int]) -> Any:
     return [_listed(items, size[1:]) for _ in range(size[0])] if size else next(items)
 
 
-def _write_file(path: Path, tensor: Tensor, values: bool) -> None:
+def _write_file(path: Path, tensor: Tensor, values: bool, shown: Bar[Any]) -> None:
     count = tensor.numel() * tensor.element_size()
     if not count:
         return  # the peer has no file for nothing
     with open(path, "xb", buffering=0) as file:
         if values:
-            write_values(file.fileno(), tensor)
+            write_values(file.fileno(), tensor, shown.advance)
         else:
             os.truncate(file.fileno(), count)
 

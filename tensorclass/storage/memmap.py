@@ -65,6 +65,7 @@ def _write(
     atomic: bool,
     allow_pickle: bool,
     checksum: bool = False,
+    progress: bool | None = False,
     archive: bool | None = False,
     compression: str | int | None = None,
 ) -> Any:
@@ -84,6 +85,7 @@ def _write(
         archives.save(
             data, prefix, what=what, compression=compression, allow_pickle=allow_pickle, values=values,
             robust_key=robust_key is not False, copy_existing=copy_existing, checksum=checksum,
+            progress=progress,
         )  # fmt: skip
         return archives.load(data, prefix, allow_pickle=allow_pickle, same_objects=True)
     if compression is not None:
@@ -100,7 +102,7 @@ def _write(
             folder.save(
                 data, prefix, what=what, copy_existing=copy_existing, num_threads=num_threads,
                 allow_pickle=allow_pickle, values=values, robust_key=robust_key is not False,
-                checksum=checksum,
+                checksum=checksum, progress=progress,
             )  # fmt: skip
             made = folder.load(data, prefix, allow_pickle=allow_pickle, same_objects=True)
         return made.lock_() if finish is None else finish(made)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Size, Tensor
 
+from tensorclass.progress import bytes_of
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.memmap import Filename
@@ -348,6 +349,7 @@ def save(
     device: DeviceLike | None = None,
     resizable: bool = False,
     values: bool = True,
+    progress: bool | None = False,
     options: dict[str, Any],
 ) -> Any:
     """See :meth:`TensorDict.to_h5`; without ``values`` the arrays are of zeros, which are not written."""
@@ -361,7 +363,8 @@ def save(
         file = File(format, str(draft), "w", options=options, resizable=resizable, allow_pickle=bool(allow_pickle))
         file.is_blank = not values
         try:
-            file.fill(file.root, data)
+            with bytes_of(source.bytes() if values else 0, what, progress) as file.shown:
+                file.fill(file.root, data)
         finally:
             file.close()
     target = File(format, path, "r+", options=options, resizable=resizable, allow_pickle=bool(allow_pickle))

@@ -608,14 +608,22 @@ def pieces(tensor: Tensor) -> Iterator[memoryview]:
 _PIECE = 2**24
 
 
-def write_values(file: int, tensor: Tensor) -> None:
+def write_values(file: int, tensor: Tensor, advance: Callable[[int], object] | None = None) -> None:
     """Writes the values of a tensor in C order to an open file.
 
     They are written and not copied to a memory map, so that a full disk is an error and no signal.
+
+    Args:
+        file: the file.
+        tensor: the values.
+        advance: told how many bytes are written, each time.
     """
     for rest in pieces(tensor):
         while rest:
-            rest = rest[os.write(file, rest) :]
+            count = os.write(file, rest if advance is None else rest[:_PIECE])
+            rest = rest[count:]
+            if advance is not None:
+                advance(count)
 
 
 def _path(filename: Filename) -> str:

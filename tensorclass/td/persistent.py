@@ -75,7 +75,13 @@ class Persistent(Collection):
         )  # fmt: skip
 
     def to_h5(
-        self: Self, filename: Filename, *, allow_pickle: bool | None = None, resizable: bool = False, **kwargs: Any
+        self: Self,
+        filename: Filename,
+        *,
+        allow_pickle: bool | None = None,
+        resizable: bool = False,
+        progress: bool | None = None,
+        **kwargs: Any,
     ) -> Self:
         """Writes the collection to an HDF5 file, as a whole or not at all, and gives the one in the file.
 
@@ -83,6 +89,7 @@ class Persistent(Collection):
             filename: the file; one that is there is replaced.
             allow_pickle: write objects that JSON cannot hold as pickles.
             resizable: rows can be appended later, with ``extend``. The arrays are chunked then.
+            progress: show a bar; by default on a terminal, where it takes more than two seconds.
             kwargs: how arrays are stored, as ``h5py`` names it: ``chunks`` (``True``, the rows of a chunk, or its first
                 dimensions), ``compression`` (``"gzip"``, ``"lzf"``), ``compression_opts``, ``shuffle``, ``fletcher32``
                 (checksums), ...
@@ -93,7 +100,7 @@ class Persistent(Collection):
         from tensorclass.storage.opening import save
 
         return save(  # type: ignore[no-any-return]
-            self, filename, "h5", allow_pickle=allow_pickle, resizable=resizable, options=kwargs  # type: ignore[arg-type]
+            self, filename, "h5", allow_pickle=allow_pickle, resizable=resizable, progress=progress, options=kwargs  # type: ignore[arg-type]
         )  # fmt: skip
 
     @classmethod
@@ -126,7 +133,13 @@ class Persistent(Collection):
         )  # fmt: skip
 
     def to_zarr(
-        self: Self, filename: Filename, *, allow_pickle: bool | None = None, resizable: bool = False, **kwargs: Any
+        self: Self,
+        filename: Filename,
+        *,
+        allow_pickle: bool | None = None,
+        resizable: bool = False,
+        progress: bool | None = None,
+        **kwargs: Any,
     ) -> Self:
         """Writes the collection to a zarr folder, as a whole or not at all, and gives the one in the folder.
 
@@ -134,6 +147,7 @@ class Persistent(Collection):
             filename: the folder; one that is there is replaced.
             allow_pickle: write objects that JSON cannot hold as pickles.
             resizable: says nothing here: rows can be appended in any case.
+            progress: show a bar; by default on a terminal, where it takes more than two seconds.
             kwargs: how arrays are stored, as ``zarr`` names it: ``chunks``, ``shards``, ``compressors``, ``filters``.
 
         Raises:
@@ -143,5 +157,5 @@ class Persistent(Collection):
         from tensorclass.storage.opening import save
 
         return save(  # type: ignore[no-any-return]
-            self, filename, "zarr", allow_pickle=allow_pickle, resizable=resizable, options=kwargs  # type: ignore[arg-type]
+            self, filename, "zarr", allow_pickle=allow_pickle, resizable=resizable, progress=progress, options=kwargs  # type: ignore[arg-type]
         )  # fmt: skip

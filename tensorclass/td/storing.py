@@ -46,6 +46,7 @@ class Storing(Collection):
         atomic: bool = ...,
         allow_pickle: bool = ...,
         checksum: bool = ...,
+        progress: bool | None = ...,
     ) -> Self: ...
     @overload
     def memmap(
@@ -63,6 +64,7 @@ class Storing(Collection):
         atomic: bool = ...,
         allow_pickle: bool = ...,
         checksum: bool = ...,
+        progress: bool | None = ...,
     ) -> Future[Self]: ...
     def memmap(
         self: Self,
@@ -79,6 +81,7 @@ class Storing(Collection):
         atomic: bool = True,
         allow_pickle: bool = False,
         checksum: bool = False,
+        progress: bool | None = None,
     ) -> Self | Future[Self]:
         """Writes the collection to a folder, and gives one whose tensors lie in the files there.
 
@@ -102,6 +105,7 @@ class Storing(Collection):
             allow_pickle: write objects that JSON cannot hold as pickles, which only ``allow_pickle=True`` reads.
             checksum: write down what the values of each tensor add up to, so that ``load_memmap(verify=True)`` sees
                 damage. It holds until values are written in place.
+            progress: show a bar; by default on a terminal, where it takes more than two seconds.
 
         Raises:
             FileExistsError: a collection is there, and ``existsok`` is ``False``. It is a RuntimeError, too.
@@ -121,7 +125,7 @@ class Storing(Collection):
         return memmap(  # type: ignore[no-any-return]
             self, prefix, copy_existing, num_threads=num_threads, return_early=return_early,
             share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
-            allow_pickle=allow_pickle, checksum=checksum, archive=archive, compression=compression,
+            allow_pickle=allow_pickle, checksum=checksum, progress=progress, archive=archive, compression=compression,
         )  # fmt: skip
 
     @overload
@@ -138,6 +142,7 @@ class Storing(Collection):
         atomic: bool = ...,
         allow_pickle: bool = ...,
         checksum: bool = ...,
+        progress: bool | None = ...,
     ) -> Self: ...
     @overload
     def memmap_(
@@ -153,6 +158,7 @@ class Storing(Collection):
         atomic: bool = ...,
         allow_pickle: bool = ...,
         checksum: bool = ...,
+        progress: bool | None = ...,
     ) -> Future[Self]: ...
     def memmap_(
         self: Self,
@@ -167,6 +173,7 @@ class Storing(Collection):
         atomic: bool = True,
         allow_pickle: bool = False,
         checksum: bool = False,
+        progress: bool | None = None,
     ) -> Self | Future[Self]:
         """:meth:`memmap` in place: the tensors of this collection become those in the files, and it is locked.
 
@@ -177,7 +184,7 @@ class Storing(Collection):
         return memmap_(  # type: ignore[no-any-return]
             self, prefix, copy_existing, num_threads=num_threads, return_early=return_early,
             share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
-            allow_pickle=allow_pickle, checksum=checksum,
+            allow_pickle=allow_pickle, checksum=checksum, progress=progress,
         )  # fmt: skip
 
     @overload
@@ -331,7 +338,9 @@ class Storing(Collection):
         )  # fmt: skip
 
     @classmethod
-    def append_memmap(cls, prefix: Filename, rows: Self, *, allow_pickle: bool | None = None) -> None:
+    def append_memmap(
+        cls, prefix: Filename, rows: Self, *, allow_pickle: bool | None = None, progress: bool | None = None
+    ) -> None:
         """Writes more rows behind those that :meth:`memmap` wrote to a folder.
 
         What is there is not copied: it takes as long as writing the rows. Readers see the rows that were there or those
@@ -344,6 +353,7 @@ class Storing(Collection):
                 for a record one of this class. Objects become a column where they differ; the rows of a lazy
                 stack are further parts; an unbatched tensor stays what it is.
             allow_pickle: write objects that JSON cannot hold as pickles.
+            progress: show a bar; by default on a terminal, where it takes more than two seconds.
 
         Raises:
             ValueError: nothing is saved there, or the rows do not fit; all differences are named, nothing was written.
@@ -358,7 +368,7 @@ class Storing(Collection):
         """
         from tensorclass.storage import append_memmap
 
-        append_memmap(cls, prefix, rows, allow_pickle=allow_pickle)  # type: ignore[arg-type]
+        append_memmap(cls, prefix, rows, allow_pickle=allow_pickle, progress=progress)  # type: ignore[arg-type]
 
     def load_memmap_(
         self,

@@ -75,6 +75,8 @@ DIFFERENT: dict[str, str] = {
     "memmap_": SAVED,
     "memmap_like": SAVED,
     "save": SAVED,
+    "pack_memmap": MORE,
+    "unpack_memmap": MORE,
     "permute": NAMED,
     "reshape": NAMED,
     "squeeze": NAMED,

@@ -12,7 +12,9 @@ class Piece(NamedTuple):
     start: int
     tensor: Tensor | None
 
-def append_memmap(cls: Any, prefix: Filename, rows: TensorCollection, *, allow_pickle: bool | None) -> None: ...
+def append_memmap(
+    cls: Any, prefix: Filename, rows: TensorCollection, *, allow_pickle: bool | None, progress: bool | None
+) -> None: ...
 
 class Growth:
     problems: list[str]

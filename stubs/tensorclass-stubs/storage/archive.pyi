@@ -20,9 +20,15 @@ def save(
     robust_key: bool = True,
     copy_existing: bool = False,
     checksum: bool = False,
+    progress: bool | None = False,
 ) -> None: ...
 def pack_memmap(
-    prefix: Filename, archive_path: Filename, *, compression: str | int | None = None, compresslevel: int | None = None
+    prefix: Filename,
+    archive_path: Filename,
+    *,
+    compression: str | int | None = None,
+    compresslevel: int | None = None,
+    progress: bool | None = None,
 ) -> Path: ...
 def is_memmap_archive(path: Filename) -> bool: ...
 def load(
@@ -39,5 +45,5 @@ def load(
     verify: bool = False,
     num_threads: int = 0,
 ) -> Any: ...
-def unpack_memmap(archive_path: Filename, prefix: Filename) -> Path: ...
+def unpack_memmap(archive_path: Filename, prefix: Filename, *, progress: bool | None = None) -> Path: ...
 def refresh_archive_checksums(archive_path: Filename) -> Path: ...

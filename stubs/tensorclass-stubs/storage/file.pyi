@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Size, Tensor
+from tensorclass.progress import Bar
 from tensorclass.td.base import TensorCollection
 from tensorclass.storage.hierarchy import Format, Said
 
@@ -15,6 +16,7 @@ def format_of(name: str) -> Format: ...
 class File:
     options: dict[str, Any]
     is_blank: bool
+    shown: Bar[Any] | None
     is_closed: bool
     is_lent: bool
     format: Format

@@ -83,5 +83,6 @@ def save(
     device: DeviceLike | None = None,
     resizable: bool = False,
     values: bool = True,
+    progress: bool | None = False,
     options: dict[str, Any],
 ) -> Any: ...

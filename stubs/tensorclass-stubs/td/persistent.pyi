@@ -23,7 +23,13 @@ class Persistent(Collection):
         strict: bool = True,
     ) -> Self: ...
     def to_h5(
-        self: Self, filename: Filename, *, allow_pickle: bool | None = None, resizable: bool = False, **kwargs: Any
+        self: Self,
+        filename: Filename,
+        *,
+        allow_pickle: bool | None = None,
+        resizable: bool = False,
+        progress: bool | None = None,
+        **kwargs: Any,
     ) -> Self: ...
     @classmethod
     def from_zarr(
@@ -40,5 +46,11 @@ class Persistent(Collection):
         strict: bool = True,
     ) -> Self: ...
     def to_zarr(
-        self: Self, filename: Filename, *, allow_pickle: bool | None = None, resizable: bool = False, **kwargs: Any
+        self: Self,
+        filename: Filename,
+        *,
+        allow_pickle: bool | None = None,
+        resizable: bool = False,
+        progress: bool | None = None,
+        **kwargs: Any,
     ) -> Self: ...

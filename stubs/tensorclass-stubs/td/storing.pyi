@@ -29,6 +29,7 @@ class Storing(Collection):
         atomic: bool = ...,
         allow_pickle: bool = ...,
         checksum: bool = ...,
+        progress: bool | None = ...,
     ) -> Self: ...
     @overload
     def memmap(
@@ -46,6 +47,7 @@ class Storing(Collection):
         atomic: bool = ...,
         allow_pickle: bool = ...,
         checksum: bool = ...,
+        progress: bool | None = ...,
     ) -> Future[Self]: ...
     @overload
     def memmap_(
@@ -61,6 +63,7 @@ class Storing(Collection):
         atomic: bool = ...,
         allow_pickle: bool = ...,
         checksum: bool = ...,
+        progress: bool | None = ...,
     ) -> Self: ...
     @overload
     def memmap_(
@@ -76,6 +79,7 @@ class Storing(Collection):
         atomic: bool = ...,
         allow_pickle: bool = ...,
         checksum: bool = ...,
+        progress: bool | None = ...,
     ) -> Future[Self]: ...
     @overload
     def memmap_like(
@@ -143,7 +147,9 @@ class Storing(Collection):
         verify: bool = False,
     ) -> Self: ...
     @classmethod
-    def append_memmap(cls, prefix: Filename, rows: Self, *, allow_pickle: bool | None = None) -> None: ...
+    def append_memmap(
+        cls, prefix: Filename, rows: Self, *, allow_pickle: bool | None = None, progress: bool | None = None
+    ) -> None: ...
     def load_memmap_(
         self,
         prefix: Filename,
