@@ -50,6 +50,7 @@ LOADED = "takes what the peer takes, and strict for records"
 #: names whose arguments differ on purpose, of all owners or of one, with the reason
 DIFFERENT: dict[str, str] = {
     "all": MORE,
+    "append_memmap": MORE,
     "any": MORE,
     "clone": NAMED,
     "consolidate": "allow_pickle, as for every other file",

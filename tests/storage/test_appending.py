@@ -204,9 +204,9 @@ def test_a_failing_append_leaves_the_files_as_they_were(tmp_path: Path, monkeypa
     before, write = saved_files(tmp_path / "rows"), appending.write_values
     calls: list[int] = []
 
-    def full(file: int, tensor: Tensor) -> None:
+    def full(file: int, tensor: Tensor, advance: Any) -> None:
         calls.append(file)
-        write(file, tensor)
+        write(file, tensor, advance)
         if len(calls) == 2:
             raise OSError(28, "No space left on device")
 
