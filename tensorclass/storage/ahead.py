@@ -75,6 +75,14 @@ def _tensors(node: Any, source: Source, path: Path) -> Iterator[tuple[Path, str,
             yield from _tensors(part, source, (*path, str(at)))
 
 
+def check_threads(num_threads: object, what: str) -> None:
+    """Raises an error for what is no number of threads."""
+    if not isinstance(num_threads, int):
+        raise TypeError(f"{what}: expected num_threads to be an int, got {num_threads!r}")
+    if num_threads < 0:
+        raise ValueError(f"{what}: expected num_threads to be 0 or more, got {num_threads}")
+
+
 def copy_into(target: Any, loaded: Any, num_threads: int) -> Any:
     """``target.update(loaded, inplace=True)``, for which threads copy the tensors where all of them fit."""
     own: dict[Path, Tensor] = dict(target._named_leaves())

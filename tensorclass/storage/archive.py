@@ -42,6 +42,7 @@ _METHODS = {
     "stored": zipfile.ZIP_STORED, "deflate": zipfile.ZIP_DEFLATED, "deflated": zipfile.ZIP_DEFLATED,
     "bzip2": zipfile.ZIP_BZIP2, "lzma": zipfile.ZIP_LZMA,
 }  # fmt: skip
+_LEVELS = {zipfile.ZIP_DEFLATED: range(-1, 10), zipfile.ZIP_BZIP2: range(1, 10)}  #: of the others it says nothing
 _ALIGN = 64  #: where the bytes of a stored member begin
 _PIECE = 2**24
 _FILLED = b"td"  #: marks the part of a header that only fills it
@@ -115,8 +116,15 @@ def pack_memmap(
         raise FileError(f"{root}: nothing is saved there: it has no {folder.META}")
     files = sorted(_files_below(root, ""), key=lambda name: (name != folder.META, name))
     total = sum(os.path.getsize(root / name) for name in files)
+    method = method_of(compression, "pack_memmap")
+    levels = _LEVELS.get(method)
+    if compresslevel is not None and levels is not None and compresslevel not in levels:
+        raise ValueError(
+            f"pack_memmap: expected compresslevel to be {levels.start} to {levels.stop - 1} for this compression, got "
+            f"{compresslevel!r}"
+        )
     with (
-        _writer(archive_path, method_of(compression, "pack_memmap"), compresslevel) as write,
+        _writer(archive_path, method, compresslevel) as write,
         bytes_of(total, "pack_memmap", progress) as shown,
     ):
         for name in files:

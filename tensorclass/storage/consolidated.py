@@ -24,6 +24,7 @@ from tensorclass.td.memmap import Filename, pieces
 from tensorclass.td.objects import CPU
 
 from . import tree
+from .ahead import check_threads
 from .hierarchy import nested
 from .memmap import take
 from .objects import TAG
@@ -57,6 +58,7 @@ def consolidate(
         raise NotImplementedError(
             "consolidate: metadata=True is not supported: the collection has it; filename= writes it to a file"
         )
+    check_threads(num_threads, "consolidate")
     target = as_device(device)
     if filename is not None:
         filename = path_of(filename, "consolidate", writes=True)

@@ -24,7 +24,7 @@ from tensorclass.td.tensordict import TensorDict
 
 from . import archive as archives
 from . import folder
-from .ahead import copy_into
+from .ahead import check_threads, copy_into
 from .paths import loading, path_of
 from .tree import FileError
 
@@ -71,6 +71,7 @@ def _write(
 ) -> Any:
     if prefix is not None:
         prefix = path_of(prefix, what, writes=True)
+    check_threads(num_threads, what)
     if share_non_tensor and any(is_non_tensor(value) for value in data.values(True)):
         raise NotImplementedError(f"{what}: share_non_tensor=True is not supported: each process has its own objects")
     if archive or (archive is None and prefix is not None and prefix.endswith(archives.SUFFIX)):
@@ -167,6 +168,9 @@ def load_memmap(
 ) -> Any:
     """See :meth:`TensorDict.load_memmap`."""
     path = Path(path_of(prefix, "load_memmap"))
+    check_threads(num_threads, "load_memmap")
+    if out is not None and not isinstance(out, TensorCollection):
+        raise TypeError(f"load_memmap: expected out to be a collection, got {out!r}")
     with loading(str(path), "load_memmap"):
         loaded = _loaded(
             cls if out is None else out, path, device, non_blocking, robust_key=robust_key, subpath=subpath, mode=mode,
@@ -306,6 +310,8 @@ def make_memmap_from_tensor(
     data: Any, key: NestedKey, tensor: Tensor, *, copy_data: bool, robust_key: bool | None, existsok: bool = True
 ) -> MemoryMappedTensor:
     """See :meth:`TensorDict.make_memmap_from_tensor`."""
+    if not isinstance(tensor, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"make_memmap_from_tensor: expected a tensor, got {type(tensor).__name__}")
     made = make_memmap(data, key, tensor.shape, dtype=tensor.dtype, robust_key=robust_key, existsok=existsok)
     if copy_data:
         made.copy_(tensor.detach())
@@ -322,6 +328,11 @@ def make_memmap_from_storage(
     robust_key: bool | None,
 ) -> MemoryMappedTensor:
     """See :meth:`TensorDict.make_memmap_from_storage`."""
-    flat = torch.empty(0, dtype=dtype or torch.get_default_dtype()).set_(storage)
-    values = flat[: shapes.as_size(shape).numel()].view(shapes.as_size(shape))
+    flat, size = torch.empty(0, dtype=dtype or torch.get_default_dtype()).set_(storage), shapes.as_size(shape)
+    if flat.numel() < size.numel():
+        raise ValueError(
+            f"make_memmap_from_storage: the shape {list(size)} of {flat.dtype} needs "
+            f"{size.numel() * flat.element_size()} bytes, the storage has {storage.nbytes()}"
+        )
+    values = flat[: size.numel()].view(size)
     return make_memmap_from_tensor(data, key, values, copy_data=True, robust_key=robust_key)

@@ -83,6 +83,8 @@ def load_safetensors(
     """See :meth:`TensorDict.load_safetensors`."""
     name = path_of(path, "load_safetensors")
     target = as_device(device)
+    if isinstance(keys, str):
+        raise TypeError(f"load_safetensors: expected keys to be a list of keys, as [{keys!r}], got {keys!r}")
     with loading(name, "load_safetensors"), _opened(name) as file:
         node, name_of = _node(file, name)
         if keys is not None:

@@ -65,6 +65,8 @@ class Zarr(Format):
             if mode in ("r+", "a"):
                 _forget_copies(path, root)
             return root
+        except PermissionError:
+            raise
         except Exception as error:  # of many classes
             raise DamagedFile(f"{path}: it is no zarr folder, or damaged: {error}") from None
 

@@ -1,0 +1,80 @@
+"""Arguments that make no sense are errors that say what was expected, before anything is written."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tensorclass import TensorDict, pack_memmap
+
+
+def data() -> TensorDict:
+    return TensorDict({"x": torch.ones(3, 2), "name": torch.zeros(3)}, [3])
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    data().memmap(tmp_path / "a")
+    data().save_safetensors(tmp_path / "b")
+    return tmp_path
+
+
+THREADS: dict[str, Callable[[Path, Any], Any]] = {
+    "memmap": lambda path, count: data().memmap(path / "new", num_threads=count),
+    "memmap_like": lambda path, count: data().memmap_like(path / "new", num_threads=count),
+    "load": lambda path, count: TensorDict.load(path / "a", num_threads=count),
+    "load_memmap": lambda path, count: TensorDict.load_memmap(path / "a", num_threads=count, out=data()),
+    "consolidate": lambda path, count: data().consolidate(path / "new", num_threads=count),
+}
+
+
+@pytest.mark.parametrize("call", THREADS)
+@pytest.mark.parametrize("count, error", [("2", TypeError), (2.5, TypeError), (None, TypeError), (-1, ValueError)])
+def test_a_number_of_threads_is_a_number(saved: Path, call: str, count: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="expected num_threads to be"):
+        THREADS[call](saved, count)
+    assert sorted(os.listdir(saved)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("out", [3, {}, TensorDict])
+def test_out_is_a_collection(saved: Path, out: Any) -> None:
+    with pytest.raises(TypeError, match="expected out to be a collection"):
+        TensorDict.load_memmap(saved / "a", out=out)
+
+
+@pytest.mark.parametrize("compression, level", [("deflated", 99), ("bzip2", 0), ("deflated", "9")])
+def test_a_level_of_compression_is_one_of_its_method(saved: Path, compression: str, level: Any) -> None:
+    with pytest.raises(ValueError, match="compresslevel"):
+        pack_memmap(saved / "a", saved / "a.tdz", compression=compression, compresslevel=level)
+    assert sorted(os.listdir(saved)) == ["a", "b"]
+
+
+def test_one_key_is_no_list_of_keys(saved: Path) -> None:
+    keys: Any = "name"
+    with pytest.raises(TypeError, match=r"expected keys to be a list .*\['name'\]"):
+        TensorDict.load_safetensors(saved / "b", keys=keys)
+
+
+def test_a_new_tensor_in_a_folder_is_made_of_a_tensor(saved: Path) -> None:
+    values: Any = [1, 2, 3]
+    with pytest.raises(TypeError, match=r"expected a tensor, got list"):
+        TensorDict.load(saved / "a").make_memmap_from_tensor("new", values)
+    with pytest.raises(ValueError, match=r"\[3, 5\].*60 bytes.*8"):
+        TensorDict.load(saved / "a").make_memmap_from_storage("new", torch.ones(2).untyped_storage(), [3, 5])
+    assert list(TensorDict.load(saved / "a").keys()) == ["x", "name"]
+
+
+def test_a_zarr_folder_that_may_not_be_read_is_no_damaged_one(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import zarr
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise PermissionError(13, "Permission denied", str(saved / "c" / "zarr.json"))
+
+    data().to_zarr(saved / "c").close()
+    monkeypatch.setattr(zarr, "open_group", refuse)
+    with pytest.raises(PermissionError, match=r"zarr\.json") as error:
+        TensorDict.from_zarr(saved / "c")
+    assert not isinstance(error.value, ValueError)
