@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Size, Tensor
@@ -13,12 +13,14 @@ from torch import Size, Tensor
 from . import tree
 from .tree import FileError, Node, Path, Source, as_dict, as_list
 
-#: opens the file of a tensor, and gives what reads it
-Opener: TypeAlias = "Callable[[Path, str, torch.dtype, Size], Callable[[], Tensor]]"
-
 
 @contextmanager
-def reading_ahead(node: Node, source: Source, opened: Opener, num_threads: int) -> Generator[Source, None, None]:
+def reading_ahead(
+    node: Node,
+    source: Source,
+    opened: Callable[[Path, str, torch.dtype, Size], Callable[[], Tensor]],
+    num_threads: int,
+) -> Generator[Source, None, None]:
     """A source whose tensors are read by threads, from now on, in the order in which they will be asked for.
 
     What cannot be opened is left to the source, which says what is wrong.
