@@ -18,6 +18,8 @@ from .distributions import (
 )
 from .interaction import InteractionType, interaction_type, set_interaction_type
 from .module import TensorDictModule
+from .probabilistic import ProbabilisticTensorDictModule
+from .probabilistic_sequence import ProbabilisticTensorDictSequential
 from .records import TensorClassModuleBase, TensorClassModuleWrapper
 from .sequence import TensorDictSequential
 from .skipping import set_skip_existing, skip_existing
@@ -29,6 +31,8 @@ __all__ = [
     "InteractionType",
     "NormalParamExtractor",
     "OneHotCategorical",
+    "ProbabilisticTensorDictModule",
+    "ProbabilisticTensorDictSequential",
     "TensorClassModuleBase",
     "TensorClassModuleWrapper",
     "TensorDictModule",

@@ -78,14 +78,19 @@ class Delta(Distribution):
         return type(self)(param, self.atol, self.rtol, batch_shape, event)
 
     def update(self, param: Tensor) -> None:
-        """Moves all probability to another point, of the same shape.
+        """Moves all probability to another point, whose shape ends with the ``event_shape``.
 
         Raises:
-            ValueError: its shape is another one.
+            ValueError: its shape does not.
         """
-        if param.shape != self.param.shape:
-            raise ValueError(f"Delta: expected a point of shape {list(self.param.shape)}, got {list(param.shape)}")
-        self.param = param
+        events = len(self._event_shape)
+        batch = param.shape[: param.ndim - events]
+        if batch + self._event_shape != param.shape:
+            raise ValueError(
+                f"Delta: the shape of the point must end with the event_shape {list(self._event_shape)}, "
+                f"got {list(param.shape)}"
+            )
+        self.param, self._batch_shape = param, batch
 
     def _equal(self, value: Tensor) -> Tensor:
         """Where all of an event is at the point."""

@@ -97,7 +97,9 @@ def test_a_delta_moves_and_expands() -> None:
     point.update(torch.ones(3))
     assert point.mean.tolist() == [1.0, 1.0, 1.0]
     assert point.expand((4,)).log_prob(torch.ones(3)).tolist() == [math.inf] * 4
-    with pytest.raises(ValueError, match="expected a point of shape"):
+    point.update(torch.ones(5, 3))
+    assert point.batch_shape == (5,)
+    with pytest.raises(ValueError, match="must end with the event_shape"):
         point.update(torch.ones(2))
     with pytest.raises(TypeError, match="is a tensor, got float"):
         Delta(1.0)  # type: ignore[arg-type]

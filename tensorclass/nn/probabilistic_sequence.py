@@ -1,0 +1,340 @@
+"""A sequence of modules some of which are probabilistic, as one distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from torch import Size
+from torch.distributions import Distribution
+
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.keys import FlatKey, NestedKey
+from tensorclass.td.reading import MISSING
+from tensorclass.td.tensordict import TensorDict
+
+from .base import T, TensorDictModuleBase
+from .distributions.composite import CompositeDistribution, suffixed
+from .interaction import InteractionType
+from .probabilistic import MissingSamples, ProbabilisticTensorDictModule
+from .sequence import TensorDictSequential, WrongArguments, keys_of
+from .writing import write
+
+
+class ProbabilisticTensorDictSequential(TensorDictSequential):
+    """Modules on a collection, one after the other, some of which draw samples.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> from torch.distributions import Normal
+    >>> from tensorclass import TensorDict
+    >>> from tensorclass.nn import NormalParamExtractor, TensorDictModule
+    >>> policy = ProbabilisticTensorDictSequential(
+    ...     TensorDictModule(nn.Sequential(nn.Linear(3, 4), NormalParamExtractor()), "obs", ["loc", "scale"]),
+    ...     ProbabilisticTensorDictModule(["loc", "scale"], "action", distribution_class=Normal),
+    ... )
+    >>> data = policy(TensorDict(obs=torch.ones(5, 3), batch_size=[5]))
+    >>> data["action"].shape, policy.log_prob(data).shape
+    (torch.Size([5, 2]), torch.Size([5, 2]))
+    >>> policy.get_dist(data)
+    Normal(loc: torch.Size([5, 2]), scale: torch.Size([5, 2]))
+
+    Args:
+        *modules: as in :class:`TensorDictSequential`; at least one.
+        partial_tolerant: as in :class:`TensorDictSequential`.
+        return_composite: whether the distribution is a :class:`CompositeDistribution` of the samples of all
+            probabilistic modules. By default that of the last module, where it is the only probabilistic one, and a
+            composite one otherwise. With ``False``, that of the last probabilistic module.
+        selected_out_keys: as in :class:`TensorDictSequential`.
+        inplace: as in :class:`TensorDictSequential`.
+
+    Raises:
+        ValueError: there are no modules.
+    """
+
+    return_composite: bool | None
+
+    def __init__(
+        self,
+        *modules: Callable[..., Any] | Sequence[Callable[..., Any]] | Mapping[str, Callable[..., Any]],
+        partial_tolerant: bool = False,
+        return_composite: bool | None = None,
+        selected_out_keys: Sequence[NestedKey] | None = None,
+        inplace: bool | str | None = None,
+    ) -> None:
+        super().__init__(
+            *modules, partial_tolerant=partial_tolerant, selected_out_keys=selected_out_keys, inplace=inplace
+        )
+        if not len(self):
+            raise ValueError("ProbabilisticTensorDictSequential: expected at least one module, the last of which draws")
+        self.return_composite = return_composite
+
+    # -- keys ---------------------------------------------------------------------------------------------------------
+
+    def _flat(self) -> list[TensorDictModuleBase]:
+        """The modules, those of probabilistic sequences among them one by one."""
+        flat: list[TensorDictModuleBase] = []
+        for module in self:
+            flat += module._flat() if isinstance(module, ProbabilisticTensorDictSequential) else [module]
+        return flat
+
+    def _drawing(self) -> list[ProbabilisticTensorDictModule]:
+        """The probabilistic modules.
+
+        Raises:
+            RuntimeError: there are none.
+        """
+        found = [module for module in self._flat() if isinstance(module, ProbabilisticTensorDictModule)]
+        if not found:
+            raise RuntimeError(f"{type(self).__name__}: none of the modules is probabilistic: there is no distribution")
+        return found
+
+    def _is_composite(self) -> bool:
+        if self.return_composite is not None:
+            return self.return_composite
+        return len(self._drawing()) > 1 or not isinstance(self._flat()[-1], ProbabilisticTensorDictModule)
+
+    @property
+    def det_part(self) -> TensorDictSequential:
+        """All modules but the last one."""
+        return TensorDictSequential(*[*self][:-1], partial_tolerant=self.partial_tolerant, inplace=self.inplace)
+
+    @property
+    def dist_params_keys(self) -> list[FlatKey]:
+        """The keys of the parameters of all distributions, the last one first."""
+        return [key for module in reversed(self._drawing()) for key in module.dist_params_keys]
+
+    @property
+    def dist_sample_keys(self) -> list[FlatKey]:
+        """The keys of all samples, the last one first."""
+        return [key for module in reversed(self._drawing()) for key in module.dist_sample_keys]
+
+    @property
+    def log_prob_keys(self) -> list[FlatKey]:
+        """The keys of all log-probabilities, the last one first."""
+        return [key for module in reversed(self._drawing()) for key in module.log_prob_keys]
+
+    @property
+    def log_prob_key(self) -> FlatKey:
+        """The key of the log-probability.
+
+        Raises:
+            RuntimeError: there are several.
+        """
+        keys = self.log_prob_keys
+        if len(keys) != 1:
+            raise RuntimeError(
+                f"{type(self).__name__}.log_prob_key: there are several log-probabilities; use log_prob_keys: {keys}"
+            )
+        return keys[0]
+
+    @property
+    def default_interaction_type(self) -> InteractionType:
+        """That of the last probabilistic module."""
+        return self._drawing()[-1].default_interaction_type
+
+    @property
+    def num_samples(self) -> Size:
+        """The dimensions that modules put in front, one after the other."""
+        size = Size()
+        for module in self._flat():
+            if isinstance(module, ProbabilisticTensorDictModule):
+                size = Size(module.num_samples or ()) + size
+        return size
+
+    # -- the distribution ---------------------------------------------------------------------------------------------
+
+    def get_dist_params(
+        self, tensordict: TensorCollection, tensordict_out: TensorCollection | None = None, **kwargs: Any
+    ) -> TensorCollection:
+        """Runs all modules but the last one, and gives their collection, which has the parameters.
+
+        Args:
+            tensordict: a collection or a record that has the ``in_keys``.
+            tensordict_out: the collection to write to; by default the first one.
+
+        Raises:
+            KeyError: keys that are missing.
+        """
+        self._refuse(kwargs)
+        return self.det_part(tensordict, tensordict_out=tensordict_out)
+
+    def get_dist(
+        self, tensordict: TensorCollection, tensordict_out: TensorCollection | None = None, **kwargs: Any
+    ) -> Distribution:
+        """The distribution of the samples.
+
+        That of the last module leaves its parameters in the collection. For a composite one the modules run, and draw
+        samples where others need them, without writing to the collection.
+
+        Args:
+            tensordict: a collection or a record that has the ``in_keys``.
+            tensordict_out: the collection to write parameters to.
+
+        Raises:
+            KeyError: keys that are missing.
+            RuntimeError: no module is probabilistic.
+        """
+        self._refuse(kwargs)
+        return self._dist(tensordict, tensordict_out, fixed=False)
+
+    def build_dist_from_params(self, tensordict: TensorCollection) -> Distribution:
+        """The distribution of parameters that are in the collection: no other module runs.
+
+        Raises:
+            KeyError: parameters that are missing.
+        """
+        dists = [(module, module.build_dist_from_params(tensordict)) for module in self._drawing()]
+        return self._combined(tensordict, dists) if self._is_composite() else dists[-1][1]
+
+    def _dist(self, data: TensorCollection, out: TensorCollection | None, fixed: bool) -> Distribution:
+        """The distribution; with ``fixed`` the samples in the collection stay, and none are drawn."""
+        composite = self._is_composite()
+        last = self._drawing()[-1]
+        run: Any = data.copy()
+        dists: list[tuple[ProbabilisticTensorDictModule, Distribution]] = []
+        written: list[FlatKey] = []
+        for module in self._flat():
+            if isinstance(module, ProbabilisticTensorDictModule):
+                if composite or module is last:
+                    dists.append((module, module.get_dist(run)))
+                if module is last:
+                    break
+                if fixed:
+                    continue
+            run = self._run_tolerant(module, run) if self.partial_tolerant else module(run)
+            written += keys_of(module, "out_keys")
+        if out is None and not composite:
+            out = data
+        if out is not None:
+            there = run.keys(True)
+            keys = [key for key in dict.fromkeys(written) if key in there]
+            write(out, keys, [run._get_key(key) for key in keys])
+        return self._combined(run, dists) if composite else dists[-1][1]
+
+    def _combined(
+        self, data: TensorCollection, dists: Sequence[tuple[ProbabilisticTensorDictModule, Distribution]]
+    ) -> CompositeDistribution:
+        """The distributions of all samples as one."""
+        by_key: dict[FlatKey, Distribution] = {}
+        for module, dist in dists:
+            if isinstance(dist, CompositeDistribution):
+                by_key.update(dist.dists)
+                continue
+            keys = module.dist_sample_keys
+            if len(keys) != 1:
+                raise RuntimeError(
+                    f"{type(self).__name__}: {type(dist).__name__} stands for the keys {keys}; each distribution in "
+                    "a composite one has a key of its own"
+                )
+            by_key[keys[0]] = dist
+        return CompositeDistribution.from_distributions(data, by_key)
+
+    def log_prob(
+        self,
+        tensordict: TensorCollection,
+        tensordict_out: TensorCollection | None = None,
+        *,
+        dist: Distribution | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """The log-probability of the samples in a collection; none are drawn.
+
+        Args:
+            tensordict: it has the samples, and the ``in_keys`` where ``dist`` is not given.
+            tensordict_out: the collection to write parameters to.
+            dist: the distribution; by default that of the modules.
+
+        Returns:
+            a tensor; for a composite distribution whose log-probabilities are not added up a ``TensorDict``.
+
+        Raises:
+            KeyError: samples or parameters are missing.
+        """
+        self._refuse(kwargs)
+        modules = self._drawing()
+        composite = self._is_composite()
+        there = tensordict.keys(True)
+        absent = [
+            key
+            for module in (modules if composite else modules[-1:])
+            for key in module.dist_sample_keys
+            if key not in there
+        ]
+        if absent:
+            raise MissingSamples(
+                f"{type(self).__name__}: no samples under {absent}; the keys that are there: {list(there)}"
+            )
+        if dist is None:
+            dist = self._dist(tensordict, tensordict_out, fixed=True)
+        if not composite:
+            return modules[-1].log_prob(tensordict, dist=dist)
+        made: Any = dist
+        log_prob: Any = made.log_prob(tensordict)
+        if isinstance(log_prob, TensorDict):
+            for key, given in zip(self.dist_sample_keys, self.log_prob_keys, strict=True):
+                if suffixed(key, "_log_prob") != given:
+                    log_prob.rename_key_(suffixed(key, "_log_prob"), given)
+        return log_prob
+
+    def _refuse(self, kwargs: Mapping[str, Any]) -> None:
+        if kwargs:
+            raise WrongArguments(f"{type(self).__name__}: unknown keywords {[*kwargs]}")
+
+    # -- calling it ---------------------------------------------------------------------------------------------------
+
+    @overload
+    def forward(self, tensordict: T, *, tensordict_out: None = None, _requires_sample: bool | None = None) -> T: ...
+    @overload
+    def forward(
+        self, tensordict: TensorCollection, *, tensordict_out: T, _requires_sample: bool | None = None
+    ) -> T: ...
+    @overload
+    def forward(self, *args: Any, **kwargs: Any) -> Any: ...
+    def forward(self, tensordict: Any = MISSING, *args: Any, **kwargs: Any) -> Any:
+        """The collection with what the modules wrote, or the results of a call with tensors.
+
+        Args:
+            tensordict: a collection or a record that has the ``in_keys``.
+            tensordict_out: the collection to write to; by default the first one.
+            _requires_sample: with ``False`` the last module, if it is probabilistic, draws no sample.
+        """
+        if not isinstance(tensordict, TensorCollection):
+            return super().forward(tensordict, *args, **kwargs)
+        return self._forward(tensordict, *args, **kwargs)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(
+            self, tensordict: T, *, tensordict_out: None = None, _requires_sample: bool | None = None
+        ) -> T: ...
+        @overload
+        def __call__(
+            self, tensordict: TensorCollection, *, tensordict_out: T, _requires_sample: bool | None = None
+        ) -> T: ...
+        @overload
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def _forward(
+        self,
+        tensordict: TensorCollection,
+        tensordict_out: TensorCollection | None = None,
+        _requires_sample: bool | None = None,
+        **kwargs: Any,
+    ) -> TensorCollection:
+        self._refuse(kwargs)
+        last: Any = self[-1]
+        if _requires_sample is not False or not isinstance(last, _PROBABILISTIC):
+            run: Any = super().forward
+            result: TensorCollection = run(tensordict, tensordict_out=tensordict_out)
+            return result
+        data = self.det_part(tensordict, tensordict_out=tensordict_out)
+        if tensordict_out is not None:  # the sample is in the first one
+            data = tensordict.copy().update(data)
+        given: TensorCollection = last(data, tensordict_out, _requires_sample=False)
+        return given
+
+
+_PROBABILISTIC = (ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential)

@@ -1,0 +1,113 @@
+"""Random numbers from a generator of one's own, where a function takes none."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.keys import FlatKey, NestedKey, is_nested_key, unravel_key
+
+#: where random numbers come from: a generator, a seed, or the key that holds one of both
+Source: TypeAlias = "torch.Generator | int | NestedKey"
+
+#: seeds that are drawn lie below this, so that they fit into integers of 64 bits
+_SEEDS = 2**62
+
+
+def _default_generator(device: torch.device) -> torch.Generator:
+    """The generator that torch takes on a device where it is given none."""
+    if device.type == "cpu":
+        return torch.default_generator
+    if device.type == "cuda":
+        generators: Any = torch.cuda.default_generators
+        index: Any = device.index  # None is the current one, whatever torch's stubs say
+        chosen: torch.Generator = generators[torch.cuda.current_device() if index is None else index]
+        return chosen
+    raise NotImplementedError(f"generators of one's own are there for cpu and cuda, not for {device.type}")
+
+
+@contextmanager
+def drawing_from(generator: torch.Generator) -> Generator[None, None, None]:
+    """All random numbers on the generator's device come from it, and torch's own generator stays as it is."""
+    default = _default_generator(generator.device)
+    before = default.get_state()
+    default.set_state(generator.get_state())
+    try:
+        yield
+        generator.set_state(default.get_state())
+    finally:
+        default.set_state(before)
+
+
+class Randomness:
+    """Where a module takes its random numbers from.
+
+    Args:
+        source: a generator, or the seed of one; or the key of a generator or a seed in the collections that come in. A
+            seed is exchanged for another one after each use, which the generator draws.
+        name: of the module, for errors.
+
+    Raises:
+        TypeError: it is none of these.
+    """
+
+    __slots__ = ("_name", "generator", "key", "seed")
+
+    def __init__(self, source: Source, name: str) -> None:
+        self._name: str = name
+        self.generator: torch.Generator | None = None
+        self.seed: int | None = None
+        self.key: FlatKey | None = None
+        if isinstance(source, torch.Generator):
+            self.generator = source
+        elif isinstance(source, int) and not isinstance(source, bool):
+            self.seed = source  # the generator is made where the first parameters are
+        elif is_nested_key(source):
+            self.key = unravel_key(source)
+        else:
+            raise TypeError(f"{name}: generator is a torch.Generator, a seed, or a key; got {source!r}")
+
+    @contextmanager
+    def over(self, data: TensorCollection, device: torch.device) -> Generator[None, None, None]:
+        """Random numbers in the block come from here; ``data`` may hold the source."""
+        if self.key is None:
+            if self.generator is None:
+                assert self.seed is not None
+                self.generator = torch.Generator(device).manual_seed(self.seed)
+            with drawing_from(self.generator):
+                yield
+            return
+        found: Any = data.get(self.key, None)
+        if found is None:
+            yield
+            return
+        found = found.data if not isinstance(found, Tensor) and hasattr(found, "data") else found
+        if isinstance(found, torch.Generator):
+            with drawing_from(found):
+                yield
+            return
+        generator = torch.Generator(device).manual_seed(self._seed(found))
+        with drawing_from(generator):
+            yield
+        following = torch.randint(_SEEDS, (), generator=generator, device=device)
+        if isinstance(found, Tensor):
+            data.set(self.key, following.to(found.device).reshape(found.shape))
+        else:
+            data.set_non_tensor(self.key, int(following))
+
+    def _seed(self, value: object) -> int:
+        if isinstance(value, Tensor):
+            if value.numel() != 1:
+                raise ValueError(
+                    f"{self._name}: the generator key {self.key!r} holds a tensor of {value.numel()} elements; a seed "
+                    "is one integer"
+                )
+            return int(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        raise TypeError(f"{self._name}: the generator key {self.key!r} holds {value!r}, no generator and no seed")
