@@ -291,7 +291,9 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
     ) -> T: ...
     @overload
     def forward(self, *args: Any, **kwargs: Any) -> Any: ...
-    def forward(self, tensordict: Any = MISSING, *args: Any, **kwargs: Any) -> Any:
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, tensordict: Any = MISSING, *args: Any, **kwargs: Any
+    ) -> Any:
         """The collection with what the modules wrote, or the results of a call with tensors.
 
         Args:
@@ -315,7 +317,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         ) -> T: ...
         @overload
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
 
     def _forward(
         self,

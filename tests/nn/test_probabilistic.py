@@ -1,4 +1,4 @@
-"""Probabilistic modules: what they take from a distribution, where they write it, log-probabilities, randomness, errors."""
+"""Probabilistic modules: what they take from a distribution, where they write, log-probabilities, randomness."""
 
 from __future__ import annotations
 
