@@ -29,8 +29,8 @@ from .writing import write
 DistributionClass: TypeAlias = Callable[..., Distribution]
 
 
-class MissingSamples(MissingKeys, ValueError):
-    """The log-probability of samples is asked for that are not there."""
+class MissingValues(MissingKeys, ValueError):
+    """Parameters of a distribution are not there, or samples whose log-probability is asked for."""
 
 
 class ChangedMode(RuntimeError):
@@ -71,7 +71,8 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         log_prob_keys: where to, for each key of a sample: by default ``"<key>_log_prob"``.
         log_prob_key: the same for one key. Where log-probabilities are added up (:class:`set_composite_lp_aggregate`),
             the key of the sum: by default ``"sample_log_prob"``.
-        cache_dist: keep the distribution, and call its ``update`` with new parameters, where it has that.
+        cache_dist: keep the distribution, and call its ``update`` with new parameters, where it has that; what was
+            given before changes, too.
         n_empirical_estimate: how many samples estimate a mean for which there is no formula.
         num_samples: draw several samples: the collection that is given has dimensions of this size in front.
         generator: where random numbers come from: a generator, a seed, or the key of one of both in the collection. A
@@ -249,7 +250,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
                     value = tensordict._out(value, key)
             params[name] = value
         if absent:
-            raise missing_keys(self, absent, tensordict)
+            raise MissingValues(str(missing_keys(self, absent, tensordict)))
         if self._cached is not None:
             self._cached.update(**params)
             cached: Distribution = self._cached
@@ -302,7 +303,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         absent = [key for key, value in zip(self._sample_keys, found, strict=True) if value is MISSING]
         if absent:
             there = list(data.keys(True, True))
-            raise MissingSamples(f"{type(self).__name__}: no samples under {absent}; the keys that are there: {there}")
+            raise MissingValues(f"{type(self).__name__}: no samples under {absent}; the keys that are there: {there}")
         return found
 
     # -- calling it ---------------------------------------------------------------------------------------------------

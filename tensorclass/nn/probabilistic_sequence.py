@@ -16,7 +16,7 @@ from tensorclass.td.tensordict import TensorDict
 from .base import T, TensorDictModuleBase
 from .distributions.composite import CompositeDistribution, suffixed
 from .interaction import InteractionType
-from .probabilistic import MissingSamples, ProbabilisticTensorDictModule
+from .probabilistic import MissingValues, ProbabilisticTensorDictModule
 from .sequence import TensorDictSequential, WrongArguments, keys_of
 from .writing import write
 
@@ -262,7 +262,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
             if key not in there
         ]
         if absent:
-            raise MissingSamples(
+            raise MissingValues(
                 f"{type(self).__name__}: no samples under {absent}; the keys that are there: {list(there)}"
             )
         if dist is None:

@@ -53,6 +53,60 @@ def entropy(m: Any) -> bool:
     return isinstance(composite(m).entropy(aggregate_probabilities=True), torch.Tensor)
 
 
+def parameters(m: Any) -> Any:
+    return m.TensorDict({"loc": torch.zeros(3), "scale": torch.ones(3)}, [3])
+
+
+def point(m: Any, key: Any, **more: Any) -> Any:
+    given: Any = {"in_keys": ["loc", "scale"], "distribution_class": d.Normal, **more}
+    return m.nn.ProbabilisticTensorDictModule(out_keys=key, **given)
+
+
+def both_laws(m: Any) -> Any:
+    law = {"loc": torch.zeros(3), "scale": torch.ones(3)}
+    return m.TensorDict({"p": {"x": law, "y": law}}, [3])
+
+
+def several(m: Any, **more: Any) -> Any:
+    return m.nn.ProbabilisticTensorDictModule(
+        {"params": "p"},
+        distribution_class=m.nn.CompositeDistribution,
+        distribution_kwargs={"distribution_map": {"x": d.Normal, "y": d.Normal}},
+        **more,
+    )
+
+
+def chain(m: Any, first: str = "deterministic", last: str = "deterministic", **more: Any) -> Any:
+    """A sample ``y`` around a sample ``x``."""
+    return m.nn.ProbabilisticTensorDictSequential(
+        point(m, "x", default_interaction_type=first),
+        point(m, "y", in_keys={"loc": "x", "scale": "scale"}, default_interaction_type=last),
+        **more,
+    )
+
+
+def sampled(m: Any) -> Any:
+    """``x`` is two standard deviations from its mean, and ``y`` from ``x``."""
+    return parameters(m).update({"x": torch.full((3,), 2.0), "y": torch.zeros(3)})
+
+
+def joint(m: Any) -> str:
+    with m.nn.set_composite_lp_aggregate(False):
+        found = chain(m).log_prob(sampled(m))
+    return rounded((found["x_log_prob"] + found["y_log_prob"])[0])
+
+
+def middle_is_certain(m: Any) -> bool:
+    found = chain(m, "deterministic", "random", return_composite=False)(parameters(m))["x"]
+    return not found.any()
+
+
+def is_kept(m: Any) -> bool:
+    module = m.nn.ProbabilisticTensorDictModule(["param"], "x", cache_dist=True)
+    first, second = (module.get_dist(m.TensorDict({"param": torch.zeros(3)})) for _ in range(2))
+    return first is second
+
+
 #: for each sentence of docs/differences.md: a call, what is expected here, and what of the peer
 DISTRIBUTIONS: dict[str, list[tuple[Call, Any, Any]]] = {
     "The tails of a truncated normal are exact.": [
@@ -127,5 +181,39 @@ DISTRIBUTIONS: dict[str, list[tuple[Call, Any, Any]]] = {
     "Entropies are added up where that is asked for.": [
         (entropy, True, False),
         (lambda m: m.nn.set_composite_lp_aggregate(1).mode, error(TypeError), True),
+    ],
+    "Samples that are there stay.": [
+        (joint, "-5.84", "-3.84"),
+    ],
+    "Each module takes what it says itself.": [
+        (middle_is_certain, True, False),
+    ],
+    "Only `out_keys` are written.": [
+        (lambda m: sorted(several(m, out_keys=["x"])(both_laws(m)).keys()), ["p", "x"], ["p", "x", "y"]),
+        (lambda m: sorted(point(m, None)(parameters(m)).keys()), ["loc", "scale"], ["_", "loc", "scale"]),
+    ],
+    "A distribution has a median.": [
+        (
+            lambda m: point(m, "x", default_interaction_type="median")(parameters(m))["x"].tolist(),
+            [0.0, 0.0, 0.0],
+            error(NotImplementedError),
+        ),
+    ],
+    "A distribution is kept where that is asked for.": [
+        (is_kept, True, False),
+    ],
+    "Arguments that contradict each other are refused.": [
+        (lambda m: point(m, "x", log_prob_key="a", log_prob_keys=["b"]).log_prob_key, error(ValueError), "b"),
+        (
+            lambda m: point(m, "x", in_keys=[("a", "loc"), ("b", "loc")]).in_keys,
+            error(TypeError),
+            [("a", "loc"), ("b", "loc")],
+        ),
+    ],
+    "Keys of probabilistic modules can be selected.": [
+        (lambda m: point(m, "x", return_log_prob=True).select_out_keys("x").out_keys, ["x"], error(RuntimeError)),
+    ],
+    "The build from parameters is of the kind that the sequence gives.": [
+        (lambda m: type(chain(m).build_dist_from_params(sampled(m))).__name__, "CompositeDistribution", "Normal"),
     ],
 }

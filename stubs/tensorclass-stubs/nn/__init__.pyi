@@ -21,6 +21,8 @@ from tensorclass.nn.interaction import (
     set_interaction_type as set_interaction_type,
 )
 from tensorclass.nn.module import TensorDictModule as TensorDictModule
+from tensorclass.nn.probabilistic import ProbabilisticTensorDictModule as ProbabilisticTensorDictModule
+from tensorclass.nn.probabilistic_sequence import ProbabilisticTensorDictSequential as ProbabilisticTensorDictSequential
 from tensorclass.nn.records import (
     TensorClassModuleBase as TensorClassModuleBase,
     TensorClassModuleWrapper as TensorClassModuleWrapper,
@@ -39,6 +41,8 @@ __all__ = [
     "InteractionType",
     "NormalParamExtractor",
     "OneHotCategorical",
+    "ProbabilisticTensorDictModule",
+    "ProbabilisticTensorDictSequential",
     "TensorClassModuleBase",
     "TensorClassModuleWrapper",
     "TensorDictModule",

@@ -43,6 +43,7 @@ def _of_base(distribution: Any) -> Any:
 #: distributions of torch for which the mean is not the value to take
 _FORMULAS: dict[type[Distribution], Callable[[Any], Any]] = {
     torch_distributions.Bernoulli: _mode,
+    torch_distributions.Binomial: _mode,
     torch_distributions.Categorical: _mode,
     torch_distributions.OneHotCategorical: _mode,
     torch_distributions.OneHotCategoricalStraightThrough: _mode,
@@ -57,7 +58,7 @@ def deterministic_sample(distribution: Distribution) -> Any:
     """One value of the support that represents the distribution.
 
     It is the distribution's own ``deterministic_sample`` where it has one; the most probable value of Bernoulli
-    variables and of categories, also of relaxed ones; the mean of all others.
+    and binomial variables and of categories, also of relaxed ones; the mean of all others.
 
     >>> import torch
     >>> deterministic_sample(torch_distributions.Categorical(probs=torch.tensor([0.2, 0.8])))

@@ -175,6 +175,7 @@ def test_random_one_hot_vectors_have_the_given_probabilities(do_softmax: bool) -
         (d.Independent(d.Bernoulli(torch.tensor([0.3, 0.7])), 1), [0.0, 1.0]),
         (d.Uniform(torch.tensor(0.0), torch.tensor(4.0)), 2.0),
         (d.Poisson(torch.tensor(2.5)), 2.5),
+        (d.Binomial(3, torch.tensor(0.3)), 1.0),
         (Delta(torch.tensor([1.0])), [1.0]),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, d.Distribution) else "",
