@@ -316,7 +316,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
     def forward(self, *args: Any, **kwargs: Any) -> Any: ...
     def forward(
         self,
-        tensordict: Any = MISSING,
+        tensordict: Any = None,
         *args: Any,
         **kwargs: Any,
     ) -> Any:
@@ -347,7 +347,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         tensordict_out: TensorCollection | None = None,
         _requires_sample: bool = True,
     ) -> TensorCollection:
-        if SKIPPING.active and skips(tensordict, self._in_keys, self._out_keys):
+        if SKIPPING.current() and skips(tensordict, self._in_keys, self._out_keys):
             return tensordict
         if self.return_log_prob:
             self._check_mode()
@@ -463,7 +463,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
 
     def _call_with_tensors(self, first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = type(self).__name__
-        given = given_values(name, self._in_keys, "_", args if first is MISSING else (first, *args), kwargs)
+        given = given_values(name, self._in_keys, "_", args if first is None else (first, *args), kwargs)
         result = self._run(collected(given, False), **kwargs)
         return as_outputs([result._get_key(key) for key in self._out_keys if key != DISCARDED])
 

@@ -10,7 +10,6 @@ from torch.distributions import Distribution
 
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey
-from tensorclass.td.reading import MISSING
 from tensorclass.td.tensordict import TensorDict
 
 from .base import T, TensorDictModuleBase
@@ -292,7 +291,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
     @overload
     def forward(self, *args: Any, **kwargs: Any) -> Any: ...
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, tensordict: Any = MISSING, *args: Any, **kwargs: Any
+        self, tensordict: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
         """The collection with what the modules wrote, or the results of a call with tensors.
 
