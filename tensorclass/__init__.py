@@ -64,6 +64,7 @@ from .convert.pydantic import record_class as from_pydantic
 from .decorator import tensorclass
 from .folders import append_memmap
 from .loading import DataLoader, RecordDataset, RecordStream
+from .modules import from_module, from_modules
 from .persistent import (
     dumps,
     from_consolidated,
@@ -214,6 +215,8 @@ __all__ = [
     "from_huggingface",
     "from_json",
     "from_list",
+    "from_module",
+    "from_modules",
     "from_namedtuple",
     "from_pandas",
     "from_parquet",

@@ -15,6 +15,7 @@ from benchmarks.workloads import (
     modules,
     names,
     objects,
+    parameters,
     pointwise,
     shaping,
 )
@@ -36,6 +37,7 @@ FAMILIES = (
     names,
     functional,
     modules,
+    parameters,
     converting,
 )
 

@@ -65,6 +65,7 @@ from tensorclass.convert.pydantic import record_class as from_pydantic
 from tensorclass.decorator import tensorclass as tensorclass
 from tensorclass.folders import append_memmap as append_memmap
 from tensorclass.loading import DataLoader as DataLoader, RecordDataset as RecordDataset, RecordStream as RecordStream
+from tensorclass.modules import from_module as from_module, from_modules as from_modules
 from tensorclass.persistent import (
     dumps as dumps,
     from_consolidated as from_consolidated,
@@ -196,6 +197,8 @@ __all__ = [
     "from_huggingface",
     "from_json",
     "from_list",
+    "from_module",
+    "from_modules",
     "from_namedtuple",
     "from_pandas",
     "from_parquet",

@@ -1,6 +1,7 @@
 """Modules on collections and records: what they read and write is named by keys."""
 
 from .base import TensorDictModuleBase
+from .cudagraphs import CudaGraphModule
 from .dispatch import dispatch
 from .distributions import (
     AddStateIndependentNormalScale,
@@ -16,8 +17,10 @@ from .distributions import (
     rand_one_hot,
     set_composite_lp_aggregate,
 )
+from .functional import make_functional
 from .interaction import InteractionType, interaction_type, set_interaction_type
 from .module import TensorDictModule
+from .params import Buffer, TensorDictParams
 from .probabilistic import ProbabilisticTensorDictModule
 from .probabilistic_sequence import ProbabilisticTensorDictSequential
 from .records import TensorClassModuleBase, TensorClassModuleWrapper
@@ -27,7 +30,9 @@ from .wrap import TensorDictModuleWrapper, WrapModule, as_tensordict_module
 
 __all__ = [
     "AddStateIndependentNormalScale",
+    "Buffer",
     "CompositeDistribution",
+    "CudaGraphModule",
     "InteractionType",
     "NormalParamExtractor",
     "OneHotCategorical",
@@ -38,6 +43,7 @@ __all__ = [
     "TensorDictModule",
     "TensorDictModuleBase",
     "TensorDictModuleWrapper",
+    "TensorDictParams",
     "TensorDictSequential",
     "TruncatedNormal",
     "WrapModule",
@@ -48,6 +54,7 @@ __all__ = [
     "dispatch",
     "interaction_type",
     "inv_softplus",
+    "make_functional",
     "mappings",
     "rand_one_hot",
     "set_composite_lp_aggregate",

@@ -22,6 +22,7 @@ from .indexing import Indexing
 from .instances import Instances
 from .locking import Locking
 from .mapping import Applying
+from .modules import Modules
 from .packing import Packing
 from .padding import Padding
 from .persistent import Persistent
@@ -57,6 +58,7 @@ class TensorCollection(
     Tables,
     Files,
     HuggingFace,
+    Modules,
     Devices,
     Applying,
     Attributes,

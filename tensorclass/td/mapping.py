@@ -104,7 +104,7 @@ class Applying(Collection):
         def function(_: Any, *values: Any) -> Any:
             return fn(*values)
 
-        return self._apply(
+        return self._mapped(
             function, others, (), batch_size, device, names, inplace, default, filter_empty,
             propagate_lock, call_on_nested, is_leaf, out,
         )  # fmt: skip
@@ -174,7 +174,7 @@ class Applying(Collection):
         def by_name(key: Any, *values: Any) -> Any:
             return fn(key if isinstance(key, str) else key[-1], *values)
 
-        return self._apply(
+        return self._mapped(
             fn if nested_keys else by_name, others, (), batch_size, device, names, inplace, default, filter_empty,
             propagate_lock, call_on_nested, is_leaf, out,
         )  # fmt: skip
@@ -249,7 +249,7 @@ class Applying(Collection):
         result = fn(*name, held, *operands)
         return None if result is None else self._with_leaves(iter([_fit(name, result, Size(()))]))
 
-    def _apply(
+    def _mapped(
         self,
         fn: Callable[..., Any],
         others: tuple[Any, ...],
@@ -287,7 +287,7 @@ class Applying(Collection):
                 continue
             assert isinstance(value, Applying)
             nested_size = None if batch_size is None else size
-            part = value._apply(
+            part = value._mapped(
                 fn, tuple(operands), (*path, key), nested_size, device, _UNSET, False, default, filter_empty,
                 propagate_lock, call_on_nested, is_leaf, None,
             )  # fmt: skip

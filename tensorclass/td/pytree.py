@@ -75,7 +75,7 @@ def _origin(collection: Any) -> Any:
 def _context(collection: Any) -> Context:
     cls = collection.__class__
     return (
-        getattr(cls, "_dense", cls),  # on a plain dict afterwards, whatever the store
+        getattr(collection, "_dense", cls),  # on a plain dict afterwards, whatever the store
         tuple(collection._store),
         collection._device,
         getattr(collection, "_objects", None),
@@ -162,6 +162,8 @@ def _shared(first: Size, second: Size) -> Size:
 
 def _follow_vmap(new: TensorCollection, origin: _Origin) -> bool:
     """Sets the batch size of a collection whose leaves a ``vmap`` changed; whether that is what happened."""
+    if functorch.get_dynamic_layer_stack_depth() == origin.level + 1 and not is_dynamo_compiling():
+        return _enter_one(new, origin.level)
     leaves = _tensors(new)
     ndim = len(new._batch_size)
     if not leaves:
@@ -187,6 +189,55 @@ def _follow_vmap(new: TensorCollection, origin: _Origin) -> bool:
     count = leaves[0].shape[dim]
     _change(new, lambda size: shapes.inserted(size, dim, count), lambda names: shapes.names_inserted(names, dim))
     return True
+
+
+def _enter_one(new: TensorCollection, level: int) -> bool:
+    """:func:`_enter` a single transform, what most are under: there is nothing to unwrap."""
+    ndim = len(new._batch_size)
+    lost: list[int] = []
+    empty: list[Any] = []
+    _gather_lost(new, level, lost, empty)
+    first = -1
+    for dim in lost:
+        if dim >= 0:
+            first = dim
+            break
+    if first < 0:
+        return False
+    if first >= ndim:
+        first = -1
+    for dim in lost:
+        if (dim if dim < ndim else -1) != first:
+            return False
+    if first >= 0:
+        dims = (first,)
+        new._batch_size = Size(shapes.without(new._batch_size, dims))
+        new._names = new._names and shapes.names_without(new._names, dims)
+        for value in empty:
+            _change(
+                value, lambda size: Size(shapes.without(size, dims)), lambda names: shapes.names_without(names, dims)
+            )
+    return True
+
+
+def _gather_lost(node: Collection, level: int, lost: list[int], empty: list[Any] | None = None) -> None:
+    """The dimension that the one transform above a level hides of each of :func:`_tensors`, -1 for none.
+
+    Nested collections that have no such tensor are noted in ``empty``.
+    """
+    store: Any = node._store
+    if not store or (not node._is_tree() and node._held() is not None):
+        return
+    bdim, level_of = functorch.maybe_get_bdim, functorch.maybe_get_level
+    values: list[Any] = [*store.values()] if type(store) is dict else [*node._leaves()]
+    for value in values:
+        if isinstance(value, Tensor):
+            lost.append(bdim(value) if level_of(value) > level else -1)
+        elif isinstance(value, Collection):
+            before = len(lost)
+            _gather_lost(value, level, lost)
+            if empty is not None and len(lost) == before:
+                empty.append(value)
 
 
 def _enter(new: TensorCollection, taken: set[tuple[int, ...]]) -> bool:
@@ -219,11 +270,8 @@ def _lost(leaf: Tensor, level: int) -> tuple[int, ...]:
 
 
 def _all_lost(leaves: Sequence[Tensor], level: int) -> list[tuple[int, ...]]:
-    """:func:`_lost` for all; under a single transform, what most are under, there is nothing to unwrap."""
-    if functorch.get_dynamic_layer_stack_depth() != level + 1:
-        return [_lost(leaf, level) for leaf in leaves]
-    dims = [functorch.maybe_get_bdim(leaf) if functorch.maybe_get_level(leaf) > level else -1 for leaf in leaves]
-    return [(dim,) if dim >= 0 else () for dim in dims]
+    """:func:`_lost` for all."""
+    return [_lost(leaf, level) for leaf in leaves]
 
 
 def _missing(before: Form, after: Form) -> tuple[int, ...]:

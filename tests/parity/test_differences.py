@@ -23,6 +23,7 @@ from tests.parity.file_differences import FILES
 from tests.parity.key_differences import KEYS
 from tests.parity.lazy_differences import LAZY_STACKS
 from tests.parity.module_differences import MODULES
+from tests.parity.parameter_differences import PARAMETERS
 from tests.parity.record_differences import RECORDS
 from tests.parity.sides import OURS, PEER, Raised, described, outcome
 
@@ -271,6 +272,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     **DISTRIBUTIONS,
     **FILES,
     **MODULES,
+    **PARAMETERS,
     **KEYS,
     **LAZY_STACKS,
     **RECORDS,

@@ -21,7 +21,6 @@ API = Path(__file__).resolve().parents[3] / "shared" / "api" / "tensordict-0.15.
 
 LEFT_OUT = "left out by the issue: docs/differences.md"
 REMOTE = "distributed collections come with a later subject"
-MODULES = "modules come with a later subject"
 WORKERS = "map over worker processes comes with a later subject"
 
 #: names that belong to later subjects
@@ -31,7 +30,6 @@ LATER = {
         "all_gather all_reduce arecv asend broadcast from_remote_init gather_and_stack init_remote irecv isend recv"
         " reduce scatter send"
     ),
-    MODULES: "from_module from_modules to_module",
     WORKERS: "map map_iter",
 }
 
@@ -59,6 +57,7 @@ DIFFERENT: dict[str, str] = {
     "from_consolidated": "where its tensors go, and what loading takes for records",
     "empty": "names stay where the batch size does, as in the peer's TensorDict",
     "expand": NAMED,
+    "from_module": "one default of lock for all collections, that of the peer's TensorDict, and filter_empty for all",
     "from_pandas": MORE,
     "from_struct_array": MORE,
     "collate": MORE,

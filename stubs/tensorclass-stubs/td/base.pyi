@@ -15,6 +15,7 @@ from tensorclass.td.indexing import Index, Indexing
 from tensorclass.td.instances import Instances
 from tensorclass.td.locking import Locking
 from tensorclass.td.mapping import Applying
+from tensorclass.td.modules import Modules
 from tensorclass.td.packing import Packing
 from tensorclass.td.padding import Padding
 from tensorclass.td.persistent import Persistent
@@ -27,7 +28,7 @@ from tensorclass.td.storing import Storing
 from tensorclass.td.tables import Tables
 from tensorclass.td.tensordict import TensorDict
 
-class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Instances, Storing, Persistent, Tables, Files, HuggingFace, Devices, Applying, Attributes, Locking, State, Printing):
+class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Instances, Storing, Persistent, Tables, Files, HuggingFace, Modules, Devices, Applying, Attributes, Locking, State, Printing):
     __slots__ = ()
 
     @classmethod

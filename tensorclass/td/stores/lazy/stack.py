@@ -51,14 +51,14 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
     def _plain_named_apply(self, fn: Callable[..., Any], path: tuple[str, ...] | None) -> Any:
         return self._with_parts([part._plain_named_apply(fn, path) for part in self._store.items_])
 
-    def _apply(
+    def _mapped(
         self, fn: Any, others: Any, path: Any, batch_size: Any, device: Any, names: Any, inplace: bool, default: Any,
         filter_empty: Any, propagate_lock: bool, call_on_nested: bool, is_leaf: Any, out: Any,
     ) -> Any:  # fmt: skip
         if batch_size is not None or out is not None:
             if inplace:
                 raise TypeError("apply: batch_size and out do not go with inplace=True")
-            return super()._apply(
+            return super()._mapped(
                 fn, others, path, batch_size, device, names, inplace, default, filter_empty, propagate_lock,
                 call_on_nested, is_leaf, out,
             )  # fmt: skip
@@ -66,7 +66,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
         columns = [self._pieces(other) if isinstance(other, Collection) else [other] * count for other in others]
         unset = type(self)._unset_names()
         parts = [
-            part._apply(
+            part._mapped(
                 fn, tuple([column[i] for column in columns]), path, None, device, unset, False, default, filter_empty,
                 False, call_on_nested, is_leaf, None,
             )

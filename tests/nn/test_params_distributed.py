@@ -1,0 +1,134 @@
+"""Sharded parameters: FSDP2 and DTensor leaves, on two processes with gloo."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+
+from tensorclass import TensorDict
+from tensorclass.nn import TensorDictParams
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="torch is built without gloo"),
+]
+
+X = torch.linspace(-1, 1, 24).view(8, 3)
+
+
+class Holder(nn.Module):
+    """Uses parameters that are a collection."""
+
+    def __init__(self, params: TensorDictParams) -> None:
+        super().__init__()
+        self.params = params
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.tanh(x @ self.params["first"].t()) @ self.params["nested", "second"].t()  # type: ignore[no-any-return]
+
+
+def values() -> TensorDict:
+    torch.manual_seed(0)
+    return TensorDict({"first": torch.randn(4, 3), "nested": {"second": torch.randn(2, 4)}})
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+
+
+def whole(value: Any) -> Tensor:
+    return value.full_tensor() if isinstance(value, DTensor) else value  # type: ignore[no-any-return]
+
+
+def sharded_collection_is_trained_as_a_whole_one(mesh: Any) -> None:
+    plain, sharded = Holder(TensorDictParams(values())), Holder(TensorDictParams(values()))
+    fully_shard(sharded, mesh=mesh)
+    assert all(isinstance(parameter, DTensor) for parameter in sharded.parameters())
+    assert isinstance(sharded.params["nested", "second"], DTensor)
+    assert [name for name, _ in sharded.named_parameters()] == ["params.first", "params.nested.second"]
+    for module in (plain, sharded):
+        optimizer = torch.optim.Adam(module.parameters(), lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            module(X).square().mean().backward()
+            optimizer.step()
+    for name, parameter in plain.named_parameters():
+        torch.testing.assert_close(whole(sharded.get_parameter(name)), parameter)
+    state = {name: whole(value) for name, value in sharded.state_dict().items()}
+    torch.testing.assert_close(state, dict(plain.state_dict()))
+
+
+def parameters_of_a_sharded_module_are_swapped(mesh: Any) -> None:
+    module = network()
+    fully_shard(module, mesh=mesh)
+    params = TensorDict.from_module(module)
+    assert isinstance(params["0", "weight"], DTensor)
+    doubled = params.data * 2
+    own = module[0].weight
+    with doubled.to_module(module) as old:
+        assert isinstance(module[0].weight, nn.Parameter)
+        torch.testing.assert_close(whole(module[0].weight), whole(params["0", "weight"]) * 2)
+        assert old["0", "weight"] is own
+    assert module[0].weight is own
+    torch.testing.assert_close(module(X), network()(X))
+
+
+def dtensors_are_leaves(mesh: Any) -> None:
+    plain = network()
+    params = TensorDict.from_module(plain).data
+    shards = params.apply(lambda leaf: distribute_tensor(leaf, mesh, [Shard(0)]))
+    assert isinstance(shards["0", "weight"], DTensor)
+    held = TensorDictParams(shards)
+    assert all(isinstance(parameter, DTensor) for parameter in held.parameters())
+    module = network()
+    x = distribute_tensor(X, mesh)
+    with held.to_module(module):
+        y = module(x)
+        y.full_tensor().square().sum().backward()
+    torch.testing.assert_close(y.full_tensor(), plain(X))
+    plain(X).square().sum().backward()
+    torch.testing.assert_close(whole(held["0", "weight"].grad), plain[0].weight.grad)
+    copy = held.clone()
+    assert isinstance(copy["2", "bias"], DTensor)
+    torch.testing.assert_close(whole((held * 2)["0", "bias"]), params["0", "bias"] * 2)
+
+
+CHECKS: dict[str, Callable[[Any], None]] = {
+    check.__name__: check
+    for check in (
+        sharded_collection_is_trained_as_a_whole_one,
+        parameters_of_a_sharded_module_are_swapped,
+        dtensors_are_leaves,
+    )
+}
+
+
+def run(rank: int, port: int) -> None:
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=2)
+    try:
+        mesh = init_device_mesh("cpu", (2,))
+        for check in CHECKS.values():
+            check(mesh)
+    finally:
+        dist.destroy_process_group()
+
+
+def test_sharded_parameters_on_two_processes() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    mp.spawn(run, (port,), nprocs=2)
