@@ -45,6 +45,7 @@ _METHODS = {
 _LEVELS = {zipfile.ZIP_DEFLATED: range(-1, 10), zipfile.ZIP_BZIP2: range(1, 10)}  #: of the others it says nothing
 _ALIGN = 64  #: where the bytes of a stored member begin
 _PIECE = 2**24
+_SIZES_BEHIND = 8  #: the flag of a member whose sizes stand behind it once more
 _FILLED = b"td"  #: marks the part of a header that only fills it
 _LOCAL, _CENTRAL = struct.Struct("<4s22xHH"), struct.Struct("<4s24xHHH12x")
 _frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
@@ -211,19 +212,20 @@ class _Archive:
             raise FileError(f"{name}: it is no archive of a memory-mapped folder, or damaged ({error})") from None
         self.members: dict[str, _Member] = {}
         self.folders: set[str] = {""}
-        for info in self.zip.infolist():
-            self._add(info, file)
-        ends = 0
-        for member in sorted(self.members.values(), key=lambda member: member.start):
-            if member.info.header_offset < ends:
-                raise self.damaged(member.info.filename, "it overlaps another member")
-            ends = member.start + member.info.compress_size
-        if ends > self.zip.start_dir:
-            raise FileError(f"{name}: it is shorter than its members")
+        found = [self._add(info, file) for info in self.zip.infolist()]
+        ends, gap = 0, True  # whatever is before the first one
+        for info, start in sorted(found, key=lambda member: member.start):
+            if info.header_offset < ends:
+                raise self.damaged(info.filename, "it overlaps another member")
+            if info.header_offset > ends and not gap:  # a header that lies about where its bytes begin moves them all
+                raise self.damaged(info.filename, "it does not stand right behind another member")
+            ends, gap = start + info.compress_size, bool(info.flag_bits & _SIZES_BEHIND)
+        if ends > self.zip.start_dir or not (gap or ends == self.zip.start_dir):
+            raise FileError(f"{name}: its members are shorter, or longer, than it says")
         if folder.META not in self.members:
             raise FileError(f"{name}: it is no archive of a memory-mapped folder: it has no member {folder.META}")
 
-    def _add(self, info: zipfile.ZipInfo, file: IO[bytes]) -> None:
+    def _add(self, info: zipfile.ZipInfo, file: IO[bytes]) -> _Member:
         name = info.filename
         parts = name.removesuffix("/").split("/")
         if info.orig_filename != name or "\\" in name or any(part in ("", ".", "..") for part in parts):
@@ -239,10 +241,7 @@ class _Archive:
         if info.compress_type == zipfile.ZIP_STORED and info.compress_size != info.file_size:
             raise self.damaged(name, "its two sizes differ, and it is not compressed")
         self.folders.update("/".join(parts[:depth]) + "/" for depth in range(1, len(parts)))
-        if name.endswith("/"):
-            self.folders.add(name)
-            return
-        if info.header_offset < 0:
+        if not 0 <= info.header_offset <= self.zip.start_dir:
             raise self.damaged(name, "its header is not where the directory says")
         file.seek(info.header_offset)
         header = file.read(_LOCAL.size)
@@ -251,7 +250,12 @@ class _Archive:
         _, length, extra = _LOCAL.unpack(header)
         if file.read(length).decode("utf-8", "replace") != name:
             raise self.damaged(name, "its header has another name")
-        self.members[name] = _Member(info, info.header_offset + _LOCAL.size + length + extra)
+        member = _Member(info, info.header_offset + _LOCAL.size + length + extra)
+        if name.endswith("/"):
+            self.folders.add(name)
+        else:
+            self.members[name] = member
+        return member
 
     def damaged(self, name: str, why: str) -> FileError:
         return FileError(f"{self.name}: {name}: {why}")

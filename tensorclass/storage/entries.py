@@ -172,7 +172,21 @@ class Entries(MutableMapping[str, "Value"]):
             "may have written it"
         )
 
-    def _jagged(self, key: str, node: Any, said: Said) -> Tensor:
+    def verify(self, key: str, node: Any, said: Said | None) -> None:
+        """Reads a tensor, and compares it with its checksum.
+
+        Raises:
+            FileError: it differs, or there is none.
+        """
+        kind = self.kind(node, said)
+        if kind == "jagged":
+            self._jagged(key, node, said or {}, verify=True)
+        elif kind in ("tensor", "unbatched"):
+            source, path = Source(self.file.path, unread, verify=True), (*self.path, key)
+            with self.file.reading(path):
+                tree.verified(self.read(key, node, said).cpu(), said or {}, 0, source, path)
+
+    def _jagged(self, key: str, node: Any, said: Said, verify: bool = False) -> Tensor:
         format = self.file.format
 
         def read(path: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
@@ -185,7 +199,7 @@ class Entries(MutableMapping[str, "Value"]):
 
         with self.file.reading((*self.path, key)):
             shape = list(format.find(node, "values").shape)
-        source = Source(self.file.path, read)
+        source = Source(self.file.path, read, verify=verify)
         return tree.jagged({**said, "shape": shape}, source, (*self.path, key))
 
     def _objects(self, key: str, node: Any, said: Said, kind: str) -> Any:
@@ -273,6 +287,8 @@ class Entries(MutableMapping[str, "Value"]):
         self.file.check_writable(key)
         dtype = self.dtype(key, node, said)
         format = self.file.format
+        if said is not None and "crc32" in said:  # the values will be others
+            format.say(node, {name: value for name, value in said.items() if name != "crc32"})
         if part is None:
             format.write(node, (), as_array(rows.to(dtype)))
             return
@@ -330,3 +346,8 @@ class Entries(MutableMapping[str, "Value"]):
 
     def __len__(self) -> int:
         return len(self.keys_in_file()) + len(self.in_memory)
+
+
+def unread(path: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+    """The reader of a tree in which there are no tensors."""
+    raise FileError(f"{'.'.join(path)}: not a tensor")

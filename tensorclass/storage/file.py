@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +19,7 @@ from tensorclass.td.stores.lazy.stack import LazyStacked
 from tensorclass.td.unbatched import UnbatchedTensor
 
 from . import tree
-from .hierarchy import NATIVE, Format, NotWritable, Said, stored_as
+from .hierarchy import NATIVE, Format, NotWritable, Replaced, Said, stored_as
 from .tree import FileError
 
 MODES = ("r", "r+", "w", "w-", "x", "a")
@@ -53,6 +53,7 @@ class File:
         *,
         options: dict[str, Any] | None = None,
         resizable: bool = False,
+        checksum: bool = False,
         as_stack: bool = False,
         allow_pickle: bool = False,
         root: Any = None,
@@ -65,6 +66,7 @@ class File:
         self.options: dict[str, Any] = options or {}
         format.check_options(self.options)
         self.resizable = resizable
+        self.checksum: bool = checksum  #: tensors are written with one
         self.as_stack = as_stack
         self.allow_pickle = allow_pickle
         self.is_blank: bool = False  #: tensors are arrays of zeros, their values are not written
@@ -84,6 +86,8 @@ class File:
             if self._pid == os.getpid():
                 if not self.format.is_open(self._root):
                     raise ValueError(f"{self.path}: the file was closed; open it again")
+                if self.mode != "r":
+                    self.format.check_there(self._root)
                 return self._root
             self._inherited.append(self._root)  # of the process that forked this one, whose file it is: never closed
         self._root = self.format.open(self.path, self.mode)
@@ -91,6 +95,11 @@ class File:
         if self.mode not in ("r", "r+"):
             self.mode = "r+"  # opened again, what is in it stays
         return self._root
+
+    def adopt(self, root: Any) -> None:
+        """Takes the root group of the file, which was opened under another name."""
+        self._root = root
+        self._pid = os.getpid()
 
     def close(self) -> None:
         """Closes the file, for all collections that stand on it."""
@@ -119,8 +128,15 @@ class File:
         """What a library raises for a damaged file, as a ``FileError``."""
         try:
             yield
-        except (FileError, MemoryError):
+            if self._root is not None:
+                self.format.check_there(self._root)
+        except Replaced as error:
+            raise Replaced(f"{self.path}: {error}") from None
+        except FileError:
             raise
+        except MemoryError as error:
+            where = ".".join(path)
+            raise FileError(f"{self.path}: {where}: it does not fit in memory: {_first_line(error)}") from None
         except Exception as error:
             where = ".".join(path)
             raise FileError(f"{self.path}: {where + ': ' if where else ''}{_first_line(error)}") from None
@@ -156,13 +172,21 @@ class File:
 
     def _put_tensor(self, parent: Any, name: str, value: Tensor, kind: str = "tensor") -> Any:
         values = None if self.is_blank else as_array(value)
-        made = self.make_array(parent, name, value.shape, value.dtype, values, kind)
+        sums = [tree.checksum_of(value)] if self.checksum else []
+        made = self.make_array(parent, name, value.shape, value.dtype, values, kind, sums)
         if self.shown is not None:
             self.shown.advance(value.numel() * value.element_size())
         return made
 
     def make_array(
-        self, parent: Any, name: str, shape: Size, dtype: torch.dtype, values: Any, kind: str = "tensor"
+        self,
+        parent: Any,
+        name: str,
+        shape: Size,
+        dtype: torch.dtype,
+        values: Any,
+        kind: str = "tensor",
+        sums: Sequence[int] = (),
     ) -> Any:
         """A new array for a tensor; zeros where there are no values."""
         format = self.format
@@ -170,16 +194,23 @@ class File:
         said: Said = {} if kind == "tensor" else {"type": kind}
         if dtype not in NATIVE:
             said = {"type": kind, "dtype": str(dtype).removeprefix("torch.")}
-        if said:
+        if sums:
+            said = {"type": kind, **said, "crc32": sums}
+        if said or not format.has_seals:
+            said = {"type": kind, **said}
             format.say(made, said)
         return made
 
     def _put_jagged(self, parent: Any, name: str, value: Any) -> Any:
         group = self.format.make_group(parent, name)
         dtype = str(value.dtype).removeprefix("torch.")
-        self.format.say(group, {"type": "jagged", "dtype": dtype, "rows": len(value)})
-        self._put_tensor(group, "values", value.values())
-        self._put_tensor(group, "offsets", value.offsets().to(torch.int64))
+        said: Said = {"type": "jagged", "dtype": dtype, "rows": len(value)}
+        values, offsets = value.values(), value.offsets().to(torch.int64)
+        if self.checksum:
+            said["crc32"] = [tree.checksum_of(values), tree.checksum_of(offsets)]
+        self.format.say(group, said)
+        self._put_tensor(group, "values", values)
+        self._put_tensor(group, "offsets", offsets)
         return group
 
     def _put_objects(self, parent: Any, name: str, value: NonTensorDataBase) -> Any:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import Any, ClassVar
+import time
+import zlib
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +21,9 @@ from .tree import FileError, as_dict
 
 _TEXT = "__tensordict_str__"
 _DRAFT = "%draft"
+_VERSIONS = ("v108", "latest")  #: since HDF5 1.8, what a file says of itself has checksums
+_LONGEST_NOTE = 60_000
+_PATIENCE = 1.0  #: seconds
 
 
 def _h5py() -> Any:
@@ -32,6 +37,7 @@ class HDF5(Format):
     """HDF5 files."""
 
     name: ClassVar[str] = "h5"
+    _draft: _Draft | None = None
     options: ClassVar[tuple[str, ...]] = (
         "chunks", "compression", "compression_opts", "shuffle", "fletcher32", "scaleoffset", "fillvalue",
         "track_times", "track_order",
@@ -44,7 +50,7 @@ class HDF5(Format):
         if os.path.isdir(path):
             raise FileError(f"{path}: expected a file, found a folder")
         try:
-            return library.File(path, mode, track_order=True)
+            return _patiently(lambda: library.File(path, mode, track_order=True, libver=_VERSIONS), mode)
         except OSError as error:
             if error.errno is not None:
                 raise type(error)(error.errno, f"{path}: {error}") from None
@@ -52,8 +58,15 @@ class HDF5(Format):
         except (RuntimeError, ValueError, KeyError) as error:
             raise DamagedFile(f"{path}: it is no HDF5 file, or damaged: {error}") from None
 
+    def create(self, path: str) -> Any:
+        self._draft = _Draft(path)
+        return _h5py().File(self._draft, "w", track_order=True, libver=_VERSIONS)
+
     def close(self, root: Any) -> None:
+        draft, self._draft = self._draft, None
         root.close()
+        if draft is not None:
+            draft.close()
 
     def is_open(self, root: Any) -> bool:
         return bool(root)
@@ -91,13 +104,15 @@ class HDF5(Format):
             return None
         if NOTE in attributes:
             text = attributes[NOTE]
-            return as_dict(json.loads(text)) or {} if isinstance(text, str) else {}
+            return as_dict(json.loads(text)) or {} if isinstance(text, (str, bytes)) else {}
         if STACK in attributes and not self.is_group(node):  # as the peer notes it
             return {"type": "objects", "batch_size": list(node.shape), "form": "values"}
         return None
 
     def say(self, node: Any, said: Said) -> None:
-        node.attrs[NOTE] = json.dumps(said, allow_nan=False)
+        text = json.dumps(said, allow_nan=False)
+        # of a fixed length it stands where HDF5 has checksums; a longer one does not fit there
+        node.attrs[NOTE] = np.bytes_(text.encode()) if len(text) < _LONGEST_NOTE else text
 
     def make_group(self, parent: Any, name: str) -> Any:
         return parent.create_group(name, track_order=True)
@@ -116,7 +131,7 @@ class HDF5(Format):
         if "chunks" in given:
             given["chunks"] = chunk_shape(given["chunks"], shape)
         if resizable and len(shape):
-            given["maxshape"] = (None, *shape[1:])
+            given["maxshape"] = (None, *[length or None for length in shape[1:]])
             if not all(shape):
                 given["chunks"] = tuple([max(1, min(length or 64, 64)) for length in shape])
         if values is None:
@@ -161,6 +176,7 @@ class HDF5(Format):
     def make_texts(self, parent: Any, name: str, texts: Texts, said: Said) -> Any:
         library = _h5py()
         shape = () if isinstance(texts, str) else tuple(said["batch_size"])
+        said["crc32"] = _checksum([texts] if isinstance(texts, str) else texts)  # HDF5 has none of text
         made = parent.create_dataset(name, shape=shape, dtype=library.string_dtype())
         if isinstance(texts, str):
             made[()] = texts
@@ -182,6 +198,9 @@ class HDF5(Format):
                 raise ValueError(f"values of the dtype {array.dtype} are neither tensors nor text")
             return array[()].tolist()
         found: Any = array.asstr("utf-8", "surrogateescape")[()]
+        said = self.said(array) or {}
+        if "crc32" in said and said["crc32"] != _checksum(np.ravel(found).tolist()):
+            raise ValueError("its objects are not those that were written: their checksum differs")
         return found if isinstance(found, str) else found.tolist()
 
     def is_text(self, array: Any) -> bool:
@@ -199,3 +218,81 @@ class HDF5(Format):
 
     def flush(self, root: Any) -> None:
         root.flush()
+
+
+class _Draft:
+    """A new file that takes whatever is written: the library ends the process where the disk is full.
+
+    What could not be written is an error when the file is closed.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path: str = path
+        self.file: IO[bytes] = open(path, "x+b", buffering=0)  # noqa: SIM115  # closed by whoever has this
+        self.error: OSError | None = None
+
+    def seek(self, at: int, whence: int = os.SEEK_SET) -> int:
+        return self.file.seek(at, whence)
+
+    def tell(self) -> int:
+        return self.file.tell()
+
+    def readinto(self, place: Any) -> int:
+        view, at = memoryview(place).cast("B"), 0
+        raw: Any = self.file
+        while at < len(view) and (count := raw.readinto(view[at:])):
+            at += count
+        return at
+
+    def read(self, count: int) -> bytes:
+        return self.file.read(count)
+
+    def write(self, data: Any) -> int:
+        view, at = memoryview(data).cast("B"), 0
+        with self._noting():
+            while at < len(view):
+                at += self.file.write(view[at:])
+        return len(view)
+
+    def truncate(self, size: int) -> int:
+        with self._noting():
+            self.file.truncate(size)
+        return size
+
+    def flush(self) -> None:
+        pass
+
+    @contextmanager
+    def _noting(self) -> Generator[None, None, None]:
+        if self.error is None:
+            try:
+                yield
+            except OSError as error:
+                self.error = error
+        else:
+            with suppress(OSError):
+                yield
+
+    def close(self) -> None:
+        self.file.close()
+        if self.error is not None:
+            raise OSError(self.error.errno, self.error.strerror, self.path) from None
+
+
+def _patiently(open: Callable[[], Any], mode: str) -> Any:
+    """A file, for which a reader waits where it is open for writing: one that was just written is, for an instant."""
+    end = time.monotonic() + (_PATIENCE if mode == "r" else 0)
+    while True:
+        try:
+            return open()
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.005)
+
+
+def _checksum(texts: list[str]) -> int:
+    found = 0
+    for text in texts:
+        found = zlib.crc32(text.encode("utf-8", "surrogateescape") + b"\0", found)  # no text has a zero
+    return found

@@ -32,16 +32,26 @@ class NotWritable(FileError, OSError):
     """A file is open for reading alone."""
 
 
+class Replaced(FileError):
+    """What was open has been written over by another process."""
+
+
 class Format(ABC):
     """Groups and arrays of a file. What it raises for a damaged one becomes a ``FileError``."""
 
     name: ClassVar[str]
     options: ClassVar[tuple[str, ...]]  #: that arrays are made with
     keeps_order: ClassVar[bool] = True  #: names come in the order in which they were written
+    is_lockable: ClassVar[bool] = True  #: who writes to an open file keeps others out
+    has_seals: ClassVar[bool] = True  #: what is said of an array has a checksum without a note
 
     @abstractmethod
     def open(self, path: str, mode: str) -> Any:
         """The root group of a file."""
+
+    def create(self, path: str) -> Any:
+        """The root group of a new file that is filled, and closed."""
+        return self.open(path, "w")
 
     def whole(self, path: str) -> AbstractContextManager[Path]:
         """A place to write a file to, that takes its own when it is whole."""
@@ -51,6 +61,9 @@ class Format(ABC):
     @abstractmethod
     def close(self, root: Any) -> None:
         """Closes the file."""
+
+    def check_there(self, root: Any) -> None:  # noqa: B027  # most hold what they have open
+        """Raises an error where another file has taken the place of the one that is open."""
 
     @abstractmethod
     def is_open(self, root: Any) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Size, Tensor
+from torch import Size
 
 from tensorclass.progress import bytes_of
 from tensorclass.td import shapes
@@ -20,15 +20,18 @@ from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import BatchMismatch
 
 from . import tree
-from .entries import Entries
+from .entries import Entries, unread
 from .file import File, check, escaped, format_of, is_record
-from .hierarchy import Said
+from .hierarchy import Replaced, Said
 from .paths import loading, path_of
 from .persistent import PersistentTensorDict
 from .tree import FileError, Source
 
 if TYPE_CHECKING:
     from tensorclass.td.base import TensorCollection
+
+
+_TRIES = 20  #: to open what is written over meanwhile
 
 
 class SizeMismatch(BatchMismatch, ValueError):
@@ -46,6 +49,7 @@ def opened(
     missing_size: Size | None = None,
     validate: bool = True,
     strict: bool = True,
+    verify: bool = False,
 ) -> Any:
     """The collection in a file.
 
@@ -59,8 +63,9 @@ def opened(
         missing_size: the batch size of a file that says nothing.
         validate: look whether all values have the batch size in front.
         strict: for a record, the file has its fields and no others.
+        verify: read all tensors, and compare them with their checksums.
     """
-    opening = Opening(file, size, device, guess, dims, missing_size, validate, strict)
+    opening = Opening(file, size, device, guess, dims, missing_size, validate, strict, verify)
     is_new = file.mode in ("w", "w-", "x")
     try:
         root = file.root
@@ -97,6 +102,7 @@ class Opening:
         missing_size: Size | None,
         validate: bool,
         strict: bool,
+        verify: bool = False,
     ) -> None:
         self.file: File = file
         self.size: Size | None = size
@@ -106,7 +112,8 @@ class Opening:
         self.missing_size: Size | None = missing_size
         self.validate: bool = validate
         self.strict: bool = strict
-        self.source: Source = Source(file.path, _unread, device)
+        self.verify: bool = verify
+        self.source: Source = Source(file.path, unread, device)
         self.seen: set[object] = set()
 
     def made(self, cls: type[Any], store: Entries, size: Size, names: Names) -> Any:
@@ -164,9 +171,11 @@ class Opening:
                 if below is TensorDict:
                     below = tree.class_of(noted or {}, None)
                 store.kept[key] = self.collection(below, node, noted, (*names, name), (*path, key))
+            elif self.verify:
+                store.verify(key, node, noted)
         self._metadata(result, said, children, path)
         if is_record(cls):
-            self._check_fields(cls, result, path)
+            self._check_fields(cls, result, tree.none_of(said or {}), path)
         return result
 
     def _metadata(
@@ -184,7 +193,7 @@ class Opening:
             elif kind == "tensor" or (kind == "text" and self._rows(node)):
                 sizes.append((key, store.shape(key, node)))
             elif kind == "jagged":
-                sizes.append((key, Size([noted.get("rows", 0)] if noted else [])))
+                sizes.append((key, tree.size_of([(noted or {}).get("rows")], self.source, (*path, key))))
         if given is None and said is not None and not self.guess:
             size = tree.size_of(said.get("batch_size"), self.source, path)
             result._names = tree.names_of(said.get("names"), size, self.source, path)
@@ -225,14 +234,17 @@ class Opening:
 
     def _lazy_stack(self, cls: type[Any], group: Any, said: Said, names: tuple[str, ...], path: tuple[str, ...]) -> Any:
         count, dim, name = said.get("parts"), said.get("stack_dim"), said.get("stack_dim_name")
-        if type(count) is not int or not 0 < count <= len(group) or not (name is None or isinstance(name, str)):
+        with self.file.reading(path):
+            held = len(self.file.format.names(group))
+        if type(count) is not int or not 0 < count <= held or not (name is None or isinstance(name, str)):
             raise self.source.damaged(path, "a lazy stack without its parts")
         parts: list[Any] = []
         for at in range(count):
             with self.file.reading(path):
                 node = self.file.format.find(group, str(at))
                 noted = self.file.format.said(node)
-            parts.append(self.collection(cls, node, noted, (*names, str(at)), (*path, str(at))))
+            below = tree.class_of(noted or {}, None) if path and cls is TensorDict else cls
+            parts.append(self.collection(below, node, noted, (*names, str(at)), (*path, str(at))))
         if not isinstance(dim, int) or not all(0 <= dim <= part.ndim == parts[0].ndim for part in parts):
             raise self.source.damaged(path, f"a lazy stack cannot have the dimension {str(dim)[:20]}")
         return lazily(parts, dim, name=name)
@@ -251,7 +263,7 @@ class Opening:
             hint = " (strict=False leaves the last ones out)" if unexpected else ""
             raise self.source.damaged(path, f"{error}; the file has {list(found)}{hint}") from None
 
-    def _check_fields(self, cls: Any, result: Any, path: tuple[str, ...]) -> None:
+    def _check_fields(self, cls: Any, result: Any, none: list[Any], path: tuple[str, ...]) -> None:
         """Looks whether the record in the file is one, and takes defaults for fields that the file lacks."""
         store = result._store
         outline = result._outline(None, torch.device("meta"))
@@ -263,7 +275,7 @@ class Opening:
             if missing:
                 whole = cls._from_mapping({**result._outline()._store}, result._batch_size, self.device, result._names)
                 for key in missing:
-                    if key in whole._store:
+                    if key in whole._store and not (key in none and cls._specs[key].allows_none(whole)):
                         store.in_memory[key] = whole._store[key]
         except (ValueError, TypeError, RuntimeError) as error:
             raise self.source.damaged(path, f"it does not fit {cls.__name__}: {error}") from None
@@ -275,10 +287,6 @@ def _resize(nested: Any, size: Size) -> None:
             _resize(node, size)
     nested._batch_size = size
     nested._names = shapes.names_fitted(nested._names, len(size))
-
-
-def _unread(path: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-    raise FileError(f"{'.'.join(path)}: not a tensor")
 
 
 def reopened(cls: type[Any], file: File, path: tuple[str, ...], state: tuple[Any, ...]) -> Any:
@@ -323,21 +331,28 @@ def load(
     allow_pickle: bool | None = None,
     device: DeviceLike | None = None,
     strict: bool = True,
+    verify: bool = False,
 ) -> Any:
     """See :meth:`TensorDict.from_h5`."""
     if mode in ("w", "w-", "x") and is_record(cls):
         raise ValueError(f"{filename}: a new file (mode {mode!r}) has no values for the fields of {cls.__name__}")
     path = path_of(filename, f"from_{backend}", writes=mode not in ("r", "r+"))
-    file = File(
-        format_of(backend), path, mode, as_stack=non_tensor_as_stack,
-        allow_pickle=bool(allow_pickle),
-    )  # fmt: skip
     size = None if batch_size is None else shapes.as_size(batch_size)
+    if verify and device is not None and torch.device(device).type == "meta":
+        raise ValueError("verify=True needs values, which the device meta has not")
+    left = _TRIES
     with loading(path, f"from_{backend}"):
-        return opened(
-            dense_class(cls) if is_record(cls) or issubclass(cls, TensorDict) else TensorDict, file, size,
-            as_device(device), guess=auto_batch_size, dims=batch_dims, strict=strict,
-        )  # fmt: skip
+        while True:
+            file = File(format_of(backend), path, mode, as_stack=non_tensor_as_stack, allow_pickle=bool(allow_pickle))
+            try:
+                return opened(
+                    dense_class(cls) if is_record(cls) or issubclass(cls, TensorDict) else TensorDict, file, size,
+                    as_device(device), guess=auto_batch_size, dims=batch_dims, strict=strict, verify=verify,
+                )  # fmt: skip
+            except Replaced:  # by another one, which is whole
+                left -= 1
+                if not left:
+                    raise
 
 
 def save(
@@ -348,6 +363,7 @@ def save(
     allow_pickle: bool | None = None,
     device: DeviceLike | None = None,
     resizable: bool = False,
+    checksum: bool = False,
     values: bool = True,
     progress: bool | None = False,
     options: dict[str, Any],
@@ -359,15 +375,21 @@ def save(
     format = format_of(backend)
     source = given._outline() if isinstance(given, PersistentTensorDict) else given
     check(source, (), what, bool(allow_pickle))
+    kept: dict[str, Any] = {
+        "options": options, "resizable": resizable, "checksum": checksum, "allow_pickle": bool(allow_pickle)
+    }  # fmt: skip
     with format.whole(path) as draft:
-        file = File(format, str(draft), "w", options=options, resizable=resizable, allow_pickle=bool(allow_pickle))
+        file = File(format, str(draft), "w", **kept)
+        file.adopt(format.create(str(draft)))
         file.is_blank = not values
         try:
             with bytes_of(source.bytes() if values else 0, what, progress) as file.shown:
                 file.fill(file.root, data)
         finally:
             file.close()
-    target = File(format, path, "r+", options=options, resizable=resizable, allow_pickle=bool(allow_pickle))
+        target = File(format, path, "r+", **kept)
+        if format.is_lockable:  # opened before it takes its place, no reader can come in between
+            target.adopt(format.open(str(draft), "r+"))
     plain: Any = data
     if _is_plain(plain):
         opening = Opening(target, None, as_device(device), False, None, None, False, True)

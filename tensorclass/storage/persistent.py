@@ -18,6 +18,7 @@ from tensorclass.td.nontensor import NonTensorData
 from tensorclass.td.reading import MISSING
 from tensorclass.td.shapes import Names
 from tensorclass.td.stores.classes import dense_class
+from tensorclass.td.stores.lazy.stack import LazyStacked
 from tensorclass.td.stores.written import WrittenBack
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import as_tensor as tensor_of
@@ -206,8 +207,7 @@ class PersistentTensorDict(WrittenBack):
 
     def to_memory(self) -> TensorDict:
         """The same in memory: all values are read."""
-        inner: Any = self._densified()
-        return inner  # type: ignore[no-any-return]
+        return _in_memory(self)  # type: ignore[no-any-return]
 
     def extend(self, rows: Collection | Mapping[str, Any]) -> Self:
         """Appends rows along the first batch dimension, in the file.
@@ -488,6 +488,14 @@ for _name in ("_assign", "requires_grad_", "detach_", "zero_grad", "share_memory
     setattr(PersistentTensorDict, _name, PersistentTensorDict._refuse_memory)
 
 _CLOSE: Any = "close the file"
+
+
+def _in_memory(value: Any) -> Any:
+    if isinstance(value, LazyStacked):
+        return value._with_parts([_in_memory(part) for part in value._store.items_])  # their shapes may differ
+    if not isinstance(value, PersistentTensorDict):
+        return value
+    return value._same({key: _in_memory(item) for key, item in value._store.items()})
 
 
 def _undo(data: Any) -> Any:

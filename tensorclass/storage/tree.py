@@ -125,8 +125,17 @@ def head_of(value: TensorCollection) -> Node:
         node["names"] = list(value._names)
     cls: Any = dense_class(value.__class__)
     if issubclass(cls, TensorClass):
-        node["class"] = {"module": cls.__module__, "name": cls.__qualname__}
+        told: Node = {"module": cls.__module__, "name": cls.__qualname__}
+        # loaded without a word of them, they would have their defaults
+        if none := [name for name, spec in cls._specs.items() if spec.default is not None and name not in value._store]:
+            told["none"] = none
+        node["class"] = told
     return node
+
+
+def none_of(node: Node) -> list[Any]:
+    """The fields of a record that were ``None`` and have another default."""
+    return as_list((as_dict(node.get("class")) or {}).get("none")) or []
 
 
 def _described(value: Any, path: Path, leaves: list[Leaf], problems: list[str], pickles: bool | None) -> Node:
@@ -273,7 +282,7 @@ def _collection(node: Node, target: Any, source: Source, path: Path) -> Any:
     if given is None:
         raise source.damaged(path, "its entries are missing")
     if issubclass(cls, TensorClass):
-        return _record(cls, given, target, size, names, source, path)
+        return _record(cls, given, none_of(node), target, size, names, source, path)
     store: dict[str, Any] = {}
     below = target if isinstance(target, TensorCollection) else None
     ndim, batch = len(size), node["batch_size"]
@@ -343,7 +352,14 @@ class Unfit(FileError):
 
 
 def _record(
-    cls: type[TensorClass], entries: dict[str, Any], target: Any, size: Size, names: Any, source: Source, path: Path
+    cls: type[TensorClass],
+    entries: dict[str, Any],
+    none: list[Any],
+    target: Any,
+    size: Size,
+    names: Any,
+    source: Source,
+    path: Path,
 ) -> Any:
     """A record of what a file has, without its constructor: ``__post_init__`` ran when what was saved was made.
 
@@ -386,6 +402,8 @@ def _record(
     problems: list[Exception] = []
     for name, spec in specs.items():
         if name in unread or name in missing:
+            continue
+        if name in none and name not in values and spec.allows_none(record):
             continue
         try:
             value = values[name] if name in values else None if spec.default is None else spec.default()
@@ -439,7 +457,7 @@ def _tensor(node: Node, source: Source, path: Path) -> Tensor:
     if dtype is None:
         dtype = dtype_of(named, source, path)  # an error
     value = source.read(path, "", dtype, size_of(node.get("shape"), source, path))
-    return _verified(value, node, 0, source, path) if source.verify else value
+    return verified(value, node, 0, source, path) if source.verify else value
 
 
 def without_values(device: torch.device | None) -> Reader:
@@ -457,7 +475,8 @@ def without_values(device: torch.device | None) -> Reader:
     return read
 
 
-def _verified(value: Tensor, node: Node, part: int, source: Source, path: Path) -> Tensor:
+def verified(value: Tensor, node: Node, part: int, source: Source, path: Path) -> Tensor:
+    """A part of a tensor, which is compared with its checksum where the source is to be verified."""
     if source.verify:
         sums = as_list(node.get("crc32"))
         if sums is None or part >= len(sums):
@@ -472,7 +491,7 @@ def jagged(node: Node, source: Source, path: Path) -> Tensor:
     values = _tensor(node, source, path)
     if type(rows) is not int or not 0 <= rows < _MOST:
         raise source.damaged(path, "the number of its rows is missing")
-    offsets = _verified(source.read(path, "offsets", torch.int64, Size([rows + 1])), node, 1, source, path)
+    offsets = verified(source.read(path, "offsets", torch.int64, Size([rows + 1])), node, 1, source, path)
     if not offsets.is_meta:
         steps = offsets.diff()
         if values.ndim == 0 or int(offsets[0]) or int(offsets[-1]) != len(values) or bool((steps < 0).any()):

@@ -10,8 +10,11 @@ import base64
 import json
 import math
 import os
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+import shutil
+import time
+import zlib
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,11 +23,15 @@ import numpy as np
 from tensorclass.atomic import swapped_folder
 from tensorclass.convert.extras import require
 
-from .hierarchy import NOTE, STACK, DamagedFile, Format, Said, Texts, chunk_shape, flat, nested
+from . import tree
+from .hierarchy import NOTE, STACK, DamagedFile, Format, Replaced, Said, Texts, chunk_shape, flat, nested
 from .paths import loader_of
 from .tree import as_dict, as_list
 
 _EXTRA = "zarr"
+_MARK = "tensorclass_version"  #: there with a note: what has one of the two alone is damaged
+_SEAL = "seal"
+_MANY_CHUNKS = 2**16
 _COLLECTION = "__tensordict__"  #: attributes of the peer
 _OBJECT = "__tensordict_non_tensor__"
 
@@ -40,17 +47,28 @@ class Zarr(Format):
 
     name: ClassVar[str] = "zarr"
     keeps_order: ClassVar[bool] = False
+    is_lockable: ClassVar[bool] = False
+    has_seals: ClassVar[bool] = False
+    _held: _Held | None = None
     options: ClassVar[tuple[str, ...]] = (
         "chunks", "shards", "filters", "compressors", "compressor", "fill_value", "order", "serializer",
         "chunk_key_encoding", "dimension_names", "overwrite",
     )  # fmt: skip
 
-    def whole(self, path: str) -> AbstractContextManager[Path]:
+    @contextmanager
+    def whole(self, path: str) -> Generator[Path, None, None]:
         if os.path.isdir(path) and os.listdir(path) and loader_of(path) != "from_zarr":
             raise FileExistsError(
                 f"{path} is no zarr folder, and all that is in it would go: take another path, or an empty folder"
             )
-        return swapped_folder(path)
+        with swapped_folder(path) as draft:
+            try:
+                yield draft
+            except BaseException:
+                for _ in range(10):  # threads of the library may still be writing what is to go
+                    shutil.rmtree(draft, ignore_errors=True)
+                    time.sleep(0.02)
+                raise
 
     def open(self, path: str, mode: str) -> Any:
         library = require("zarr", _EXTRA, "zarr")
@@ -60,28 +78,59 @@ class Zarr(Format):
             raise FileExistsError(f"{path} is there already")
         try:
             store = library.storage.LocalStore(path, read_only=mode == "r")
-            given: dict[str, Any] = {} if mode in ("w", "w-", "x") else {"use_consolidated": False}
+            given: dict[str, Any] = {"use_consolidated": False}
+            if mode in ("w", "w-", "x"):
+                given = {"zarr_format": 3}
+            self._held = _Held(path) if "zarr_format" not in given and os.path.isdir(path) else None  # before reading
             root = library.open_group(store, mode="w-" if mode == "x" else mode, **given)
+            self._held = self._held or _Held(path)
             if mode in ("r+", "a"):
                 _forget_copies(path, root)
             return root
         except PermissionError:
             raise
         except Exception as error:  # of many classes
+            self._held = None
             raise DamagedFile(f"{path}: it is no zarr folder, or damaged: {error}") from None
 
     def close(self, root: Any) -> None:
         root.store.close()
+        self._held = None
+
+    def check_there(self, root: Any) -> None:
+        if self._held is not None and not self._held.is_there():
+            raise Replaced("another folder has taken the place of the one that was open; open it again")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
 
     def is_open(self, root: Any) -> bool:
         return True  # a folder is never open
 
     def names(self, group: Any) -> list[str]:
-        said = self.said(group)
         found = sorted(group.keys())
-        order = [] if said is None else as_list(said.get("order")) or []
-        place = {name: at for at, name in enumerate(order) if isinstance(name, str)}
+        place = {name: at for at, name in enumerate(self._order(group))}
+        if missing := sorted(place.keys() - set(found)):
+            raise ValueError(
+                f"{missing} are missing; where they were removed on purpose, take {NOTE!r} out of the zarr.json of the "
+                "group"
+            )
         return sorted(found, key=lambda name: place.get(name, len(place)))
+
+    def _order(self, group: Any) -> list[str]:
+        """The names that are noted of a group."""
+        said = self.said(group) or {}
+        return [name for name in as_list(said.get("order")) or [] if isinstance(name, str)]
+
+    def _reorder(self, group: Any, name: str, at: int | None) -> None:
+        """Notes a name at a place among those of a group, or none of it."""
+        said = self.said(group)
+        if said is None or "order" not in said:
+            return
+        order = [known for known in self._order(group) if known != name]
+        if at is not None:
+            order.insert(at, name)
+        self.say(group, {**said, "order": order})
 
     def find(self, group: Any, name: str) -> Any:
         place = Path(group.store.root) / group.path / name
@@ -93,6 +142,11 @@ class Zarr(Format):
         if linked or place.is_symlink():
             raise ValueError("it is, or holds, a link, which is not followed")
         found = group[name]
+        above = self.said(group)
+        if above is not None and _SEAL in above and self.said(found) is None:
+            noted = above.get("type") in ("jagged", "lazy_stack") or name in self._order(group)
+            if noted:
+                raise ValueError("what was noted of it is missing")
         if not self.is_group(found):
             codecs = _codecs(as_dict(found.metadata.to_dict()) or {})
             if unknown := sorted(codecs - _CODECS):
@@ -107,8 +161,16 @@ class Zarr(Format):
 
     def said(self, node: Any) -> Said | None:
         attributes: dict[str, Any] = dict(node.attrs)
+        if (NOTE in attributes) != (_MARK in attributes):
+            raise ValueError(f"it has one of the attributes {NOTE!r} and {_MARK!r} alone")
         if NOTE in attributes:
-            return as_dict(attributes[NOTE]) or {}
+            said = as_dict(attributes[NOTE]) or {}
+            if _SEAL in said and said[_SEAL] != _seal_of(node, said):
+                raise ValueError(
+                    f"its zarr.json is not what was written, its checksum differs; where it was changed on purpose, "
+                    f"take {_SEAL!r} out of it"
+                )
+            return said
         peer = as_dict(attributes.get(_COLLECTION))
         if peer is not None and self.is_group(node):
             return {**peer, "type": "collection", "version": 1, "names": _names(peer)}
@@ -124,7 +186,8 @@ class Zarr(Format):
         return NOTE in group.attrs
 
     def say(self, node: Any, said: Said) -> None:
-        given: dict[str, Any] = {NOTE: said}
+        seal = {_SEAL: _seal_of(node, said)} if node.metadata.zarr_format == 3 else {}
+        given: dict[str, Any] = {NOTE: {**said, **seal}, _MARK: str(tree.VERSION)}
         if said.get("type") == "collection":
             peer = {"batch_size": said["batch_size"], "version": 1}
             given[_COLLECTION] = peer | ({"names": said["names"]} if "names" in said else {})
@@ -155,14 +218,20 @@ class Zarr(Format):
         return parent.create_array(name, shape=tuple(shape), dtype=dtype, **given)
 
     def replaced(self, parent: Any, name: str, make: Any) -> Any:
+        order = self._order(parent)
+        at = order.index(name) if name in order else len(order)
         if name in parent:
-            del parent[name]
-        return make(parent, name)
+            self.remove(parent, name)
+        made = make(parent, name)
+        self._reorder(parent, name, at)
+        return made
 
     def remove(self, parent: Any, name: str) -> None:
+        self._reorder(parent, name, None)  # what is noted is there, whenever the process is killed
         del parent[name]
 
     def read(self, array: Any, box: tuple[Any, ...]) -> np.ndarray[Any, Any]:
+        _check_chunks(array, box)
         if all(isinstance(item, slice) for item in box):
             return np.asarray(array[box or ...])
         return np.asarray(array.oindex[box])
@@ -174,7 +243,10 @@ class Zarr(Format):
             array.oindex[box] = values
 
     def resize(self, array: Any, length: int) -> None:
+        said = self.said(array)
         array.resize((length, *array.shape[1:]))
+        if said is not None:
+            self.say(array, said)
 
     def can_resize(self, array: Any) -> bool:
         return True
@@ -192,6 +264,7 @@ class Zarr(Format):
         raw = np.frombuffer(json.dumps(held, allow_nan=False).encode(), dtype=np.uint8)
         made = parent.create_array(name, shape=raw.shape, dtype=raw.dtype, chunks=raw.shape)
         made[...] = raw
+        said["crc32"] = zlib.crc32(raw.tobytes())
         return made
 
     def texts(self, array: Any) -> Any:
@@ -202,6 +275,8 @@ class Zarr(Format):
         content = np.asarray(array[...]).tobytes()
         if said.get("form") == "pickle":  # by the peer
             return base64.b64encode(content).decode()
+        if said.get("crc32", zlib.crc32(content)) != zlib.crc32(content):
+            raise ValueError("its objects are not those that were written: their checksum differs")
         held = json.loads(content)
         if said.get("type") == "objects":
             size = self.shape_of_texts(array, said)
@@ -237,6 +312,51 @@ def _forget_copies(path: str, root: Any) -> None:
         return
     if known.get("consolidated_metadata") is not None:
         root.attrs.put(dict(root.attrs))  # written anew without them
+
+
+class _Held:
+    """The folder that is open: held, it is no other one of the same path."""
+
+    def __init__(self, path: str) -> None:
+        self.path: str = path
+        self.handle: int = os.open(path, os.O_RDONLY)
+
+    def is_there(self) -> bool:
+        """Whether it is still at its path."""
+        try:
+            return os.path.samestat(os.stat(self.path), os.fstat(self.handle))
+        except FileNotFoundError:
+            return False
+
+    def __del__(self) -> None:
+        if hasattr(self, "handle"):
+            os.close(self.handle)
+
+
+def _seal_of(node: Any, said: Said) -> str:
+    """What the path of a node, what zarr says of it and what is noted of it add up to."""
+    about = tree.parsed((Path(node.store.root) / node.path / "zarr.json").read_bytes(), node.path)
+    for name in ("attributes", "consolidated_metadata"):
+        about.pop(name, None)
+    known = [node.path, about, {name: value for name, value in said.items() if name != _SEAL}]
+    return f"{zlib.crc32(json.dumps(known, sort_keys=True).encode()):08x}"
+
+
+def _check_chunks(array: Any, box: tuple[Any, ...]) -> None:
+    """Raises an error where most of very many chunks are missing: a small file that says it is large."""
+    count, stored = 1, array.shards or array.chunks
+    for at, (length, size) in enumerate(zip(array.shape, stored, strict=True)):
+        item = box[at] if at < len(box) else slice(None)
+        rows = len(range(*item.indices(length))) if isinstance(item, slice) else len(item)
+        count *= -(-rows // max(size, 1)) if isinstance(item, slice) else rows
+    if count <= _MANY_CHUNKS:
+        return
+    found = 0
+    for _, _, files in os.walk(Path(array.store.root) / array.path):
+        found += len(files)
+        if found > count // 4:
+            return
+    raise ValueError(f"it should have {count} chunks, and has {found} files; read parts of it by an index")
 
 
 def _names(peer: dict[str, Any]) -> Any:

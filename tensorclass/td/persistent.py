@@ -32,6 +32,7 @@ class Persistent(Collection):
         allow_pickle: bool | None = None,
         device: DeviceLike | None = None,
         strict: bool = True,
+        verify: bool = False,
     ) -> Self:
         """The collection in an HDF5 file, also in one that another program wrote.
 
@@ -52,6 +53,7 @@ class Persistent(Collection):
                 trust.
             device: where tensors go when they are read.
             strict: for a record, the file has its fields and no others; ``False`` leaves others out.
+            verify: read all tensors now, and compare them with the checksums that ``to_h5(checksum=True)`` wrote.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -71,7 +73,7 @@ class Persistent(Collection):
         return load(  # type: ignore[no-any-return]
             cls, filename, "h5", mode=mode, auto_batch_size=auto_batch_size, batch_dims=batch_dims,
             batch_size=batch_size, non_tensor_as_stack=non_tensor_as_stack, allow_pickle=allow_pickle, device=device,
-            strict=strict,
+            strict=strict, verify=verify,
         )  # fmt: skip
 
     def to_h5(
@@ -81,6 +83,7 @@ class Persistent(Collection):
         allow_pickle: bool | None = None,
         resizable: bool = False,
         progress: bool | None = None,
+        checksum: bool = False,
         **kwargs: Any,
     ) -> Self:
         """Writes the collection to an HDF5 file, as a whole or not at all, and gives the one in the file.
@@ -90,6 +93,8 @@ class Persistent(Collection):
             allow_pickle: write objects that JSON cannot hold as pickles.
             resizable: rows can be appended later, with ``extend``. The arrays are chunked then.
             progress: show a bar; by default on a terminal, where it takes more than two seconds.
+            checksum: write down what the values of each tensor add up to, for ``from_h5(verify=True)``. That of a
+                tensor goes when values of it are written in the file.
             kwargs: how arrays are stored, as ``h5py`` names it: ``chunks`` (``True``, the rows of a chunk, or its first
                 dimensions), ``compression`` (``"gzip"``, ``"lzf"``), ``compression_opts``, ``shuffle``, ``fletcher32``
                 (checksums), ...
@@ -100,7 +105,8 @@ class Persistent(Collection):
         from tensorclass.storage.opening import save
 
         return save(  # type: ignore[no-any-return]
-            self, filename, "h5", allow_pickle=allow_pickle, resizable=resizable, progress=progress, options=kwargs  # type: ignore[arg-type]
+            self, filename, "h5", allow_pickle=allow_pickle,  # type: ignore[arg-type]
+            resizable=resizable, checksum=checksum, progress=progress, options=kwargs,
         )  # fmt: skip
 
     @classmethod
@@ -116,6 +122,7 @@ class Persistent(Collection):
         allow_pickle: bool | None = None,
         device: DeviceLike | None = None,
         strict: bool = True,
+        verify: bool = False,
     ) -> Self:
         """The collection in a zarr folder; see :meth:`from_h5` for the arguments.
 
@@ -129,7 +136,7 @@ class Persistent(Collection):
         return load(  # type: ignore[no-any-return]
             cls, filename, "zarr", mode=mode, auto_batch_size=auto_batch_size, batch_dims=batch_dims,
             batch_size=batch_size, non_tensor_as_stack=non_tensor_as_stack, allow_pickle=allow_pickle, device=device,
-            strict=strict,
+            strict=strict, verify=verify,
         )  # fmt: skip
 
     def to_zarr(
@@ -139,6 +146,7 @@ class Persistent(Collection):
         allow_pickle: bool | None = None,
         resizable: bool = False,
         progress: bool | None = None,
+        checksum: bool = False,
         **kwargs: Any,
     ) -> Self:
         """Writes the collection to a zarr folder, as a whole or not at all, and gives the one in the folder.
@@ -148,6 +156,8 @@ class Persistent(Collection):
             allow_pickle: write objects that JSON cannot hold as pickles.
             resizable: says nothing here: rows can be appended in any case.
             progress: show a bar; by default on a terminal, where it takes more than two seconds.
+            checksum: write down what the values of each tensor add up to, for ``from_zarr(verify=True)``. That of a
+                tensor goes when values of it are written in the folder.
             kwargs: how arrays are stored, as ``zarr`` names it: ``chunks``, ``shards``, ``compressors``, ``filters``.
 
         Raises:
@@ -157,5 +167,6 @@ class Persistent(Collection):
         from tensorclass.storage.opening import save
 
         return save(  # type: ignore[no-any-return]
-            self, filename, "zarr", allow_pickle=allow_pickle, resizable=resizable, progress=progress, options=kwargs  # type: ignore[arg-type]
+            self, filename, "zarr", allow_pickle=allow_pickle,  # type: ignore[arg-type]
+            resizable=resizable, checksum=checksum, progress=progress, options=kwargs,
         )  # fmt: skip

@@ -9,6 +9,10 @@ from typing import Any, NamedTuple
 import torch
 
 from tensorclass import TensorDict, UnbatchedTensor, lazy_stack
+from tensorclass.storage import PersistentTensorDict
+from tensorclass.storage.persistent import _in_memory
+from tests.storage import payload
+from tests.storage.payload import Spans
 
 
 class Format(NamedTuple):
@@ -18,6 +22,23 @@ class Format(NamedTuple):
     load: Callable[[Path], Any]
     save_checked: Callable[[Any, Path], object] | None = None  #: with checksums
     load_checked: Callable[[Path], Any] | None = None
+    is_folder: bool = False
+    #: which bytes of its files are values of tensors: a change of these is seen with checksums alone
+    payload: Callable[[Path], Spans] = lambda path: {}
+
+
+def _close(collection: Any) -> None:
+    """Closes the file that a collection is in."""
+    while not isinstance(collection, PersistentTensorDict):  # the parts of a lazy stack are in it, not the stack
+        collection = collection._store.items_[0]
+    collection.close()
+
+
+def _read(collection: Any) -> Any:
+    """The values of a collection in a file, which is closed."""
+    found = _in_memory(collection)
+    _close(collection)
+    return found
 
 
 FORMATS: dict[str, Format] = {
@@ -26,12 +47,50 @@ FORMATS: dict[str, Format] = {
         TensorDict.load_memmap,
         lambda data, path: data.memmap(path, checksum=True),
         lambda path: TensorDict.load_memmap(path, verify=True),
+        is_folder=True,
+        payload=payload.of_folder,
+    ),
+    "archive": Format(
+        lambda data, path: data.memmap(path, archive=True),
+        TensorDict.load_memmap,
+        lambda data, path: data.memmap(path, archive=True),  # the ZIP format has checksums in any case
+        lambda path: TensorDict.load_memmap(path, verify=True),
+        payload=payload.of_archive,
+    ),
+    "deflated": Format(
+        lambda data, path: data.memmap(path, archive=True, compression="deflated"), TensorDict.load_memmap
     ),
     "safetensors": Format(
         lambda data, path: data.save_safetensors(path),
         TensorDict.load_safetensors,
         lambda data, path: data.save_safetensors(path, checksum=True),
         lambda path: TensorDict.load_safetensors(path, verify=True),
+        payload=payload.of_safetensors,
+    ),
+    "consolidated": Format(
+        lambda data, path: data.consolidate(path), TensorDict.from_consolidated, payload=payload.of_consolidated
+    ),
+    "h5": Format(
+        lambda data, path: _close(data.to_h5(path)),
+        lambda path: _read(TensorDict.from_h5(path)),
+        lambda data, path: _close(data.to_h5(path, checksum=True)),
+        lambda path: _read(TensorDict.from_h5(path, verify=True)),
+        payload=payload.of_h5,
+    ),
+    "h5-chunks": Format(
+        lambda data, path: _close(data.to_h5(path, resizable=True, compression="gzip")),
+        lambda path: _read(TensorDict.from_h5(path)),
+        lambda data, path: _close(data.to_h5(path, resizable=True, compression="gzip", checksum=True)),
+        lambda path: _read(TensorDict.from_h5(path, verify=True)),
+        payload=payload.of_h5,
+    ),
+    "zarr": Format(
+        lambda data, path: _close(data.to_zarr(path)),
+        lambda path: _read(TensorDict.from_zarr(path)),
+        lambda data, path: _close(data.to_zarr(path, checksum=True)),
+        lambda path: _read(TensorDict.from_zarr(path, verify=True)),
+        is_folder=True,
+        payload=payload.of_zarr,
     ),
 }
 
@@ -56,6 +115,19 @@ def a_bit_of_all(value: int = 1) -> TensorDict:
     )
 
 
+def plain(value: int = 1) -> TensorDict:
+    """A collection of tensors and texts alone, all of them that number."""
+    return TensorDict(
+        {
+            "x": torch.full((3, 2), float(value)),
+            "below": TensorDict({"a": torch.full((3, 2, 40), value)}, [3, 2], names=["time", "place"]),
+            "text": f"text {value}",
+        },
+        [3],
+        names=["time"],
+    )
+
+
 def contents(data: Any) -> Any:
     """A collection as plain Python objects, with shapes, dtypes and names, to be compared."""
     if isinstance(data, UnbatchedTensor):
@@ -63,10 +135,11 @@ def contents(data: Any) -> Any:
     if isinstance(data, torch.Tensor):
         if data.is_nested:
             return ["jagged", contents(data.values()), contents(data.offsets())]
-        return [str(data.dtype), list(data.shape), bytes(data.contiguous().reshape(-1).view(torch.uint8).tolist())]
+        flat = torch.empty(data.numel(), dtype=data.dtype).copy_(data.detach().reshape(-1))
+        return [str(data.dtype), list(data.shape), bytes(flat.view(torch.uint8).tolist())]
     if data._is_tree():
         if not data._holds_values():
             return ["stack", data._store.dim, [contents(part) for part in data._nodes()]]
         entries = {key: contents(value) for key, value in data._store.items()}
         return [type(data).__name__, list(data.batch_size), data.names, entries]
-    return ["objects", list(data.batch_size), repr(data.tolist())]
+    return [type(data).__name__, list(data.batch_size), repr(data.tolist())]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import copy
 import faulthandler
+import io
 import json
 import os
 import random
@@ -21,11 +22,16 @@ import subprocess
 import sys
 import tempfile
 import warnings
+import zipfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tests.storage.formats import FORMATS, a_bit_of_all, contents
+import numpy as np
+
+from tests.storage.formats import FORMATS, a_bit_of_all, contents, plain
+from tests.storage.payload import Spans
 
 SECONDS = 10  #: that a load may take
 BATCH = 1000
@@ -72,11 +78,6 @@ def settled(form: str, files: Files) -> Files:
     return {"": len(raw).to_bytes(8, "little") + raw + text[8 + length :]}
 
 
-def is_payload(form: str, name: str) -> bool:
-    """Whether a file has bytes of tensors alone."""
-    return name.endswith(".memmap")
-
-
 def damaged(text: bytes, rng: random.Random) -> bytes:
     """Bytes with flips, cuts, insertions or repetitions."""
     found = bytearray(text)
@@ -101,7 +102,7 @@ def damaged(text: bytes, rng: random.Random) -> bytes:
 
 def json_changed(text: str, rng: random.Random) -> str:
     """A JSON text in which values are others, and which nothing seals."""
-    known = json.loads(re.sub(r',? ?"(meta_)?crc32": ?("\w+"|\d+)', "", text))
+    known = json.loads(re.sub(r',?\s*"(crc32|meta_crc32|seal)": ?("\w+"|\d+|\[[^\]]*\])', "", text))
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         places: list[tuple[Any, Any]] = []
         todo: list[Any] = [known]
@@ -142,36 +143,127 @@ def header_changed(text: bytes, rng: random.Random) -> bytes:
     return len(raw).to_bytes(8, "little") + raw + rest
 
 
+def member_changed(text: bytes, rng: random.Random) -> bytes:
+    """An archive in which a ``meta.json`` is another one, or a member has another name."""
+    result = io.BytesIO()
+    warnings.filterwarnings("ignore", "Duplicate name")
+    with zipfile.ZipFile(io.BytesIO(text)) as old, zipfile.ZipFile(result, "w") as new:
+        infos = old.infolist()
+        chosen = rng.choice([info for info in infos if info.filename.endswith(".json")])
+        renamed = rng.choice(infos) if rng.random() < 0.3 else None
+        for info in infos:
+            held = old.read(info)
+            if info is chosen:
+                held = json_changed(held.decode(), rng).encode()
+            name = info.filename
+            if info is renamed:
+                name = rng.choice(("../x", "/x", "x", "x/y", infos[-1].filename, "a\\b", "%"))
+            new.writestr(name, held, info.compress_type)
+    return result.getvalue()
+
+
+def trailer_changed(text: bytes, rng: random.Random) -> bytes:
+    """A consolidated file that tells another tree, to this package and at times to none but the peer."""
+    peer = text[-8 - int.from_bytes(text[-8:], "little") :]
+    front = text[: len(text) - len(peer) - 16]
+    own = front[-int.from_bytes(text[len(front) : len(front) + 8], "little") :]
+    front = front[: len(front) - len(own)]
+    if rng.random() < 0.3:
+        told = json_changed(peer[:-8].decode(), rng).encode()
+        return front + told + len(told).to_bytes(8, "little")
+    own = json_changed(own.decode(), rng).encode()
+    return front + own + len(own).to_bytes(8, "little") + b"tensorcl" + peer
+
+
+def notes_changed(text: bytes, rng: random.Random) -> bytes:
+    """An HDF5 file in which groups and datasets say something else, or are others."""
+    import h5py
+
+    held = io.BytesIO(text)
+    with h5py.File(held, "r+") as file:
+        nodes: list[Any] = [file]
+        file.visititems(lambda _, node: nodes.append(node))
+        for _ in range(rng.choice((1, 1, 2))):
+            node, other = rng.choice(nodes), rng.choice(nodes[1:])
+            how = rng.randrange(6)
+            if how < 3 and "tensorclass" in node.attrs:
+                note = json_changed(node.attrs["tensorclass"].decode(), rng)
+                node.attrs["tensorclass"] = np.bytes_(note.encode()) if len(note) < 60_000 else note
+            elif how == 3 and rng.random() < 0.3:
+                value = rng.choice((1, "x", np.zeros(3), b"\xff\xfe", np.bytes_(b""), b"\xed\xa0\x80"))
+                node.attrs[rng.choice(("tensorclass", "__tensordict_stack__"))] = value
+            elif how == 4 and isinstance(node, h5py.Group):
+                name = f"new{rng.randrange(1000)}"
+                links = h5py.SoftLink("/x"), h5py.ExternalLink("/etc/passwd", "/")
+                node[name] = rng.choice((other, *links, "text", 1.5))
+            elif how == 5 and isinstance(node, h5py.Group) and len(node):
+                del node[rng.choice(list(node))]
+    return held.getvalue()
+
+
+#: what changes what a file of one piece says, as a program would
+CHANGED: dict[str, Callable[[bytes, random.Random], bytes]] = {
+    "safetensors": header_changed,
+    "archive": member_changed,
+    "deflated": member_changed,
+    "consolidated": trailer_changed,
+    "h5": notes_changed,
+    "h5-chunks": notes_changed,
+}
+
+
+class Base(NamedTuple):
+    """The files of a collection, those of another one, and what the first must be when it is loaded."""
+
+    files: Files
+    other: Files
+    spans: Spans
+    right: Any
+
+
+def are_values(before: bytes, after: bytes, spans: list[tuple[int, int]]) -> bool:
+    """Whether values of tensors are among what changed."""
+    if len(before) == len(after):
+        changed = [at for at, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
+        return any(start <= at < stop for start, stop in spans for at in changed)
+    shorter = min(len(before), len(after))
+    first = next((at for at in range(shorter) if before[at] != after[at]), shorter)
+    same = next((at for at in range(shorter - first) if before[-1 - at] != after[-1 - at]), shorter - first)
+    return any(start <= len(before) - same and first <= stop for start, stop in spans)
+
+
 class Case:
     """A mutated file, and what may come of it."""
 
-    def __init__(self, form: str, files: Files, other: Files, rng: random.Random) -> None:
-        self.files = dict(files)
-        self.any_value = False  #: what it says is changed as a program would, not damaged
-        self.payload = False  #: bytes of tensors may be among those that changed
-        name = rng.choice([name for name in files if not is_payload(form, name) or rng.random() < 0.4] or list(files))
+    def __init__(self, form: str, base: Base, rng: random.Random) -> None:
+        files, other, spans, _ = base
+        self.files: Files = dict(files)
+        self.any_value: bool = False  #: what it says is changed as a program would, not damaged
+        likely = [name for name in files if not name or name not in spans or rng.random() < 0.4]
+        name = rng.choice(likely or list(files))
         how = rng.randrange(10)
         if how < 4:
             self.files[name] = damaged(files[name], rng)
-            self.payload = is_payload(form, name) or form not in ("folder",)
         elif how < 8 and name.endswith(".json"):
             self.files[name] = json_changed(files[name].decode(), rng).encode()
             self.any_value = True
-        elif how < 8 and form == "safetensors":
-            self.files[name] = header_changed(files[name], rng)
+        elif how < 8 and form in CHANGED:
+            self.files[name] = CHANGED[form](files[name], rng)
             self.any_value = True
-        elif how == 8:
+        elif how == 8 and len(files) > 1:
             twin = rng.choice([one for one in files if one.endswith(name[-5:])])
             self.files[name], self.files[twin] = files[twin], files[name]
-            self.payload = True
         elif len(files) > 1 and rng.random() < 0.3:
             del self.files[name]
         elif name in other and len(files) > 1:
             self.files[name] = other[name]
-            self.payload = is_payload(form, name)
         else:
             self.files[name] = damaged(files[name], rng)
-            self.payload = True
+        self.payload: bool = any(
+            are_values(text, self.files.get(name, b""), spans.get(name, []))
+            for name, text in files.items()
+            if self.files.get(name) != text
+        )
 
 
 def without_values(found: Any) -> Any:
@@ -187,29 +279,36 @@ class Fuzzer:
     """Makes mutated files in a folder, and loads them."""
 
     def __init__(self, folder: Path, formats: list[str]) -> None:
-        self.place = folder
-        self.bases: dict[tuple[str, bool], tuple[Files, Files]] = {}
-        self.right = contents(a_bit_of_all(1))
+        self.place: Path = folder
+        self.bases: dict[tuple[str, bool, str], Base] = {}
         for form in formats:
             for checked in (False, True):
                 save = FORMATS[form].save_checked if checked else FORMATS[form].save
                 if save is not None:
-                    path = folder / "base"
-                    save(a_bit_of_all(1), path)
-                    first = settled(form, read_files(path))
-                    save(a_bit_of_all(2), path)
-                    self.bases[form, checked] = first, settled(form, read_files(path))
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                    for make in (a_bit_of_all, plain):
+                        self.bases[form, checked, make.__name__] = self._base(form, save, make)
+
+    def _base(self, form: str, save: Any, make: Any) -> Base:
+        path = self.place / "base"
+        save(make(2), path)
+        other = settled(form, read_files(path))
+        save(make(1), path)
+        files = settled(form, read_files(path))
+        write_files(files, path)
+        spans = FORMATS[form].payload(path)
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        return Base(files, other, spans, contents(make(1)))
 
     def try_one(self, seed: int) -> tuple[str, str]:
         """What came of the file with a number: ``"error"``, ``"equal"``, ``"values"``, ``"other"`` or ``"WRONG"``."""
         rng = random.Random(seed)
-        form, checked = rng.choice(list(self.bases))
-        case = Case(form, *self.bases[form, checked], rng)
+        form, checked, what = rng.choice(list(self.bases))
+        base = self.bases[form, checked, what]
+        case = Case(form, base, rng)
         path = self.place / "case"
         write_files(case.files, path)
         load: Any = FORMATS[form].load_checked if checked else FORMATS[form].load
-        where = f"{seed} ({form}{', verified' if checked else ''})"
+        where = f"{seed} ({form}, {what}{', verified' if checked else ''})"
         try:
             found = contents(load(path))
         except (ValueError, FileNotFoundError) as error:
@@ -221,11 +320,11 @@ class Fuzzer:
         finally:
             if path.is_file():
                 path.unlink()
-        if found == self.right:
+        if found == base.right:
             return "equal", form
         if case.any_value:
             return "other", form
-        if case.payload and not checked and without_values(found) == without_values(self.right):
+        if case.payload and not checked and without_values(found) == without_values(base.right):
             return "values", form
         return "WRONG", f"{where}: another value"
 

@@ -6,6 +6,8 @@ import multiprocessing
 import os
 import pickle
 import re
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -598,6 +600,59 @@ def test_a_note_that_lies_is_an_error(tmp_path: Path) -> None:
             file.attrs["tensorclass"] = json.dumps(said)
         with pytest.raises(FileError, match=r"f\.h5"):
             TensorDict.from_h5(tmp_path / "f.h5")
+
+
+def test_a_folder_of_zarr_2_is_written_and_read(tmp_path: Path) -> None:
+    import zarr
+
+    group = zarr.open_group(str(tmp_path / "old"), mode="w", zarr_format=2)
+    group.create_array("x", data=np.arange(3.0))
+    data = TensorDict.from_zarr(tmp_path / "old", mode="r+", batch_size=[3])
+    data["y"] = torch.ones(3, dtype=torch.bfloat16)
+    data["text"] = "t"
+    data.names = ["time"]
+    again = TensorDict.from_zarr(tmp_path / "old", batch_size=[3])
+    assert again["y"].dtype == torch.bfloat16
+    assert again["x"].tolist() == [0.0, 1.0, 2.0]
+    assert again["text"] == "t"
+
+
+def test_a_zarr_folder_that_is_written_over_says_so_to_those_who_have_it_open(tmp_path: Path) -> None:
+    TensorDict(x=torch.zeros(3)).to_zarr(tmp_path / "f")
+    data = TensorDict.from_zarr(tmp_path / "f")
+    TensorDict(x=torch.ones(4)).to_zarr(tmp_path / "f")
+    with pytest.raises(FileError, match="another folder has taken the place"):
+        data["x"]
+    assert TensorDict.from_zarr(tmp_path / "f")["x"].tolist() == [1.0] * 4
+
+
+def test_keys_that_come_go_and_are_replaced_keep_a_folder_whole(tmp_path: Path) -> None:
+    data = TensorDict(x=torch.zeros(3), y=torch.ones(3), z="t").to_zarr(tmp_path / "f", checksum=True)
+    data["x"] = torch.zeros(2, dtype=torch.int8)
+    del data["y"]
+    data["new"] = torch.ones(2)
+    again = TensorDict.from_zarr(tmp_path / "f", verify=True)
+    assert list(again.keys()) == ["x", "z", "new"]
+    assert again["x"].dtype == torch.int8
+
+
+def test_a_checksum_goes_when_values_are_written(path: Path, backend: str) -> None:
+    to, load = (getattr(TensorDict, f"{word}_{backend}") for word in ("to", "from"))
+    data = to(TensorDict({"x": torch.zeros(3), "y": torch.ones(3)}, [3]), path, checksum=True)
+    data[1:] = {"x": torch.ones(2), "y": torch.ones(2)}
+    data["y"] = torch.zeros(3)
+    data.close()
+    assert load(path)["x"].tolist() == [0.0, 1.0, 1.0]
+    with pytest.raises(FileError, match="x: verify=True needs checksums"):
+        load(path, verify=True)
+
+
+def test_a_file_that_is_open_for_writing_is_told_to_a_reader(tmp_path: Path) -> None:
+    data = TensorDict(x=torch.zeros(3)).to_h5(tmp_path / "f")
+    code = f"from tensorclass import TensorDict; TensorDict.from_h5({str(tmp_path / 'f')!r})"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
+    assert "BlockingIOError" in done.stderr
+    data.close()
 
 
 def test_codecs_that_could_run_code_are_refused(tmp_path: Path) -> None:

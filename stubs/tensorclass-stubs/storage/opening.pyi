@@ -27,6 +27,7 @@ def opened(
     missing_size: Size | None = None,
     validate: bool = True,
     strict: bool = True,
+    verify: bool = False,
 ) -> Any: ...
 def open_group(parent: Entries, key: str, name: str, cls: type[Any]) -> Any: ...
 
@@ -39,6 +40,7 @@ class Opening:
     missing_size: Size | None
     validate: bool
     strict: bool
+    verify: bool
     source: Source
     seen: set[object]
 
@@ -52,6 +54,7 @@ class Opening:
         missing_size: Size | None,
         validate: bool,
         strict: bool,
+        verify: bool = False,
     ) -> None: ...
     def made(self, cls: type[Any], store: Entries, size: Size, names: Names) -> Any: ...
     def written(self, data: TensorDict, names: tuple[str, ...]) -> Any: ...
@@ -73,6 +76,7 @@ def load(
     allow_pickle: bool | None = None,
     device: DeviceLike | None = None,
     strict: bool = True,
+    verify: bool = False,
 ) -> Any: ...
 def save(
     data: TensorCollection,
@@ -82,6 +86,7 @@ def save(
     allow_pickle: bool | None = None,
     device: DeviceLike | None = None,
     resizable: bool = False,
+    checksum: bool = False,
     values: bool = True,
     progress: bool | None = False,
     options: dict[str, Any],

@@ -21,6 +21,7 @@ class Persistent(Collection):
         allow_pickle: bool | None = None,
         device: DeviceLike | None = None,
         strict: bool = True,
+        verify: bool = False,
     ) -> Self: ...
     def to_h5(
         self: Self,
@@ -29,6 +30,7 @@ class Persistent(Collection):
         allow_pickle: bool | None = None,
         resizable: bool = False,
         progress: bool | None = None,
+        checksum: bool = False,
         **kwargs: Any,
     ) -> Self: ...
     @classmethod
@@ -44,6 +46,7 @@ class Persistent(Collection):
         allow_pickle: bool | None = None,
         device: DeviceLike | None = None,
         strict: bool = True,
+        verify: bool = False,
     ) -> Self: ...
     def to_zarr(
         self: Self,
@@ -52,5 +55,6 @@ class Persistent(Collection):
         allow_pickle: bool | None = None,
         resizable: bool = False,
         progress: bool | None = None,
+        checksum: bool = False,
         **kwargs: Any,
     ) -> Self: ...
