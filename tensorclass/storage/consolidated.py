@@ -243,7 +243,7 @@ def _read(file: IO[bytes], name: str) -> tuple[int, Node, dict[tuple[tree.Path, 
         return at, node, dict(zip(keys, places, strict=True))
     file.seek(max(0, at - 256))
     before = file.read(min(at, 256))
-    if _MARK in before or any(word in before for word in (b'"crc32": "', b'"shape": [', b'"type": "')):
+    if _MARK in before or any(word in before for word in (b'"crc32"', b'"shape"', b'"type"')):
         # this package wrote it, and what it has for the peer has no seal
         raise FileError(f"{name}: what it says of itself is damaged")
     starts: dict[tuple[tree.Path, str], Any] = {}

@@ -23,7 +23,7 @@ _TEXT = "__tensordict_str__"
 _DRAFT = "%draft"
 _VERSIONS = ("v108", "latest")  #: since HDF5 1.8, what a file says of itself has checksums
 _LONGEST_NOTE = 60_000
-_PATIENCE = 1.0  #: seconds
+_PATIENCE = 3.0  #: seconds
 
 
 def _h5py() -> Any:

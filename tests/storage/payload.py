@@ -41,7 +41,7 @@ def of_safetensors(path: Path) -> Spans:
 def of_consolidated(path: Path) -> Spans:
     """Of a consolidated file: what is before the texts, of which the first begins so."""
     text = path.read_bytes()
-    return {"": [(0, text.rindex(b'{"version": '))]}
+    return {"": [(0, text.rindex(b'{"version":'))]}
 
 
 def of_h5(path: Path) -> Spans:
