@@ -21,13 +21,21 @@ def _modules(side: Side) -> Any:
     return tensorclass.nn if side is OURS else tensordict.nn
 
 
-def _linear() -> nn.Module:
+def _network() -> nn.Module:
     torch.manual_seed(0)
-    return nn.Linear(8, 8)
+    return nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 8))
 
 
-def _two(x: Any) -> Any:
-    return x, x
+class _Two(nn.Module):
+    """A module with two results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = _network()
+
+    def forward(self, x: Any) -> Any:
+        y = self.network(x)
+        return x, y
 
 
 def _on_form(
@@ -41,11 +49,11 @@ def _on_form(
 
 
 def _call(library: Any) -> Any:
-    return library.TensorDictModule(_linear(), ["observation"], ["action"])
+    return library.TensorDictModule(_network(), ["observation"], ["action"])
 
 
 def _call_by_hand(values: dict[str, Any], size: Batch) -> Call:
-    module = _linear()
+    module = _network()
 
     def call() -> Any:
         values["action"] = module(values["observation"])
@@ -55,23 +63,25 @@ def _call_by_hand(values: dict[str, Any], size: Batch) -> Call:
 
 
 def _results(library: Any) -> Any:
-    return library.TensorDictModule(_two, ["observation"], ["action", "value"])
+    return library.TensorDictModule(_Two(), ["observation"], ["action", "value"])
 
 
 def _results_by_hand(values: dict[str, Any], size: Batch) -> Call:
+    module = _Two()
+
     def call() -> Any:
-        values["action"], values["value"] = _two(values["observation"])
+        values["action"], values["value"] = module(values["observation"])
         return values, size
 
     return call
 
 
 def _sequence(library: Any) -> Any:
-    return library.TensorDictSequential(*(library.TensorDictModule(_linear(), [a], [b]) for a, b in pairwise(CHAIN)))
+    return library.TensorDictSequential(*(library.TensorDictModule(_network(), [a], [b]) for a, b in pairwise(CHAIN)))
 
 
 def _sequence_by_hand(values: dict[str, Any], size: Batch) -> Call:
-    modules = [_linear() for _ in CHAIN[1:]]
+    modules = [_network() for _ in CHAIN[1:]]
 
     def call() -> Any:
         for read, written, module in zip(CHAIN[:-1], CHAIN[1:], modules, strict=True):
@@ -87,7 +97,7 @@ def _tensors(side: Side) -> Call:
 
 
 def _tensors_by_hand() -> Call:
-    module, x = _linear(), by_hand("td", ROWS)[0]["observation"]
+    module, x = _network(), by_hand("td", ROWS)[0]["observation"]
     return lambda: module(x)
 
 
