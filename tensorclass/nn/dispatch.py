@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey, unravel_key_list
@@ -55,69 +55,11 @@ def collected(values: Mapping[FlatKey, Any], auto_batch_size: bool = True) -> Te
     return data.auto_batch_size_() if auto_batch_size else data
 
 
-class dispatch:
-    """Lets a method that takes a collection take tensors as well, by position or by keyword, and give tensors.
-
-    Decorates ``forward(self, tensordict, ...)`` of a module with ``in_keys`` and ``out_keys``. A call with a collection
-    goes through. A call with tensors puts them into a TensorDict under the keys that the method reads, calls it, and
-    gives what it wrote: a tensor where there is one key, a tuple of them where there are more.
-
-    >>> import torch
-    >>> from torch import nn
-    >>> from tensorclass import TensorDict
-    >>> class Sum(nn.Module):
-    ...     in_keys = ["a", ("b", "c")]
-    ...     out_keys = ["total"]
-    ...
-    ...     @dispatch
-    ...     def forward(self, tensordict):
-    ...         return tensordict.set("total", tensordict["a"] + tensordict["b", "c"])
-    >>> Sum()(torch.ones(2), torch.ones(2)), Sum()(a=torch.ones(2), b_c=torch.zeros(2))
-    (tensor([2., 2.]), tensor([1., 1.]))
-
-    Args:
-        separator: joins the names of a nested key to a keyword.
-        source: the keys that are read, or the name of the attribute that has them.
-        dest: the keys that are given, or the name of the attribute that has them. ``"_"`` is none.
-        auto_batch_size: whether the TensorDict has the dimensions that all the tensors share; otherwise none.
-
-    Raises:
-        TypeError: there are more tensors than keys, or one is given twice.
-    """
-
-    DEFAULT_SEPARATOR: ClassVar[str] = "_"
-    DEFAULT_SOURCE: ClassVar[str] = "in_keys"
-    DEFAULT_DEST: ClassVar[str] = "out_keys"
-
-    if TYPE_CHECKING:
-
-        @overload
-        def __new__(cls, separator: F) -> F: ...  # type: ignore[misc]
-        @overload
-        def __new__(
-            cls,
-            separator: str = "_",
-            source: str | Sequence[NestedKey] = "in_keys",
-            dest: str | Sequence[NestedKey] = "out_keys",
-            auto_batch_size: bool = True,
-        ) -> dispatch: ...
-        def __new__(cls, *args: Any, **kwargs: Any) -> Any: ...
-
-    else:
-
-        def __new__(cls, separator="_", *args, **kwargs):
-            self = super().__new__(cls)
-            if isinstance(separator, str):
-                return self
-            self.__init__(*args, **kwargs)  # the decorator has no brackets
-            return self(separator)
+class Dispatched:
+    """The decorator that :data:`dispatch` makes: its arguments, and what it does to a method."""
 
     def __init__(
-        self,
-        separator: str = "_",
-        source: str | Sequence[NestedKey] = "in_keys",
-        dest: str | Sequence[NestedKey] = "out_keys",
-        auto_batch_size: bool = True,
+        self, separator: str, source: str | Sequence[NestedKey], dest: str | Sequence[NestedKey], auto_batch_size: bool
     ) -> None:
         self.separator: str = separator
         self.source: str | list[FlatKey] = source if isinstance(source, str) else unravel_key_list(source)
@@ -148,6 +90,65 @@ class dispatch:
             return as_outputs([result[key] for key in dest if key != DISCARDED])
 
         return dispatched  # type: ignore[return-value]
+
+
+class Dispatch:
+    """Lets a method that takes a collection take tensors as well, by position or by keyword, and give tensors.
+
+    ``@dispatch`` decorates ``forward(self, tensordict, ...)`` of a module with ``in_keys`` and ``out_keys``. A call
+    with a collection goes through. A call with tensors puts them into a TensorDict under the keys that the method
+    reads, calls it, and gives what it wrote: a tensor where there is one key, a tuple of them where there are more.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> from tensorclass import TensorDict
+    >>> class Sum(nn.Module):
+    ...     in_keys = ["a", ("b", "c")]
+    ...     out_keys = ["total"]
+    ...
+    ...     @dispatch
+    ...     def forward(self, tensordict):
+    ...         return tensordict.set("total", tensordict["a"] + tensordict["b", "c"])
+    >>> Sum()(torch.ones(2), torch.ones(2)), Sum()(a=torch.ones(2), b_c=torch.zeros(2))
+    (tensor([2., 2.]), tensor([1., 1.]))
+
+    Args:
+        separator: joins the names of a nested key to a keyword.
+        source: the keys that are read, or the name of the attribute that has them.
+        dest: the keys that are given, or the name of the attribute that has them. ``"_"`` is none.
+        auto_batch_size: whether the TensorDict has the dimensions that all the tensors share; otherwise none.
+
+    Raises:
+        TypeError: there are more tensors than keys, or one is given twice.
+    """
+
+    DEFAULT_SEPARATOR: str = "_"
+    DEFAULT_SOURCE: str = "in_keys"
+    DEFAULT_DEST: str = "out_keys"
+
+    @overload
+    def __call__(self, separator: F, /) -> F: ...
+    @overload
+    def __call__(
+        self,
+        separator: str = "_",
+        source: str | Sequence[NestedKey] = "in_keys",
+        dest: str | Sequence[NestedKey] = "out_keys",
+        auto_batch_size: bool = True,
+    ) -> Dispatched: ...
+    def __call__(
+        self,
+        separator: Any = "_",
+        source: str | Sequence[NestedKey] = "in_keys",
+        dest: str | Sequence[NestedKey] = "out_keys",
+        auto_batch_size: bool = True,
+    ) -> Any:
+        if isinstance(separator, str):
+            return Dispatched(separator, source, dest, auto_batch_size)
+        return Dispatched("_", source, dest, auto_batch_size)(separator)  # the decorator has no brackets
+
+
+dispatch: Dispatch = Dispatch()
 
 
 def as_outputs(values: Sequence[Any]) -> Any:

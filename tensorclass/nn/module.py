@@ -205,6 +205,9 @@ class TensorDictModule(TensorDictModuleBase):
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
+    else:
+        __call__ = nn.Module.__call__
+
     def _call_module(self, values: list[Any], kwargs: dict[str, Any]) -> Any:
         module: Any = self.module
         if self.method is not None:

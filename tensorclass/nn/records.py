@@ -61,6 +61,9 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
 
         def __call__(self, x: In, /) -> Out: ...
 
+    else:
+        __call__ = nn.Module.__call__
+
     @property
     def input_type(self) -> Any:
         """What the module takes: the first type between the brackets, or the annotation of ``forward``."""

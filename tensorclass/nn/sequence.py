@@ -152,6 +152,9 @@ class TensorDictSequential(TensorDictModuleBase):
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
+    else:
+        __call__ = nn.Module.__call__
+
     def _run(self, data: TensorCollection) -> TensorCollection:
         """What the last module gives for what the one in front of it gives, and so on."""
         result: Any = data
