@@ -10,7 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 GUIDES = [
-    f"docs/{name}.md" for name in ("records", "contracts", "collections", "convert", "pipelines", "stores", "storage")
+    f"docs/{name}.md"
+    for name in ("records", "contracts", "collections", "convert", "pipelines", "stores", "storage", "modules")
 ]
 
 

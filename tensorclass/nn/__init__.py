@@ -17,6 +17,7 @@ from .distributions import (
     rand_one_hot,
     set_composite_lp_aggregate,
 )
+from .ensemble import EnsembleModule
 from .functional import make_functional
 from .interaction import InteractionType, interaction_type, set_interaction_type
 from .module import TensorDictModule
@@ -33,6 +34,7 @@ __all__ = [
     "Buffer",
     "CompositeDistribution",
     "CudaGraphModule",
+    "EnsembleModule",
     "InteractionType",
     "NormalParamExtractor",
     "OneHotCategorical",

@@ -1,0 +1,117 @@
+"""Several copies of a module, with parameters of their own, run as one."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import nn
+from typing_extensions import Self
+
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.tensordict import TensorDict
+
+from .base import TensorDictModuleBase, names_of
+from .params import TensorDictParams
+
+
+class EnsembleModule(TensorDictModuleBase):
+    """Runs copies of a module together, by ``torch.vmap``: the results have a new first batch dimension, the copies.
+
+    The copies are initialised apart: each by ``reset_parameters`` of the modules inside that have it; what has not
+    starts alike. Their parameters are stacked in ``params_td``, which is what an optimizer trains. The module itself
+    tells how to compute; its own parameters are not used. What is drawn, by dropout say, is drawn for each copy.
+
+    Args:
+        module: reads and writes collections by key.
+        num_copies: how many; at least 1.
+        expand_input: every copy gets all of the input. With ``False`` the first batch dimension of the input is the
+            copies, as it is behind another ensemble.
+
+    Raises:
+        TypeError: the module has no ``in_keys`` and ``out_keys``.
+        ValueError: ``num_copies`` is not positive.
+
+    >>> from tensorclass.nn import TensorDictModule
+    >>> module = TensorDictModule(nn.Linear(4, 2), in_keys=["a"], out_keys=["b"])
+    >>> ensemble = EnsembleModule(module, num_copies=3)
+    >>> ensemble(TensorDict(a=torch.randn(10, 4), batch_size=[10]))["b"].shape
+    torch.Size([3, 10, 2])
+    """
+
+    _selects = True
+
+    def __init__(self, module: TensorDictModuleBase, num_copies: int, expand_input: bool = True) -> None:
+        super().__init__()
+        if not isinstance(module, nn.Module) or not TensorDictModuleBase.is_tdmodule_compatible(module):
+            raise TypeError(
+                f"EnsembleModule: expected a module with in_keys and out_keys, got {names_of(module)}; "
+                "TensorDictModule(module, in_keys=..., out_keys=...) makes one"
+            )
+        if num_copies < 1:
+            raise ValueError(f"EnsembleModule: expected a num_copies of at least 1, got {num_copies}")
+        self.in_keys = module.in_keys
+        self.out_keys = module.out_keys
+        self.module: TensorDictModuleBase = module
+        stacked: Any = TensorDict.from_modules(*(_initialised(module) for _ in range(num_copies)), as_module=True)
+        self.params_td: TensorDictParams = stacked.unlock_()
+        self.num_copies: int = num_copies
+        self.expand_input: bool = expand_input
+
+    def forward(self, tensordict: Any) -> Any:
+        """Gives the collection of all copies; the input stays as it is."""
+        if not isinstance(tensordict, TensorCollection):
+            raise TypeError(f"EnsembleModule: expected a collection, got {type(tensordict).__name__}")
+        if not self.expand_input and (not tensordict.ndim or tensordict.shape[0] != self.num_copies):
+            raise ValueError(
+                f"EnsembleModule: expected a batch size that begins with the number of copies, {self.num_copies}, got "
+                f"{list(tensordict.batch_size)}; with expand_input=True every copy gets all of the input"
+            )
+        copies = torch.arange(self.num_copies)  # there is something to go over where there are no parameters
+        in_dims = (0, None if self.expand_input else 0, 0)
+        return torch.vmap(self._call, in_dims, randomness="different")(self.params_td, tensordict, copies)
+
+    def _call(self, params: Any, tensordict: Any, _copy: Any) -> Any:
+        with params.to_module(self.module):
+            return self.module(tensordict)
+
+    def select_out_keys(self, *out_keys: Any) -> Self:
+        """Lets the copies write these of their keys only."""
+        self.module.select_out_keys(*out_keys)
+        return super().select_out_keys(*out_keys)
+
+    def reset_out_keys(self) -> Self:
+        """Takes a selection of out_keys back."""
+        self.module.reset_out_keys()
+        return super().reset_out_keys()
+
+    def reset_parameters_recursive(self, parameters: Any = None) -> Any:
+        """Initialises the copies anew, each by itself.
+
+        Args:
+            parameters: stacked ones, as ``params_td``: they stay as they are, and so do the module's own.
+
+        Returns:
+            New parameters, where some were given.
+        """
+        fresh = TensorDict.from_modules(*(_initialised(self.module) for _ in range(self.num_copies)), lock=False)
+        if parameters is None:
+            self.params_td.update_(fresh)
+            return None
+        if parameters.batch_size != self.params_td.batch_size:
+            raise ValueError(
+                f"EnsembleModule: expected parameters of batch size {list(self.params_td.batch_size)}, one for each "
+                f"copy, got {list(parameters.batch_size)}"
+            )
+        return fresh
+
+
+def _initialised(module: nn.Module) -> nn.Module:
+    """A copy of a module with parameters of its own."""
+    made = copy.deepcopy(module)
+    for part in made.modules():
+        reset: Any = getattr(part, "reset_parameters", None)
+        if callable(reset):
+            reset()
+    return made
