@@ -16,6 +16,7 @@ from tensorclass.nn.distributions import (
     rand_one_hot as rand_one_hot,
     set_composite_lp_aggregate as set_composite_lp_aggregate,
 )
+from tensorclass.nn.ensemble import EnsembleModule as EnsembleModule
 from tensorclass.nn.functional import make_functional as make_functional
 from tensorclass.nn.interaction import (
     InteractionType as InteractionType,
@@ -43,6 +44,7 @@ __all__ = [
     "Buffer",
     "CompositeDistribution",
     "CudaGraphModule",
+    "EnsembleModule",
     "InteractionType",
     "NormalParamExtractor",
     "OneHotCategorical",
