@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -14,6 +15,9 @@ from tensorclass.td.tensordict import TensorDict
 
 from .base import TensorDictModuleBase, names_of
 from .params import TensorDictParams
+
+if TYPE_CHECKING:
+    from tensorclass.td.keys import NestedKey
 
 
 class EnsembleModule(TensorDictModuleBase):
@@ -51,8 +55,8 @@ class EnsembleModule(TensorDictModuleBase):
             )
         if num_copies < 1:
             raise ValueError(f"EnsembleModule: expected a num_copies of at least 1, got {num_copies}")
-        self.in_keys = module.in_keys
-        self.out_keys = module.out_keys
+        self.in_keys: Sequence[NestedKey] = module.in_keys
+        self.out_keys: Sequence[NestedKey] = module.out_keys
         self.module: TensorDictModuleBase = module
         stacked: Any = TensorDict.from_modules(*(_initialised(module) for _ in range(num_copies)), as_module=True)
         self.params_td: TensorDictParams = stacked.unlock_()
