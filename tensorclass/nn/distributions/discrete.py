@@ -28,12 +28,11 @@ def rand_one_hot(values: Tensor, do_softmax: bool = True) -> Tensor:
     Returns:
         integers of the shape of ``values``.
     """
-    probs = values.softmax(-1) if do_softmax else values
-    cumulated = probs.cumsum(-1)
+    cumulated = (values.softmax(-1) if do_softmax else values).cumsum(-1)
     total = cumulated[..., -1:]
-    drawn = torch.rand_like(total) * total  # the sum is 1 up to rounding
-    index = torch.searchsorted(cumulated, drawn, right=True)
-    return functional.one_hot(index.squeeze(-1).clamp_max(values.shape[-1] - 1), values.shape[-1])
+    drawn = torch.rand_like(total).mul_(total)  # the sum is 1 up to rounding
+    index = torch.searchsorted(cumulated, drawn, right=True).clamp_max_(values.shape[-1] - 1)
+    return torch.zeros_like(values, dtype=torch.long).scatter_(-1, index, 1)
 
 
 class OneHotCategorical(torch_distributions.OneHotCategorical):
@@ -69,10 +68,19 @@ class OneHotCategorical(torch_distributions.OneHotCategorical):
 
         Args:
             value: of shape ``[*, n]``: integers, booleans or numbers.
+
+        Raises:
+            ValueError: a vector is not one-hot (where arguments are checked).
         """
-        base: Any = super()
-        log_prob: Tensor = base.log_prob(value.to(torch.uint8) if value.dtype is torch.bool else value)
-        return log_prob
+        if self._validate_args:
+            self._validate_sample(value)
+        index = (value if value.dtype is not torch.bool else value.to(torch.uint8)).argmax(-1, keepdim=True)
+        logits: Tensor = self.logits
+        if logits.shape != value.shape:
+            broadcast: Any = torch.broadcast_shapes
+            shape: Size = broadcast(logits.shape, value.shape)
+            logits, index = logits.expand(shape), index.expand(*shape[:-1], 1)
+        return logits.gather(-1, index).squeeze(-1)
 
     @property
     def mode(self) -> Tensor:
@@ -87,9 +95,10 @@ class OneHotCategorical(torch_distributions.OneHotCategorical):
 
     def sample(self, sample_shape: Size | Sequence[int] = torch.Size()) -> Tensor:  # noqa: B008
         """Random categories, as integers of shape ``[*sample_shape, *batch_shape, n]``."""
-        base: Any = super()
-        sample: Tensor = base.sample(Size(sample_shape))
-        return sample.long()
+        categorical: Any = self._categorical
+        index: Tensor = categorical.sample(Size(sample_shape)).unsqueeze(-1)
+        zeros = torch.zeros(*index.shape[:-1], *self._event_shape, dtype=torch.long, device=index.device)
+        return zeros.scatter_(-1, index, 1)
 
     def rsample(self, sample_shape: Size | Sequence[int] = torch.Size()) -> Tensor:  # noqa: B008
         """Random categories, whose gradient is that of the probabilities.

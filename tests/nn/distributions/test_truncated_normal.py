@@ -189,6 +189,18 @@ def test_gradients_are_finite_where_there_is_no_bound() -> None:
     assert bool(loc.grad.isfinite().all() & scale.grad.isfinite().all())
 
 
+def test_gradients_flow_after_what_was_asked_for_without_them() -> None:
+    loc = torch.tensor([0.1, 3.0], requires_grad=True)
+    truncated = TruncatedNormal(loc, 1.0, -1.0, 2.0)
+    value = truncated.sample()
+    assert not value.requires_grad
+    with torch.inference_mode():
+        truncated.entropy()
+    for found in (truncated.log_prob(value), truncated.entropy(), truncated.rsample(), truncated.mean):
+        (gradient,) = torch.autograd.grad(found.sum(), loc, retain_graph=True)
+        assert bool(gradient.ne(0).all())
+
+
 def test_the_inverse_of_the_logarithm_holds_everywhere() -> None:
     z = torch.tensor([-1e6, -1e3, -60.0, -37.5, -36.0, -5.0, -1.0, 0.0, 1.0, 5.0], dtype=torch.float64)
     y = torch.special.log_ndtr(z)
