@@ -77,8 +77,8 @@ class OneHotCategorical(torch_distributions.OneHotCategorical):
         index = (value if value.dtype is not torch.bool else value.to(torch.uint8)).argmax(-1, keepdim=True)
         logits: Tensor = self.logits
         if logits.shape != value.shape:
-            broadcast: Any = torch.broadcast_shapes
-            shape: Size = broadcast(logits.shape, value.shape)
+            untyped: Any = torch
+            shape: Size = untyped.broadcast_shapes(logits.shape, value.shape)
             logits, index = logits.expand(shape), index.expand(*shape[:-1], 1)
         return logits.gather(-1, index).squeeze(-1)
 
