@@ -57,7 +57,7 @@ def as_keys(keys: Any, what: str) -> list[FlatKey]:
 
 def names_of(module: object) -> str:
     """What messages call a module or a function."""
-    return str(getattr(module, "__qualname__", type(module).__name__))
+    return str(getattr(module, "__name__", type(module).__name__))
 
 
 class TensorDictModuleBase(nn.Module):
@@ -234,6 +234,7 @@ def _keep_selected(module: nn.Module, args: Any, result: Any) -> None:
 
 
 def missing_keys(module: object, keys: Iterable[NestedKey], data: TensorCollection) -> MissingKeys:
-    """The error for keys that a module needs."""
+    """The error for keys that a module (or one of this name) needs."""
+    name = module if isinstance(module, str) else names_of(module)
     there = list(data.keys(True, True))
-    return MissingKeys(f"{names_of(module)}: the in_keys {list(keys)} are missing; the keys that are there: {there}")
+    return MissingKeys(f"{name}: the in_keys {list(keys)} are missing; the keys that are there: {there}")

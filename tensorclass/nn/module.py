@@ -279,7 +279,7 @@ class TensorDictModule(TensorDictModuleBase):
         return [key for key, _ in pairs], [value for _, value in pairs]
 
     def _missing(self, absent: list[FlatKey], data: TensorCollection) -> MissingKeys:
-        return missing_keys(self, absent, data)
+        return missing_keys(f"{type(self).__name__}({names_of(self.module)})", absent, data)
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 

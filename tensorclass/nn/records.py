@@ -160,7 +160,7 @@ class TensorClassModuleWrapper(TensorDictModuleBase):
     def _run(self, data: TensorCollection) -> TensorDict:
         absent = [*_lacking(self.input_type, data)]
         if absent:
-            raise missing_keys(self.tc_module, absent, data)
+            raise missing_keys(type(self.tc_module).__name__, absent, data)
         result: TensorClass = self.tc_module(_as_record(self.input_type, data))
         return _plain(result)
 

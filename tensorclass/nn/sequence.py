@@ -201,7 +201,7 @@ class TensorDictSequential(TensorDictModuleBase):
         """The error of a module, or one that names all keys which the sequence lacks."""
         there = data.keys(True)
         absent = [key for key in self._in_keys if key not in there]
-        return missing_keys(self, absent, data) if absent else error
+        return missing_keys(type(self).__name__, absent, data) if absent else error
 
     def _trace(self, data: Proxy) -> Proxy:
         """What ``torch.fx.symbolic_trace`` notes: what the modules do, one after the other."""

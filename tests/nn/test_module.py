@@ -90,7 +90,10 @@ def test_a_mapping_gives_its_values_by_key() -> None:
 def test_missing_keys_are_all_named_with_those_that_are_there() -> None:
     source = TensorDict(p=1, q={"r": 2})
     module = TensorDictModule(torch.add, ["a", ("q", "s")], "b")
-    with pytest.raises(KeyError, match=r"\['a', \('q', 's'\)\] are missing; .* \['p', \('q', 'r'\)\]"):
+    with pytest.raises(
+        KeyError,
+        match=r"TensorDictModule\(\w+\): the in_keys \['a', \('q', 's'\)\] are missing; .* \['p', \('q', 'r'\)\]",
+    ):
         module(source)
     assert list(source.keys(True, True)) == ["p", ("q", "r")]
 
@@ -270,3 +273,25 @@ def test_modules_are_skipped_whose_results_are_there() -> None:
     with set_skip_existing(["b", "c"]):
         assert module(TensorDict(a=1, b=7, c=8))["b"].item() == 7
     assert skip_existing() is False
+
+
+def test_parameters_are_reset() -> None:
+    module = TensorDictModule(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), "a", "b")
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    assert module.reset_parameters_recursive() is None
+    assert all((value != before[name]).any() for name, value in module.state_dict().items())
+
+
+def test_given_parameters_are_reset_without_those_of_the_module() -> None:
+    module = TensorDictModule(nn.Linear(2, 3), "a", "b")
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    given = TensorDict.from_module(module).detach().clone()
+    kept = given.clone()
+    fresh = module.reset_parameters_recursive(given)
+    assert fresh is not None
+    assert (fresh != given).any()
+    assert (given == kept).all()
+    assert all((value == before[name]).all() for name, value in module.state_dict().items())
+    assert fresh["module", "weight"].requires_grad
+    with pytest.raises(RuntimeError, match="without batch dimensions"):
+        module.reset_parameters_recursive(torch.stack([given, given]))
