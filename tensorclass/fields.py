@@ -201,6 +201,11 @@ class FieldSpec:
         self._known_kind(cls)
         return self.optional or self._kind is None
 
+    @property
+    def can_be_missing(self) -> bool:
+        """Whether what was saved can be without the field: it has a default, or can be ``None``."""
+        return self.optional or self._kind is None or (self.init and self.default is not None)
+
     def target(self, cls: type[Contracted]) -> type[TensorCollection] | type[Tensor] | None:
         """What a converter makes of an object for this field of ``cls``: a collection of a class.
 

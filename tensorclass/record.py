@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -548,6 +548,65 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         record = object.__new__(cls)
         record._set_up(source, batch_size, device, names)
         return record
+
+    # -- restored, by a class that may have had other fields when they were saved -------------------------------------
+
+    def _pickled(self) -> tuple[Any, ...]:
+        store = self._store
+        absent = tuple([name for name in self._specs if name not in store])  # the others came later
+        return (absent,) if absent else ()
+
+    def _unpickled(self, absent: Sequence[str] = ()) -> None:
+        store, specs = self._store, self._specs
+        known = {*store, *absent}
+        if known == specs.keys():
+            return
+        missing = self._lacking(known)
+        unexpected = [key for key in store if key not in specs]
+        wrong: list[str] = []
+        if missing or unexpected:
+            wrong.append(
+                f"its fields are {list(specs)}, those of the class that was pickled were {sorted(known)};"
+                + (f" missing, without a default: {missing}" if missing else "")
+                + (f" unexpected: {unexpected}" if unexpected else "")
+                + " (to read it, let the class have them, with a default)"
+            )
+        self._store = {}
+        wrong += [str(error) for error in self._restore(store, {*missing, *absent})]
+        if wrong:
+            raise ValueError(f"{type(self).__name__}: {'; '.join(wrong)}")
+
+    @classmethod
+    def _lacking(cls, known: Container[str]) -> list[str]:
+        """The fields that must have a value, and were not known when a record was saved."""
+        return [name for name, spec in cls._specs.items() if name not in known and not spec.can_be_missing]
+
+    def _restore(self, values: Mapping[str, Any], absent: Container[str]) -> list[Exception]:
+        """Sets the fields to values that were saved, or to their defaults, but for those that shall be absent.
+
+        Elements are not looked at, which would read them all.
+
+        Returns:
+            what does not fit.
+        """
+        problems: list[Exception] = []
+        for name, spec in self._specs.items():
+            if name in absent:
+                continue
+            try:
+                value = values[name] if name in values else None if spec.default is None else spec.default()
+                if value is not None and not _is_none(value):
+                    self._store[name] = spec.fit(self, value)
+                elif name in values and not spec.allows_none(self):
+                    raise spec.mismatch(None)
+            except (ValueError, TypeError, RuntimeError) as error:
+                problems.append(error)
+        if self._checks is not None:
+            try:
+                self._checks.made(self, False, elements=False)
+            except (ValueError, TypeError, RuntimeError) as error:
+                problems.append(error)
+        return problems
 
     @classmethod
     def fromkeys(cls, keys: Any, value: Any = 0) -> Self:

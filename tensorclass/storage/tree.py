@@ -383,14 +383,7 @@ def _record(
         except Unfit as error:
             wrong += error.differences
             unread.add(key)
-    missing = [
-        name
-        for name, spec in specs.items()
-        if name not in entries
-        and not spec.optional
-        and spec.kind is not None
-        and (not spec.init or spec.default is None)
-    ]
+    missing = cls._lacking(entries)
     if missing or (unexpected and source.strict):
         wrong.append(
             f"{'.'.join(path) + ': ' if path else ''}the fields of {cls.__name__} are {list(specs)}, the file has "
@@ -399,25 +392,8 @@ def _record(
             + (f" unexpected: {unexpected} (strict=False leaves them out)" if unexpected and source.strict else "")
         )
     record: Any = _made(cls, {}, size, names, source.device)
-    problems: list[Exception] = []
-    for name, spec in specs.items():
-        if name in unread or name in missing:
-            continue
-        if name in none and name not in values and spec.allows_none(record):
-            continue
-        try:
-            value = values[name] if name in values else None if spec.default is None else spec.default()
-            if value is not None and not (isinstance(value, NonTensorData) and value._objects[0] is None):
-                record._store[name] = spec.fit(record, value)
-            elif name in values and not spec.allows_none(record):
-                raise spec.mismatch(None)
-        except (ValueError, TypeError, RuntimeError) as error:
-            problems.append(error)
-    if cls._checks is not None:
-        try:
-            cls._checks.made(record, False, elements=False)
-        except (ValueError, TypeError, RuntimeError) as error:
-            problems.append(error)
+    absent = {name for name in specs if name in none and name not in values and specs[name].allows_none(record)}
+    problems = record._restore(values, unread.union(missing, absent))
     begin = ".".join(path) + ": " if path else ""
     wrong += [f"{begin}it does not fit {cls.__name__}: {error}" for error in problems]
     if wrong:

@@ -12,7 +12,7 @@ from typing_extensions import Self
 
 from .access import restore
 from .collection import Collection
-from .consolidated import flat_of, view, with_parts
+from .consolidated import Place, flat_of, view, with_parts
 from .keys import unravel_key_to_tuple
 from .shapes import Names
 from .unpickling import allow_function, found, written
@@ -164,12 +164,16 @@ class State(Collection):
 
     def __reduce__(self) -> Any:
         # a plain dict and a plain tuple: the file names no class but this one's and torch's
-        flat = reduced_flat(self)
-        if flat is not None:
-            return rebuild_flat, flat
-        store = dict(self._store)
-        cls = written(type(self))
-        return rebuild, (cls, store, tuple(self._batch_size), self._device, self._names, self._lock is not None)
+        data = placed(self)
+        cls, size, locked = written(type(self)), tuple(self._batch_size), self._lock is not None
+        return rebuild, (cls, dict(data._store), size, self._device, self._names, locked, *self._pickled())
+
+    def _pickled(self) -> tuple[Any, ...]:
+        """What else :meth:`_unpickled` is given."""
+        return ()
+
+    def _unpickled(self) -> None:
+        """Completes what unpickling has made."""
 
     # -- measures -----------------------------------------------------------------------------------------------------
 
@@ -251,28 +255,38 @@ def _sizes(source: Any, path: tuple[str, ...]) -> dict[str, Size]:
     return sizes
 
 
-def reduced_flat(data: Any) -> tuple[Any, ...] | None:
-    """What :func:`rebuild_flat` takes, where all tensors lie in one piece of memory: it is pickled once.
+class _Placed(Tensor):
+    """Stands for a tensor in a piece of memory, in a pickle that has the memory once."""
+
+    __slots__ = ("args",)
+    args: tuple[Tensor, torch.dtype, tuple[int, ...], int]  #: those of :func:`view`
+
+    @staticmethod
+    def of(memory: Tensor, place: Place) -> _Placed:
+        dtype, shape, start = place
+        new = _Placed()
+        new.args = (memory, dtype, tuple(shape), start)
+        return new
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return view, self.args
+
+
+allow_function(view)
+
+
+def placed(data: Any) -> Any:
+    """A collection to be pickled, where all its tensors lie in one piece of memory; else the same one.
 
     Each tensor by itself would bring the memory of all.
     """
     flat = flat_of(data._leaves())
     if flat is None or len(flat.places) < 2 or any(leaf.is_nested for leaf in data._leaves()):
-        return None
+        return data
     locked = data._lock is not None
     if not locked and any(node._lock is not None for node in data._nodes()):
-        return None
-    nothing = {dtype: torch.empty(0, dtype=dtype) for dtype, _, _ in flat.places}
-    blank = with_parts(data, [nothing[dtype] for dtype, _, _ in flat.places])
-    return blank, flat.memory, [(dtype, tuple(shape), start) for dtype, shape, start in flat.places], locked
-
-
-@allow_function
-def rebuild_flat(
-    blank: Any, memory: Tensor, places: list[tuple[torch.dtype, tuple[int, ...], int]], locked: bool
-) -> Any:
-    """What unpickling calls for a collection whose tensors lie in one piece of memory."""
-    new = with_parts(blank, [view(memory, dtype, shape, start) for dtype, shape, start in places])
+        return data
+    new = with_parts(data, [_Placed.of(flat.memory, place) for place in flat.places])
     return new.lock_() if locked else new
 
 
@@ -284,6 +298,7 @@ def rebuild(
     device: Any,
     names: Names,
     locked: bool,
+    *more: Any,
 ) -> TensorCollection:
     """What unpickling calls."""
     from .base import TensorCollection
@@ -294,6 +309,7 @@ def rebuild(
     new._device = device
     new._names = names
     new._lock = None
+    new._unpickled(*more)
     if locked:
         new._lock_under(())
     return new

@@ -19,7 +19,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.combining import stack
 from tensorclass.td.pointwise import Pointwise
-from tensorclass.td.state import rebuild_flat, reduced_flat
+from tensorclass.td.state import placed
 from tensorclass.td.stores.classes import on_store
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.unpickling import allow_function, found, written
@@ -173,10 +173,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
         return shown
 
     def __reduce__(self) -> Any:
-        flat = reduced_flat(self)
-        if flat is not None:
-            return rebuild_flat, flat
-        parts = self._store
+        parts = placed(self)._store
         options = (parts.name, parts.forms, parts.hook_in, parts.hook_out)
         return _rebuild, (
             written(self._dense), parts.items_, parts.dim, self._names, self._device, tuple(self._batch_size), options,
