@@ -346,6 +346,8 @@ def _declared(function: Any, name: str, scope: Mapping[str, Any]) -> _Types | No
     function = _unbound(function)
     space = {**scope, **getattr(function, "__globals__", {}), **_closure(function)}
     taken, given = _evaluated(taken, space, name), _evaluated(given, space, name)
+    if taken is Any or given is Any:  # as of modules that take any collection
+        return None
     owner = getattr(function, "__self__", None)
     if owner is not None:  # of a method, which says whose it is
         owner = owner if isinstance(owner, type) else type(owner)

@@ -67,6 +67,14 @@ def test_it_is_a_stage_of_pipelines() -> None:
         net >> twice
 
 
+def test_a_module_on_collections_is_a_stage_where_its_types_are_said() -> None:
+    module = TensorDictModule(torch.neg, "x", "x")
+    pipeline = Stage[Text, Text](module) >> Net()
+    assert type(pipeline(text())) is Scores
+    with pytest.raises(TypeError, match="TensorDictModule: does not say what it takes and gives"):
+        Stage(module) >> Net()
+
+
 def test_on_collections_its_keys_are_the_fields() -> None:
     module = Net().as_td_module()
     assert isinstance(module, TensorClassModuleWrapper)

@@ -61,6 +61,7 @@ def modules(batch: Sample, data: TensorDict) -> None:
     assert_type(module.select_out_keys("image"), TensorDictModule)
     assert_type(module.reset_out_keys()(batch), Sample)
     assert_type(module.device, torch.device)
+    assert_type(Stage[Sample, Sample](module)(batch), Sample)
     assert_type(negated(batch), Sample)
     assert_type(negated(data), TensorDict)
 
