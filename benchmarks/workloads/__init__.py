@@ -17,6 +17,7 @@ from benchmarks.workloads import (
     objects,
     parameters,
     pointwise,
+    probabilistic,
     shaping,
 )
 from benchmarks.workloads.table import Workload
@@ -38,6 +39,7 @@ FAMILIES = (
     functional,
     modules,
     parameters,
+    probabilistic,
     converting,
 )
 

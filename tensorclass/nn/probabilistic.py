@@ -289,6 +289,11 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         if dist is None:
             dist = self.get_dist(tensordict)
         if not isinstance(dist, CompositeDistribution):
+            if len(self._sample_keys) == 1:
+                key = self._sample_keys[0]
+                value: Any = tensordict._store.get(key) if type(key) is str else None
+                if type(value) is Tensor:
+                    return dist.log_prob(value)
             return _log_prob_of(dist, tuple(self._sample_of(tensordict)))
         self._sample_of(tensordict)  # what is missing is named with the keys of this module
         log_prob: Any = dist.log_prob(tensordict)
@@ -369,13 +374,11 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             keys += self._lp_keys
             values += self._log_probs(dist, sample)
         out = data if tensordict_out is None else tensordict_out
-        chosen = [
-            (key, value)
-            for key, value in zip(keys, values, strict=True)
-            if key != DISCARDED and (self._source is None or key in self._out_keys)
-        ]
-        if chosen:
-            write(out, [key for key, _ in chosen], [value for _, value in chosen])
+        if self._source is not None or DISCARDED in keys:
+            chosen = [at for at, key in enumerate(keys) if key != DISCARDED and key in self._out_keys]
+            keys, values = [keys[at] for at in chosen], [values[at] for at in chosen]
+        if keys:
+            write(out, keys, values)
         return out
 
     def _by_key(self, sample: Any, is_composite: bool) -> list[Any]:
@@ -391,6 +394,8 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
                     f"{type(self).__name__}: the distribution has no variables for the out_keys {absent}; "
                     f"it has {list(sample.keys(True, True))}"
                 )
+        if type(sample) is Tensor and len(keys) == 1:
+            return [sample]
         given: object = sample
         values: list[Any] = [*sample] if isinstance(given, (tuple, list)) else [sample]
         if len(values) != len(keys):
