@@ -11,7 +11,17 @@ import pytest
 ROOT = Path(__file__).parents[1]
 GUIDES = [
     f"docs/{name}.md"
-    for name in ("records contracts collections convert pipelines modules probabilistic stores storage".split())
+    for name in (
+        "records",
+        "contracts",
+        "collections",
+        "convert",
+        "pipelines",
+        "modules",
+        "probabilistic",
+        "stores",
+        "storage",
+    )
 ]
 
 
