@@ -230,8 +230,6 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
 
     # -- as a module --------------------------------------------------------------------------------------------------
 
-    __hash__ = nn.Module.__hash__  # type: ignore[assignment]
-
     def __getattr__(self, name: str) -> Any:
         """A parameter, a buffer or a nested collection by its key; what else a record has: its methods."""
         try:
@@ -358,6 +356,10 @@ _FILLING = (
 )
 for _name in _FILLING:
     setattr(TensorDictParams, _name, _without_gradients(_name))
+
+# a module stands in sets and is a key; for type checkers a collection, which compares by element, has no hash
+_HASH = "__hash__"
+setattr(TensorDictParams, _HASH, getattr(nn.Module, _HASH))
 
 
 def _nested(values: Any) -> TensorDictParams:
