@@ -433,7 +433,7 @@ def load(
         def opened(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Callable[[], Tensor]:
             count = shape.numel()
             if not opens or not count:
-                return lambda: torch.empty(shape, dtype=dtype, device=device)
+                return lambda: torch.empty(shape, dtype=dtype, device=device or CPU)
             name = places.at(where[:-1]).inside + folder.tensor_file(where[-1], part)
             member = archive.members.get(name)
             if member is None:
@@ -472,7 +472,7 @@ def load(
 
 
 def _unpacked(archive: _Archive, name: str, dtype: torch.dtype, count: int) -> Tensor:
-    value = torch.empty(count, dtype=dtype)
+    value = torch.empty(count, dtype=dtype, device="cpu")
     place = memoryview(value.view(torch.uint8).numpy())  # type: ignore[arg-type]
     at = 0
     for piece in archive.pieces(name):

@@ -335,6 +335,6 @@ def _stacked_objects(parts: list[Any], name: str) -> Node:
 
 def _mapped(file: int, size: int) -> Tensor:
     if not size:
-        return torch.empty(0, dtype=torch.uint8)
+        return torch.empty(0, dtype=torch.uint8, device="cpu")
     memory: Tensor = _frombuffer(mmap.mmap(file, size, access=mmap.ACCESS_COPY), dtype=torch.uint8)
     return memory

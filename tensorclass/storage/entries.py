@@ -238,7 +238,7 @@ class Entries(MutableMapping[str, "Value"]):
         """One object for all rows, in the form that was asked for."""
         if not self.file.as_stack or not value._batch_size:
             return value
-        codes = torch.zeros(value._batch_size, dtype=torch.int64)
+        codes = torch.zeros(value._batch_size, dtype=torch.int64, device="cpu")
         return stack_of((value._objects[0],), codes, value._device, None)
 
     def stand_in(self, key: str, device: torch.device | None = None) -> Any:
@@ -293,7 +293,7 @@ class Entries(MutableMapping[str, "Value"]):
             format.write(node, (), as_array(rows.to(dtype)))
             return
         if part.exact:
-            box = torch.empty(part.shape(node.shape), dtype=dtype)
+            box = torch.empty(part.shape(node.shape), dtype=dtype, device="cpu")
         else:
             with self.file.reading((*self.path, key)):
                 box = as_tensor(format.read(node, part.box), dtype)

@@ -579,7 +579,7 @@ def _opened_tensor(
     mode: str | None,
 ) -> Tensor:
     if not shape.numel():  # there is no file of nothing
-        mapped, used = torch.empty(shape, dtype=dtype), "r+"
+        mapped, used = torch.empty(shape, dtype=dtype, device="cpu"), "r+"
     else:
         try:
             mapped, used = map_file(name, dtype, shape, mode, folder.handle)
@@ -869,7 +869,7 @@ def add_tensor(
     if size.numel():
         made = MemoryMappedTensor._allocated(size, dtype, file, existsok)
     else:  # there is no file of nothing
-        made = MemoryMappedTensor._of(torch.empty(size, dtype=dtype), str(file), "r+", size)
+        made = MemoryMappedTensor._of(torch.empty(size, dtype=dtype, device="cpu"), str(file), "r+", size)
     known = {"device": "cpu", "shape": list(size), "dtype": str(dtype), "is_nested": False}
     _write_meta(place, _with_entry(meta, path[-1], known))
     return made

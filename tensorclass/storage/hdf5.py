@@ -54,6 +54,11 @@ class HDF5(Format):
         except OSError as error:
             if error.errno is not None:
                 raise type(error)(error.errno, f"{path}: {error}") from None
+            if "already open" in str(error):
+                raise OSError(
+                    f"{path}: this process has the file open, in another mode than {mode!r}; close() it first, or open "
+                    "it once with mode='r+'"
+                ) from None
             raise DamagedFile(f"{path}: it is no HDF5 file, or damaged: {error}") from None
         except (RuntimeError, ValueError, KeyError) as error:
             raise DamagedFile(f"{path}: it is no HDF5 file, or damaged: {error}") from None

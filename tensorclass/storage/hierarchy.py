@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -210,7 +211,7 @@ def _native() -> dict[torch.dtype, np.dtype[Any]]:
         if dtype is torch.complex32:  # torch warns of it
             continue
         try:
-            found[dtype] = torch.empty(0, dtype=dtype).numpy().dtype
+            found[dtype] = torch.empty(0, dtype=dtype, device="cpu").numpy().dtype
         except (TypeError, RuntimeError):
             continue
     return found
@@ -252,14 +253,26 @@ def dtype_of(dtype: np.dtype[Any], said: Said | None) -> torch.dtype:
     return TORCH[native]
 
 
-def chunk_shape(chunks: Any, shape: Sequence[int]) -> Any:
+def chunk_shape(chunks: Any, shape: Sequence[int], option: str = "chunks", cut: bool = True) -> Any:
     """The chunks of an array of a shape: the rows of one, or its first dimensions, go for all arrays of a file.
+
+    Args:
+        chunks: what was asked for.
+        shape: of the array.
+        option: its name, for errors.
+        cut: whether a chunk is no larger than the array.
 
     >>> chunk_shape(100, (1000, 3)), chunk_shape((100, 2), (50, 3)), chunk_shape(True, (5,))
     ((100, 3), (50, 2), True)
     """
-    if chunks is None or isinstance(chunks, (bool, str)):
-        return chunks
-    front: tuple[int, ...] = (chunks,) if isinstance(chunks, int) else tuple(chunks)
+    given: Any = chunks
+    if given is None or isinstance(chunks, (bool, dict)) or given == "auto":
+        return given
+    try:
+        front = (operator.index(chunks),) if hasattr(chunks, "__index__") else tuple(map(operator.index, chunks))
+    except TypeError:
+        front = ()
+    if not front or min(front) < 1:
+        raise ValueError(f"expected {option} to be True, the rows of a chunk, or its first dimensions, got {chunks!r}")
     full = (*front, *shape[len(front) :])[: len(shape)]
-    return tuple([min(wanted, length) for wanted, length in zip(full, shape, strict=True)])
+    return tuple([min(wanted, length) for wanted, length in zip(full, shape, strict=True)]) if cut else full

@@ -12,11 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
-from tensorclass.td.memmap import Filename, FileThere, MemoryMappedTensor
+from tensorclass.td.memmap import Filename, FileThere, MemoryMappedTensor, shape_of
 from tensorclass.td.nontensor import is_non_tensor
 from tensorclass.td.objects import CPU
 from tensorclass.td.reading import MISSING
@@ -71,9 +70,13 @@ def _write(
 ) -> Any:
     if prefix is not None:
         prefix = path_of(prefix, what, writes=True)
+    elif checksum:
+        raise ValueError(f"{what}: checksum=True needs a path: in memory there is nowhere to write checksums to")
     check_threads(num_threads, what)
     if share_non_tensor and any(is_non_tensor(value) for value in data.values(True)):
         raise NotImplementedError(f"{what}: share_non_tensor=True is not supported: each process has its own objects")
+    if not values:
+        data = _with_memory(data)
     if archive or (archive is None and prefix is not None and prefix.endswith(archives.SUFFIX)):
         if prefix is None:
             raise ValueError(f"{what}: an archive needs a path")
@@ -98,7 +101,7 @@ def _write(
 
     def work() -> Any:
         if prefix is None:
-            made = _shared(data, values)
+            made = _shared(data, values, what)
         else:
             folder.save(
                 data, prefix, what=what, copy_existing=copy_existing, num_threads=num_threads,
@@ -116,8 +119,26 @@ def _write(
     return future
 
 
-def _shared(data: Any, values: bool) -> Any:
+def _with_memory(data: Any) -> Any:
+    """The collection, where it is on the device ``meta`` with zeros in place of its tensors, which take no memory."""
+    leaves = list(data._leaves())
+    if not any(leaf.is_meta and leaf.layout is torch.strided for leaf in leaves):
+        return data
+    zeros = [
+        torch.zeros((), dtype=leaf.dtype, device=CPU).expand(leaf.shape)
+        if leaf.is_meta and leaf.layout is torch.strided
+        else leaf
+        for leaf in leaves
+    ]
+    made = data._with_leaves(iter(zeros))
+    made._set_device(CPU)
+    return made
+
+
+def _shared(data: Any, values: bool, what: str) -> Any:
     """A collection with its tensors in memory that processes share."""
+    if without := [".".join(path) for path, leaf in data._named_leaves() if leaf.is_meta]:
+        raise TypeError(f"{what}: tensors on the device meta have no values: {without}")
     leaves = [
         leaf
         if type(leaf) is MemoryMappedTensor and leaf._filename is None and values
@@ -213,7 +234,7 @@ def _below(path: Path, keys: tuple[str, ...]) -> Path:
     for key in keys:
         found = folder.inside(found)
         own = found / folder.file_name(key)
-        found = own if own.is_dir() or "/" in key else found / key
+        found = own if own.is_dir() or "/" in key or key in ("", ".", "..") else found / key
     if path.is_dir() and not (found / folder.META).is_file():
         raise FileError(f"{path}: no collection is saved there under {'.'.join(keys)!r}")
     return found
@@ -266,13 +287,15 @@ def make_memmap(
 ) -> MemoryMappedTensor:
     """See :meth:`TensorDict.make_memmap`."""
     path = unravel_key_to_tuple(key)
-    size, dtype = shapes.as_size(shape), dtype or torch.get_default_dtype()
+    size, dtype = shape_of(shape), dtype or torch.get_default_dtype()
     if robust_key is False and any(folder.file_name(name) != name for name in path):
         raise ValueError(f"make_memmap: with robust_key=False the key must be the name of a file, got {key!r}")
     if not data._holds_values():
         raise RuntimeError("make_memmap: a lazy stack has no tensors of its own; make one in each of its parts")
     if not data.is_memmap():
-        raise RuntimeError("make_memmap: the collection is not memory-mapped; memmap(folder) makes it so")
+        kinds: set[type[Any]] = {type(leaf) for leaf in data._leaves()}
+        hint = "lock_() makes it so" if kinds == {MemoryMappedTensor} else "memmap(folder) makes it so"
+        raise RuntimeError(f"make_memmap: the collection is not memory-mapped; {hint}")
     if data._find(path) is not MISSING:
         raise RuntimeError(f"make_memmap: there is a value for {key!r} already; write into it in place")
     if size[: data.ndim] != data.batch_size:
@@ -328,7 +351,8 @@ def make_memmap_from_storage(
     robust_key: bool | None,
 ) -> MemoryMappedTensor:
     """See :meth:`TensorDict.make_memmap_from_storage`."""
-    flat, size = torch.empty(0, dtype=dtype or torch.get_default_dtype()).set_(storage), shapes.as_size(shape)
+    flat = torch.empty(0, dtype=dtype or torch.get_default_dtype(), device=CPU).set_(storage)
+    size = shape_of(shape)
     if flat.numel() < size.numel():
         raise ValueError(
             f"make_memmap_from_storage: the shape {list(size)} of {flat.dtype} needs "

@@ -71,7 +71,7 @@ def part_of(index: tuple[Any, ...], shape: Sequence[int]) -> Part:
                 listed = True
         else:
             at = operator.index(item)
-            _check(torch.tensor([at]), size, len(box))
+            _check(torch.tensor([at], device="cpu"), size, len(box))
             at = at % size
             box.append(slice(at, at + 1, 1))
             rest.append(0)
@@ -125,4 +125,4 @@ def whole(shape: Sequence[int]) -> Part:
 
 def size_after(part: Part, shape: Sequence[int]) -> Size:
     """The shape that an index gives."""
-    return torch.zeros(()).expand(part.shape(shape))[part.rest or ...].shape
+    return torch.zeros((), device="cpu").expand(part.shape(shape))[part.rest or ...].shape

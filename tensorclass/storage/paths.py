@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import zipfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from typing import Any
 from tensorclass.td.memmap import Filename
 
 from .tree import FileError
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def path_of(path: Filename, what: str, writes: bool = False) -> str:
@@ -25,7 +28,7 @@ def path_of(path: Filename, what: str, writes: bool = False) -> str:
 
     Raises:
         TypeError: it is no path.
-        ValueError: it is empty, or has a null character.
+        ValueError: it is empty, or has a null character, or is an address as ``s3://...``.
         FileNotFoundError: it is written to, and begins with a ``~``, which is no folder here.
     """
     try:
@@ -38,6 +41,8 @@ def path_of(path: Filename, what: str, writes: bool = False) -> str:
         raise ValueError(f"{what}: the path is empty")
     if "\0" in given:
         raise ValueError(f"{what}: the path {given!r} has a null character in it")
+    if _URL.match(given):
+        raise ValueError(f"{what}: expected a path of this system, got the address {given!r}; copy the file yourself")
     first = Path(given).parts[:1]
     if writes and first and first[0].startswith("~") and not os.path.lexists(first[0]):
         raise FileNotFoundError(

@@ -258,7 +258,7 @@ class PersistentTensorDict(WrittenBack):
         rows: dict[str, Any] = {key: store.rows(key, index) for key in store}
         size = shapes.indexed(self._batch_size, index)
         if not rows:
-            size = torch.zeros(()).expand(self._batch_size)[index].shape  # it looks at the positions
+            size = torch.zeros((), device="cpu").expand(self._batch_size)[index].shape  # it looks at the positions
         return self._like(rows, size, names)
 
     def __iter__(self) -> Iterator[Any]:

@@ -12,6 +12,7 @@ import math
 import os
 import shutil
 import time
+import weakref
 import zlib
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -57,10 +58,7 @@ class Zarr(Format):
 
     @contextmanager
     def whole(self, path: str) -> Generator[Path, None, None]:
-        if os.path.isdir(path) and os.listdir(path) and loader_of(path) != "from_zarr":
-            raise FileExistsError(
-                f"{path} is no zarr folder, and all that is in it would go: take another path, or an empty folder"
-            )
+        _check_place(path)
         with swapped_folder(path) as draft:
             try:
                 yield draft
@@ -76,6 +74,8 @@ class Zarr(Format):
             raise FileNotFoundError(f"there is no folder {path}")
         if mode in ("w-", "x") and os.path.exists(path):
             raise FileExistsError(f"{path} is there already")
+        if mode == "w":
+            _check_place(path)
         try:
             store = library.storage.LocalStore(path, read_only=mode == "r")
             given: dict[str, Any] = {"use_consolidated": False}
@@ -211,8 +211,12 @@ class Zarr(Format):
         resizable: bool,
     ) -> Any:
         given: dict[str, Any] = dict(options) if len(shape) and all(shape) else {}
-        if "chunks" in given:
-            given["chunks"] = chunk_shape(given["chunks"], shape)
+        for option in ("chunks", "shards"):
+            if option in given:
+                # chunks must divide shards, also those of an array that is smaller
+                given[option] = chunk_shape(given[option], shape, option, cut=given.get("shards") is None)
+        if given.get("chunks", True) in (None, True):  # as h5py has it; here they are chosen where none are given
+            given.pop("chunks", None)
         if values is not None and all(shape):
             return parent.create_array(name, data=values, **given)
         return parent.create_array(name, shape=tuple(shape), dtype=dtype, **given)
@@ -320,6 +324,7 @@ class _Held:
     def __init__(self, path: str) -> None:
         self.path: str = path
         self.handle: int = os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self.handle)  # also at the end of the program, when __del__ has no os any more
 
     def is_there(self) -> bool:
         """Whether it is still at its path."""
@@ -327,10 +332,6 @@ class _Held:
             return os.path.samestat(os.stat(self.path), os.fstat(self.handle))
         except FileNotFoundError:
             return False
-
-    def __del__(self) -> None:
-        if hasattr(self, "handle"):
-            os.close(self.handle)
 
 
 def _seal_of(node: Any, said: Said) -> str:
@@ -340,6 +341,14 @@ def _seal_of(node: Any, said: Said) -> str:
         about.pop(name, None)
     known = [node.path, about, {name: value for name, value in said.items() if name != _SEAL}]
     return f"{zlib.crc32(json.dumps(known, sort_keys=True).encode()):08x}"
+
+
+def _check_place(path: str) -> None:
+    """Raises an error where a new folder would take the place of files that are none of zarr."""
+    if os.path.isdir(path) and os.listdir(path) and loader_of(path) != "from_zarr":
+        raise FileExistsError(
+            f"{path} is no zarr folder, and all that is in it would go: take another path, or an empty folder"
+        )
 
 
 def _check_chunks(array: Any, box: tuple[Any, ...]) -> None:

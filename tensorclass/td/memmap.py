@@ -80,6 +80,8 @@ class MemoryMappedTensor(Tensor):
     ) -> Self:
         """A tensor of the values of another one, or on memory that is shared already; see the class."""
         _check_device("MemoryMappedTensor", device)
+        if source is not None and handler is not None:
+            raise TypeError("MemoryMappedTensor: expected a source or a handler, and not both")
         memory = source if handler is None else handler
         if isinstance(memory, torch.UntypedStorage):
             return cls.from_storage(memory, shape=shape, dtype=dtype, index=index, filename=filename)
@@ -141,7 +143,9 @@ class MemoryMappedTensor(Tensor):
         """
         if mode not in (None, *MODES):
             raise ValueError(f"from_filename: expected mode to be 'r', 'r+' or None, got {mode!r}")
-        path, size = _path(filename), shapes.as_size(shape)
+        if not isinstance(dtype, torch.dtype):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"from_filename: expected dtype to be a torch.dtype, got {dtype!r}")
+        path, size = _path(filename), shape_of(shape)
         whole, mode = map_file(path, dtype, size, mode)
         new = cls._of(whole, path, mode, size)
         return new if index is None else new._at(index)
@@ -175,6 +179,11 @@ class MemoryMappedTensor(Tensor):
             raise TypeError(f"from_tensor: expected a tensor, got {type(input).__name__}; torch.as_tensor makes one")
         if input.requires_grad:
             raise RuntimeError("from_tensor: files have no gradients; take tensor.detach()")
+        if input.layout is not torch.strided or input.is_nested or input.is_quantized:
+            raise TypeError(
+                f"from_tensor: files hold dense tensors, got one of the layout {input.layout} and of {input.dtype}; "
+                "a folder of a collection holds jagged tensors, too"
+            )
         if isinstance(input, MemoryMappedTensor):
             same = input._filename == (None if filename is None else _path(filename))
             if same and input._index is None and shape is None:
@@ -184,11 +193,11 @@ class MemoryMappedTensor(Tensor):
                     f"from_tensor: the tensor lies in the file {input._filename} already; copy_existing=True copies it "
                     "to another one"
                 )
-        size = input.shape if shape is None else shapes.as_size(shape)
-        if not copy_data:
-            return cls._allocated(size, input.dtype, filename, existsok)
+        size = input.shape if shape is None else shape_of(shape)
         if size.numel() != input.numel():
             raise ValueError(f"from_tensor: the shape {list(size)} does not fit {input.numel()} values")
+        if not copy_data:
+            return cls._allocated(size, input.dtype, filename, existsok)
         values = input if shape is None else input.reshape(size)
         if filename is None:
             new = cls._allocated(size, input.dtype, None, existsok)
@@ -219,8 +228,8 @@ class MemoryMappedTensor(Tensor):
         """
         _check_device("from_storage", device)
         dtype = dtype or torch.get_default_dtype()
-        flat = torch.empty(0, dtype=dtype).set_(storage)
-        size = flat.shape if shape is None else shapes.as_size(shape)
+        flat = torch.empty(0, dtype=dtype, device="cpu").set_(storage)
+        size = flat.shape if shape is None else shape_of(shape)
         if size.numel() > flat.numel():
             raise ValueError(f"from_storage: {flat.numel()} values of {dtype} do not fill the shape {list(size)}")
         if filename is None and not storage.is_shared():
@@ -307,8 +316,10 @@ class MemoryMappedTensor(Tensor):
         """A file of one number, as ``torch.full(size, fill_value)``; see :meth:`empty`."""
         _check_device("full", device)
         if fill_value is None:
+            if len(size) < 2:
+                raise TypeError(f"full: expected a shape and a number to fill it with, got {size}")
             *size, fill_value = size  # type: ignore[assignment]
-        number = torch.full((), fill_value, dtype=dtype)
+        number = torch.full((), fill_value, dtype=dtype, device="cpu")
         return cls.from_tensor(number.expand(_size(size)), filename=filename, existsok=existsok)
 
     @classmethod
@@ -342,7 +353,7 @@ class MemoryMappedTensor(Tensor):
     ) -> Self:
         """A new file of values, by default zeros; or zeros in shared memory."""
         if filename is None:
-            memory = torch.zeros(size, dtype=dtype)
+            memory = torch.zeros(size, dtype=dtype, device="cpu")
             if memory.numel():
                 memory.share_memory_()  # type: ignore[no-untyped-call]
             return cls._of(memory, None, "r+", size)
@@ -551,7 +562,7 @@ def map_open_file(file: int, dtype: torch.dtype, size: Size, mode: str) -> Tenso
             f"expected {count * dtype.itemsize} bytes, for the shape {list(size)} of {dtype}; it has {info.st_size}"
         )
     if not count:
-        return torch.empty(size, dtype=dtype)
+        return torch.empty(size, dtype=dtype, device="cpu")
     flat: Tensor
     if _BY_HANDLE:  # keeps no file open, of which a process may have some 1,000 only
         flat = torch.from_file(f"/proc/self/fd/{file}", mode == "r+", count, dtype=dtype, device="cpu")
@@ -631,7 +642,22 @@ def _path(filename: Filename) -> str:
 
 
 def _size(size: tuple[Any, ...]) -> Size:
-    return shapes.as_size(size[0] if len(size) == 1 else size)
+    return shape_of(size[0] if len(size) == 1 else size)
+
+
+def shape_of(shape: Any) -> Size:
+    """The shape of a tensor from what users write: an int, or a sequence of ints.
+
+    >>> shape_of(3), shape_of([3, 4])
+    (torch.Size([3]), torch.Size([3, 4]))
+    """
+    try:
+        size = shapes.as_size(shape)
+    except TypeError:
+        raise TypeError(f"expected a shape, as an int or a sequence of ints, got {shape!r}") from None
+    if any(length < 0 for length in size):
+        raise RuntimeError(f"expected a shape without negative sizes, got {list(size)}")
+    return size
 
 
 def _check_device(what: str, device: torch.device | str | None) -> None:

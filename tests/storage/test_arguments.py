@@ -78,3 +78,67 @@ def test_a_zarr_folder_that_may_not_be_read_is_no_damaged_one(saved: Path, monke
     with pytest.raises(PermissionError, match=r"zarr\.json") as error:
         TensorDict.from_zarr(saved / "c")
     assert not isinstance(error.value, ValueError)
+
+
+SHARED: dict[str, Callable[[], Any]] = {
+    "checksum": lambda: data().memmap(checksum=True),
+    "checksum in place": lambda: data().memmap_(checksum=True),
+}
+
+
+@pytest.mark.parametrize("call", SHARED)
+def test_memory_without_a_path_has_no_checksums(call: str) -> None:
+    with pytest.raises(ValueError, match="needs a path"):
+        SHARED[call]()
+
+
+def test_tensors_without_values_are_named_where_they_would_be_copied_to_memory() -> None:
+    with pytest.raises(TypeError, match=r"no values: \['x', 'name'\]"):
+        data().to("meta").memmap()
+
+
+@pytest.mark.parametrize("subpath", ["..", ".", "", ("n", ".."), "n/.."])
+def test_a_subpath_does_not_leave_the_folder(tmp_path: Path, subpath: Any) -> None:
+    TensorDict({"n": {"m": {"x": torch.ones(2)}}}, [2]).memmap(tmp_path / "above")
+    with pytest.raises(ValueError, match="no collection is saved there under"):
+        TensorDict.load_memmap(tmp_path / "above" / "n", subpath=subpath)
+
+
+def test_a_collection_that_is_mapped_but_not_locked_is_told_to_be_locked(saved: Path) -> None:
+    loaded = TensorDict.load(saved / "a")
+    with pytest.raises(RuntimeError, match=r"not memory-mapped; lock_\(\)"):
+        loaded.make_memmap("new", [3])
+    assert loaded.lock_().make_memmap("new", [3]).tolist() == [0.0, 0.0, 0.0]
+    with pytest.raises(RuntimeError, match=r"not memory-mapped; memmap\(folder\)"):
+        data().make_memmap("new", [3])
+
+
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+@pytest.mark.parametrize("chunks", [0, -1, "a", (), 2.5, (3, 0)])
+def test_chunks_are_rows_or_dimensions(tmp_path: Path, backend: str, chunks: Any) -> None:
+    with pytest.raises(ValueError, match="expected chunks to be"):
+        getattr(data(), f"to_{backend}")(tmp_path / "new", chunks=chunks)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+@pytest.mark.parametrize("chunks", [True, None, 2, (2,), (2, 1), 99])
+def test_chunks_go_for_arrays_of_any_shape(tmp_path: Path, backend: str, chunks: Any) -> None:
+    with getattr(data(), f"to_{backend}")(tmp_path / "new", chunks=chunks) as held:
+        assert (held.to_memory() == data()).all()
+
+
+@pytest.mark.parametrize("chunks, shards", [(1, 2), (2, 4), ((2, 1), 4), (2, (4, 2)), (10, 100)])
+def test_shards_go_for_arrays_of_any_shape(tmp_path: Path, chunks: Any, shards: Any) -> None:
+    with data().to_zarr(tmp_path / "new", chunks=chunks, shards=shards) as held:
+        assert (held.to_memory() == data()).all()
+    assert (TensorDict.from_zarr(tmp_path / "new").to_memory() == data()).all()
+
+
+@pytest.mark.parametrize("mode, other", [("r", "r+"), ("r", "a"), ("r+", "w")])
+def test_a_file_that_is_open_already_is_no_damaged_one(tmp_path: Path, mode: str, other: str) -> None:
+    data().to_h5(tmp_path / "new").close()
+    with TensorDict.from_h5(tmp_path / "new", mode=mode), pytest.raises(OSError, match=r"new: .*open.*close\(\)"):
+        TensorDict.from_h5(tmp_path / "new", mode=other)
+    with TensorDict.from_h5(tmp_path / "new", mode=other) as held:
+        assert len(held.keys()) == (0 if other == "w" else 2)

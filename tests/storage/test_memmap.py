@@ -421,3 +421,12 @@ def test_a_single_value_of_a_longer_row_is_written(tmp_path: Path, size: tuple[i
     data.consolidate(tmp_path / "file")
     assert TensorDict.load_memmap(tmp_path / "folder")["a"].sum() == 2.0
     assert TensorDict.from_consolidated(tmp_path / "file")["a"].sum() == 2.0
+
+
+@pytest.mark.parametrize("place", ["folder", "archive.tdz", None])
+def test_files_are_made_for_a_collection_on_meta(place: str | None, tmp_path: Path) -> None:
+    outline = TensorDict({"x": torch.zeros(100, 3, dtype=torch.int16), "b": {"c": torch.zeros(100)}}, [100]).to("meta")
+    made = outline.memmap_like(None if place is None else tmp_path / place)
+    assert made.device == torch.device("cpu")
+    assert (made == TensorDict({"x": torch.zeros(100, 3), "b": {"c": torch.zeros(100)}}, [100])).all()
+    assert outline["x"].is_meta

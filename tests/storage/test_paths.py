@@ -119,6 +119,22 @@ def test_a_folder_of_something_else_is_not_replaced_by_a_zarr_folder(tmp_path: P
     assert Sample.from_zarr(tmp_path / "empty").x.shape == (3, 2)
 
 
+def test_nor_by_an_empty_one(tmp_path: Path) -> None:
+    before = others(tmp_path / "runs")
+    with pytest.raises(FileExistsError, match=r"runs.*no zarr folder.*another"):
+        TensorDict.from_zarr(tmp_path / "runs", mode="w")
+    assert below(tmp_path / "runs") == before
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/x", "https://host/x", "file:///x"])
+@pytest.mark.parametrize("save", SAVE)
+def test_an_address_is_no_path(tmp_path: Path, save: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"path of this system.*address"):
+        SAVE[save](sample(), address)
+    assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.parametrize("path", ["", ".", "..", "inside/.."])
 @pytest.mark.parametrize("save", FOLDERS)
 def test_the_working_directory_is_not_replaced(

@@ -190,3 +190,23 @@ def test_a_thousand_tensors_and_parts_are_loaded_where_few_files_may_be_open(tmp
         assert loaded["parts", "rows"][299]["a"].tolist() == [299, 299]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_default_device_of_the_program_changes_nothing(tmp_path: Path) -> None:
+    program = """
+import sys, torch
+from pathlib import Path
+torch.set_default_device("meta")  # where a tensor of the library would have no values
+from tests.storage.formats import FORMATS, a_bit_of_all, contents
+with torch.device("cpu"):
+    data = a_bit_of_all()
+    wanted = contents(data)
+for form, known in FORMATS.items():
+    place = Path(sys.argv[1]) / form
+    (known.save_checked or known.save)(data, place)
+    loaded = (known.load_checked or known.load)(place)
+    with torch.device("cpu"):
+        assert contents(loaded) == wanted, form
+"""
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

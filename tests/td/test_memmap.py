@@ -381,3 +381,59 @@ def test_rows_at_an_index_tensor_are_a_plain_copy(index: list[object], tmp_path:
     assert torch.equal(mapped, values)
     with pytest.raises(IndexError):
         mapped[torch.tensor([3])]
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda file: MemoryMappedTensor.empty(-2, filename=file), RuntimeError, r"without negative sizes, got \[-2\]"),
+        (lambda file: MemoryMappedTensor.zeros(2.5, filename=file), TypeError, r"expected a shape, .* got 2\.5"),
+        (lambda file: MemoryMappedTensor.full((2, 2), filename=file), TypeError, r"a shape and a number"),
+        (lambda file: MemoryMappedTensor.full(filename=file), TypeError, r"a shape and a number"),
+        (lambda file: MemoryMappedTensor.from_filename(file, None, [2]), TypeError, r"expected dtype .* got None"),
+        (lambda file: MemoryMappedTensor.from_filename(__file__, torch.int8, [-1]), RuntimeError, r"negative"),
+        (
+            lambda file: MemoryMappedTensor.from_tensor(torch.ones(2).to_sparse(), filename=file),
+            TypeError,
+            r"dense tensors, got one of the layout torch\.sparse_coo",
+        ),
+        (
+            lambda file: MemoryMappedTensor.from_tensor(torch.ones(2), shape=[3], copy_data=False, filename=file),
+            ValueError,
+            r"\[3\] does not fit 2 values",
+        ),
+        (
+            lambda file: MemoryMappedTensor(torch.ones(2), handler=torch.ones(2).untyped_storage(), filename=file),
+            TypeError,
+            r"not both",
+        ),
+    ],
+    ids=[
+        "negative",
+        "float",
+        "nothing to fill with",
+        "nothing",
+        "dtype",
+        "all",
+        "sparse",
+        "other shape",
+        "two sources",
+    ],
+)
+def test_arguments_that_make_no_sense_say_so_and_leave_no_file(
+    call: Callable[[Path], Any], error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=message):
+        call(tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_are_mapped_to_the_cpu_also_where_another_device_is_the_default(tmp_path: Path) -> None:
+    with torch.device("meta"):
+        made = [
+            MemoryMappedTensor.zeros(2),
+            MemoryMappedTensor.zeros(0),
+            MemoryMappedTensor.full((2,), 3, filename=tmp_path / "x"),
+            MemoryMappedTensor.from_handler(MemoryMappedTensor.ones(2).handler, torch.float32, [2]),
+        ]
+    assert [tensor.tolist() for tensor in made] == [[0.0, 0.0], [], [3, 3], [1.0, 1.0]]
