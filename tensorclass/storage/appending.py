@@ -26,7 +26,7 @@ from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
 from tensorclass.td.stores.lazy.stack import LazyStacked
 from tensorclass.td.unbatched import UnbatchedTensor
 
-from . import folder, tree
+from . import folder, layout, open_folders, tree
 from .paths import path_of
 from .tree import FileError, Leaf, Node, Source, as_list, dtype_of, size_of
 
@@ -53,9 +53,9 @@ def append_memmap(
         raise ValueError(f"{path}: append_memmap appends to a folder that memmap() wrote, and there is none")
     with _alone(path) as root:
         growth = Growth(str(path), bool(allow_pickle))
-        folders = folder.Folders(root, pickles=growth.pickles)
+        folders = open_folders.Folders(root, pickles=growth.pickles)
         try:
-            node = growth.grown(folder.read_node(folders, ()), rows, (), growth.rows_of(rows))
+            node = growth.grown(layout.read_node(folders, ()), rows, (), growth.rows_of(rows))
             growth.check_offsets(folders)
             if growth.problems:
                 raise ValueError(f"{path}: append_memmap: nothing was written; " + "; ".join(growth.problems))
@@ -67,15 +67,15 @@ def append_memmap(
 
 
 @contextmanager
-def _alone(path: Path) -> Generator[folder.Opened, None, None]:
+def _alone(path: Path) -> Generator[open_folders.Opened, None, None]:
     """The open folder, with no other process or thread appending to it."""
     while True:
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            if not folder.same_folder(handle, str(path)):
+            if not open_folders.same_folder(handle, str(path)):
                 continue  # another append has put its folder there
-            yield folder.Opened(handle, str(path))
+            yield open_folders.Opened(handle, str(path))
             return
         finally:
             os.close(handle)  # with its lock
@@ -274,7 +274,7 @@ class Growth:
         tree.node_of_tensor(value, path, leaves, self.problems)
         return leaves
 
-    def check_offsets(self, folders: folder.Folders) -> None:
+    def check_offsets(self, folders: open_folders.Folders) -> None:
         """The files are as long as they should be: nothing is written behind a gap."""
         for piece in self.pieces:
             if piece.start:
@@ -287,10 +287,10 @@ class Growth:
         self.problems.append(f"{'.'.join(path) + ': ' if path else ''}expected {expected}, got {got}")
 
 
-def _write(path: Path, node: Node, pieces: list[Piece], old: folder.Folders, progress: bool | None) -> None:
+def _write(path: Path, node: Node, pieces: list[Piece], old: open_folders.Folders, progress: bool | None) -> None:
     """The values at the ends of the files, then the folder that tells of them."""
     folders: list[tuple[str, bytes]] = []
-    folder.metas_of(node, "", folders)
+    layout.metas_of(node, "", folders)
     before: dict[str, int] = {}  # files that grow, and how long they were
     try:
         total = sum(piece.tensor.numel() * piece.tensor.element_size() for piece in pieces if piece.tensor is not None)
@@ -298,10 +298,10 @@ def _write(path: Path, node: Node, pieces: list[Piece], old: folder.Folders, pro
             for place, meta in folders:
                 if place:
                     os.mkdir(draft / place)
-                (draft / place / folder.META).write_bytes(meta)
+                (draft / place / layout.META).write_bytes(meta)
             for piece in pieces:
                 name = "/".join(
-                    [*map(folder.file_name, piece.path[:-1]), folder.tensor_file(piece.path[-1], piece.part)]
+                    [*map(layout.file_name, piece.path[:-1]), layout.tensor_file(piece.path[-1], piece.part)]
                 )
                 source = ""
                 if piece.start:

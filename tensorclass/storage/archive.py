@@ -31,7 +31,7 @@ from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.memmap import MODES, Filename, MemoryMappedTensor, pieces
 from tensorclass.td.objects import CPU
 
-from . import folder, tree
+from . import folder, layout, tree
 from .ahead import reading_ahead
 from .paths import above, path_of
 from .tree import FileError, Source
@@ -84,7 +84,7 @@ def save(
     """Writes a collection to an archive, as a whole or not at all; see :func:`.folder.save` for the arguments."""
     method = method_of(compression, what)
     if not robust_key:
-        folder.check_keys(data, what)
+        layout.check_keys(data, what)
     node, leaves = tree.describe(data, what, allow_pickle, checksum)
     for leaf in leaves:
         if type(leaf.tensor) is MemoryMappedTensor and leaf.tensor._filename is not None and not copy_existing:
@@ -93,14 +93,14 @@ def save(
                 "copies it"
             )
     metas: list[tuple[str, bytes]] = []
-    folder.metas_of(node, "", metas)
+    layout.metas_of(node, "", metas)
     total = sum(leaf.tensor.numel() * leaf.tensor.element_size() for leaf in leaves)
     with _writer(path, method, None) as write, bytes_of(total, what, progress) as shown:
         for place, text in metas:
-            write(place + folder.META, iter([memoryview(text)]))
+            write(place + layout.META, iter([memoryview(text)]))
         for leaf in leaves:
             if leaf.tensor.numel():
-                write(folder.place_of(leaf), _told(pieces(leaf.tensor) if values else _zeros(leaf.tensor), shown))
+                write(layout.place_of(leaf), _told(pieces(leaf.tensor) if values else _zeros(leaf.tensor), shown))
 
 
 def pack_memmap(
@@ -113,9 +113,9 @@ def pack_memmap(
 ) -> Path:
     """See :func:`tensorclass.pack_memmap`."""
     root = Path(path_of(prefix, "pack_memmap"))
-    if not (root / folder.META).is_file():
-        raise FileError(f"{root}: nothing is saved there: it has no {folder.META}")
-    files = sorted(_files_below(root, ""), key=lambda name: (name != folder.META, name))
+    if not (root / layout.META).is_file():
+        raise FileError(f"{root}: nothing is saved there: it has no {layout.META}")
+    files = sorted(_files_below(root, ""), key=lambda name: (name != layout.META, name))
     total = sum(os.path.getsize(root / name) for name in files)
     method = method_of(compression, "pack_memmap")
     levels = _LEVELS.get(method)
@@ -148,7 +148,7 @@ def _writer(
             info.compress_type = method
             info._compresslevel = level  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
             start = file.tell() + 30 + len(name.encode()) + 20  # the header, and what it says of sizes
-            if method == zipfile.ZIP_STORED and name.endswith(folder.SUFFIX) and start % _ALIGN:
+            if method == zipfile.ZIP_STORED and name.endswith(layout.SUFFIX) and start % _ALIGN:
                 fill = (-start - 4) % _ALIGN
                 info.extra = _FILLED + fill.to_bytes(2, "little") + bytes(fill)
             with archive.open(info, "w", force_zip64=True) as member:
@@ -222,8 +222,8 @@ class _Archive:
             ends, gap = start + info.compress_size, bool(info.flag_bits & _SIZES_BEHIND)
         if ends > self.zip.start_dir or not (gap or ends == self.zip.start_dir):
             raise FileError(f"{name}: its members are shorter, or longer, than it says")
-        if folder.META not in self.members:
-            raise FileError(f"{name}: it is no archive of a memory-mapped folder: it has no member {folder.META}")
+        if layout.META not in self.members:
+            raise FileError(f"{name}: it is no archive of a memory-mapped folder: it has no member {layout.META}")
 
     def _add(self, info: zipfile.ZipInfo, file: IO[bytes]) -> _Member:
         name = info.filename
@@ -308,8 +308,8 @@ class _Inside(NamedTuple):
         member = self.archive.members.get(name)
         if member is None:
             raise self.archive.damaged(name, "missing")
-        if member.info.file_size > folder.LONGEST:
-            raise self.archive.damaged(name, f"it is longer than {folder.LONGEST} bytes")
+        if member.info.file_size > layout.LONGEST:
+            raise self.archive.damaged(name, f"it is longer than {layout.LONGEST} bytes")
         return b"".join(self.archive.pieces(name))
 
     def names(self) -> set[str]:
@@ -332,7 +332,7 @@ class _Folders:
     def at(self, path: tuple[str, ...]) -> _Inside:
         inside = self.known.get(path)
         if inside is None:
-            inside = self.known[path] = f"{self.at(path[:-1]).inside}{folder.file_name(path[-1])}/"
+            inside = self.known[path] = f"{self.at(path[:-1]).inside}{layout.file_name(path[-1])}/"
             if inside not in self.archive.folders:
                 raise self.archive.damaged(inside, "missing")
         return _Inside(self.archive, inside)
@@ -342,16 +342,19 @@ class _Folders:
         places = _Folders(self.archive, self.pickles)
         for depth in range(len(keys)):
             outer = places.at(keys[:depth])
-            values = f"{outer.inside}{folder.INSIDE}/{folder.META}"
-            if values in self.archive.members and "shape" not in folder.read_meta(outer):
+            values = f"{outer.inside}{layout.INSIDE}/{layout.META}"
+            if values in self.archive.members and "shape" not in layout.read_meta(outer):
                 places.enter(keys[:depth])
         return places.at(keys).inside
 
+    def say_foreign(self, path: tuple[str, ...]) -> None:
+        """Nothing to do: archives have no files that are named in another way."""
+
     def enter(self, path: tuple[str, ...]) -> None:
         inside = self.at(path).inside
-        if inside.endswith(f"{folder.INSIDE}/"):
-            raise self.archive.damaged(inside + folder.META, "its shape is missing")
-        self.known[path] = f"{inside}{folder.INSIDE}/"
+        if inside.endswith(f"{layout.INSIDE}/"):
+            raise self.archive.damaged(inside + layout.META, "its shape is missing")
+        self.known[path] = f"{inside}{layout.INSIDE}/"
 
 
 @contextmanager
@@ -367,7 +370,7 @@ def is_memmap_archive(path: Filename) -> bool:
         return False
     try:
         with zipfile.ZipFile(path) as archive:
-            return folder.META in archive.namelist()
+            return layout.META in archive.namelist()
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError):
         return False
 
@@ -413,7 +416,7 @@ def load(
         if subpath is not None:
             places.known[()] = places.below(unravel_key_to_tuple(subpath))
         try:
-            node = folder.read_node(places, ())
+            node = layout.read_node(places, ())
         except RecursionError:
             raise FileError(f"{archive.name}: what it says of itself is nested too deep") from None
         opens = not folder.only_shapes(device)
@@ -434,7 +437,7 @@ def load(
             count = shape.numel()
             if not opens or not count:
                 return lambda: torch.empty(shape, dtype=dtype, device=device or CPU)
-            name = places.at(where[:-1]).inside + folder.tensor_file(where[-1], part)
+            name = places.at(where[:-1]).inside + layout.tensor_file(where[-1], part)
             member = archive.members.get(name)
             if member is None:
                 raise archive.damaged(name, "missing")

@@ -22,7 +22,7 @@ from tensorclass.td.reading import MISSING
 from tensorclass.td.tensordict import TensorDict
 
 from . import archive as archives
-from . import folder
+from . import folder, layout
 from .ahead import check_threads, copy_into
 from .paths import loading, path_of
 from .tree import FileError
@@ -96,7 +96,7 @@ def _write(
         raise ValueError(
             f"{what}: only an archive is compressed; archive=True, or a path that ends with .tdz, makes one"
         )
-    if prefix is not None and not existsok and (Path(prefix) / folder.META).exists():
+    if prefix is not None and not existsok and (Path(prefix) / layout.META).exists():
         raise FileThere(f"{what}: a collection is saved in {prefix}; existsok=True writes over it")
 
     def work() -> Any:
@@ -233,9 +233,9 @@ def _below(path: Path, keys: tuple[str, ...]) -> Path:
     found = path
     for key in keys:
         found = folder.inside(found)
-        own = found / folder.file_name(key)
+        own = found / layout.file_name(key)
         found = own if own.is_dir() or "/" in key or key in ("", ".", "..") else found / key
-    if path.is_dir() and not (found / folder.META).is_file():
+    if path.is_dir() and not (found / layout.META).is_file():
         raise FileError(f"{path}: no collection is saved there under {'.'.join(keys)!r}")
     return found
 
@@ -269,7 +269,7 @@ def saved_path(data: Any) -> Path:
     leaves: list[tuple[tuple[str, ...], Any]] = data._named_leaves()
     for path, leaf in leaves:
         if type(leaf) is MemoryMappedTensor and leaf._filename is not None and leaf._index is None:
-            end = "/".join(map(folder.file_name, path)) + folder.SUFFIX
+            end = "/".join(map(layout.file_name, path)) + layout.SUFFIX
             if leaf._filename.endswith(f"/{end}"):
                 return Path(leaf._filename[: -len(end) - 1])
         break
@@ -288,7 +288,7 @@ def make_memmap(
     """See :meth:`TensorDict.make_memmap`."""
     path = unravel_key_to_tuple(key)
     size, dtype = shape_of(shape), dtype or torch.get_default_dtype()
-    if robust_key is False and any(folder.file_name(name) != name for name in path):
+    if robust_key is False and any(layout.file_name(name) != name for name in path):
         raise ValueError(f"make_memmap: with robust_key=False the key must be the name of a file, got {key!r}")
     if not data._holds_values():
         raise RuntimeError("make_memmap: a lazy stack has no tensors of its own; make one in each of its parts")
