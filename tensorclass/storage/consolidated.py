@@ -25,6 +25,7 @@ from tensorclass.td.objects import CPU
 
 from . import tree
 from .ahead import check_threads
+from .folder import only_shapes
 from .hierarchy import nested
 from .memmap import take
 from .objects import TAG
@@ -210,19 +211,19 @@ def from_consolidated(
         if not os.path.isfile(name):
             raise FileError(f"{name}: it is no regular file")
         size, node, starts = _read(file, name)
-        memory = _mapped(file.fileno(), size)
-    only_shapes = target is not None and target.type == "meta"
+        blank = only_shapes(target)
+        memory = _mapped(file.fileno(), 0 if blank else size)
 
     def read(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-        if only_shapes:
-            return torch.empty(shape, dtype=dtype, device=target)
+        if blank:
+            return torch.empty(shape, dtype=dtype, device=target or CPU)
         start = starts.get((where, part))
         if type(start) is not int or not 0 <= start <= start + shape.numel() * dtype.itemsize <= size:
             raise FileError(f"{name}: {'.'.join(where)}: its values are not in the file")
         return view(memory, dtype, shape, start)
 
     loaded = tree.rebuild(node, cls, Source(name, read, None, allow_pickle, strict))
-    return loaded if target is None or only_shapes else loaded.to(target)
+    return loaded if target is None or blank else loaded.to(target)
 
 
 def _read(file: IO[bytes], name: str) -> tuple[int, Node, dict[tuple[tree.Path, str], Any]]:

@@ -268,9 +268,15 @@ class Opening:
         store = result._store
         outline = result._outline(None, torch.device("meta"))
         missing = [name for name in cls._specs if name not in outline._store]
-        try:
-            for key, value in outline._store.items():
+        wrong: list[str] = []
+        for key, value in outline._store.items():
+            try:
                 result._check_entry(key, value)
+            except (ValueError, TypeError, RuntimeError) as error:
+                wrong.append(str(error))
+        if wrong:
+            raise self.source.damaged(path, f"it does not fit {cls.__name__}: {'; '.join(wrong)}")
+        try:
             outline._check_changed({})
             if missing:
                 whole = cls._from_mapping({**result._outline()._store}, result._batch_size, self.device, result._names)

@@ -27,8 +27,10 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.memmap import Filename
+from tensorclass.td.objects import CPU
 
 from . import tree
+from .folder import only_shapes
 from .objects import TAG
 from .paths import above, loading, path_of
 from .tree import FileError, Node, Source, as_dict, as_list
@@ -83,6 +85,7 @@ def load_safetensors(
     """See :meth:`TensorDict.load_safetensors`."""
     name = path_of(path, "load_safetensors")
     target = as_device(device)
+    blank = only_shapes(target)
     if isinstance(keys, str):
         raise TypeError(f"load_safetensors: expected keys to be a list of keys, as [{keys!r}], got {keys!r}")
     with loading(name, "load_safetensors"), _opened(name) as file:
@@ -91,8 +94,8 @@ def load_safetensors(
             node = _chosen(node, [unravel_key_to_tuple(key) for key in keys], name)
 
         def read(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-            if target is not None and target.type == "meta":
-                return torch.empty(shape, dtype=dtype, device=target)
+            if blank:
+                return torch.empty(shape, dtype=dtype, device=target or CPU)
             try:
                 value: Tensor = file.get_tensor(name_of(where, part))
             except Exception as error:  # the library's own class is not known without it

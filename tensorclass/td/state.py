@@ -84,6 +84,8 @@ class State(Collection):
 
         Nothing is written when a key, or the shape of a tensor, does not fit.
         """
+        if not isinstance(state_dict, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"load_state_dict: expected a dict of tensors, got {type(state_dict).__name__}")
         source: dict[tuple[str, ...], Any] = {}
         nested = any(isinstance(value, Mapping) for value in state_dict.values())
         split = not nested if from_flatten is None else from_flatten

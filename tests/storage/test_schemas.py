@@ -258,3 +258,38 @@ def test_no_warning_without_a_difference(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Written.load_memmap(tmp_path / "saved", strict=False)
+
+
+FAKE: dict[str, tuple[Callable[[Any, Path], object], Callable[[Any, Path], Any]]] = {
+    "folder": (lambda data, path: data.memmap(path), lambda cls, path: cls.load_memmap(path)),
+    "archive": (lambda data, path: data.memmap(path, archive=True), lambda cls, path: cls.load_memmap(path)),
+    "safetensors": (lambda data, path: data.save_safetensors(path), lambda cls, path: cls.load_safetensors(path)),
+    "consolidated": (lambda data, path: data.consolidate(path), lambda cls, path: cls.from_consolidated(path)),
+}
+
+
+@pytest.mark.parametrize("form", FAKE)
+def test_fake_tensors_have_shapes_and_open_no_file(form: str, tmp_path: Path) -> None:
+    from torch._subclasses import FakeTensor, FakeTensorMode
+
+    save, load = FAKE[form]
+    save(TensorDict({"x": torch.ones(3, 2, dtype=torch.int16), "text": "a"}, [3]), tmp_path / "saved")
+    with FakeTensorMode():
+        loaded = load(TensorDict, tmp_path / "saved")
+    x = loaded["x"]
+    assert (type(x), x.shape, x.dtype, x.device.type) == (FakeTensor, (3, 2), torch.int16, "cpu")
+    assert loaded["text"] == "a"
+
+
+@pytest.mark.parametrize("backend", ["h5", "zarr"])
+def test_a_file_that_is_read_in_place_lists_all_fields_that_do_not_fit(backend: str, tmp_path: Path) -> None:
+    class Wrong(TensorClass):
+        first: int
+        second: str
+
+    data = TensorDict({"first": torch.ones(2), "second": torch.ones(2)}, [2])
+    getattr(data, f"to_{backend}")(tmp_path / "saved").close()
+    with pytest.raises(
+        ValueError, match=r"saved: it does not fit .*Wrong\.first: expected int.*Wrong\.second: expected"
+    ):
+        getattr(Wrong, f"from_{backend}")(tmp_path / "saved")

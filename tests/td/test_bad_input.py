@@ -930,3 +930,9 @@ def test_a_write_in_place_that_a_gradient_forbids_changes_nothing(name: str, is_
     with torch.no_grad():
         WRITES[name](data)
     assert not all((value == 1).all() for value in data.values(True, True))
+
+
+@pytest.mark.parametrize("state", [3, None, [("a", torch.zeros(2))]])
+def test_a_state_dict_is_a_dict(state: Any) -> None:
+    with pytest.raises(TypeError, match="load_state_dict: expected a dict of tensors, got"):
+        ours.TensorDict(a=torch.zeros(2)).load_state_dict(state)
