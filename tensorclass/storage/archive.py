@@ -29,6 +29,7 @@ from tensorclass.progress import Bar, bytes_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.memmap import MODES, Filename, MemoryMappedTensor, pieces
+from tensorclass.td.nontensor_base import note_files
 from tensorclass.td.objects import CPU
 
 from . import folder, layout, tree
@@ -470,8 +471,8 @@ def load(
         source = Source(archive.name, read_now, device or CPU, allow_pickle, strict, same_objects)
         if num_threads > 1 and opens:
             with reading_ahead(node, source, opened, num_threads) as source:
-                return tree.rebuild(node, target, source)
-        return tree.rebuild(node, target, source)
+                return note_files(tree.rebuild(node, target, source))
+        return note_files(tree.rebuild(node, target, source))
 
 
 def _unpacked(archive: _Archive, name: str, dtype: torch.dtype, count: int) -> Tensor:

@@ -20,6 +20,7 @@ from tensorclass.atomic import swapped_folder, whole_file
 from tensorclass.progress import Bar, bytes_of
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.memmap import Filename, MemoryMappedTensor, map_file, write_values
+from tensorclass.td.nontensor_base import note_files
 from tensorclass.td.objects import CPU
 
 from . import tree
@@ -240,8 +241,8 @@ def load(
             source = Source(path, blank or read, device or CPU, allow_pickle, strict, same_objects, verify)
             if num_threads > 1 and blank is None and (verify or source.device != CPU):
                 with reading_ahead(node, source, opened, num_threads) as source:
-                    return tree.rebuild(node, target, source)
-            return tree.rebuild(node, target, source)
+                    return note_files(tree.rebuild(node, target, source))
+            return note_files(tree.rebuild(node, target, source))
         except RecursionError:
             raise FileError(f"{path}: what it says of itself is nested too deep") from None
         finally:

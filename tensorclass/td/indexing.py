@@ -493,10 +493,9 @@ def lies_in_files(data: Collection) -> bool:
 
 def check_objects_in_files(data: Collection, index: tuple[Any, ...], objects: list[ObjectRows]) -> None:
     """Raises an error where other objects would be written beside tensors in files: no other process would see them."""
-    if not lies_in_files(data):
-        return
+    inside = lies_in_files(data)
     for path, here, rows in objects:
-        if not here._holds(index, rows):
+        if (inside or here._stands_in_file()) and not here._holds(index, rows):
             raise RuntimeError(
                 f"{'.'.join(path) or 'objects'}: the objects of a memory-mapped collection are not written in place, "
                 "since its files have them all in one text; append_memmap adds rows with other objects, memmap saves a "

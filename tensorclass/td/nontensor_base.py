@@ -14,7 +14,7 @@ from . import shapes
 from .base import TensorCollection
 from .collection import Collection
 from .combining import _chosen, _common_names
-from .indexing import check_broadcast, prepare
+from .indexing import check_broadcast, lies_in_files, prepare
 from .linked import LinkedList
 from .mapping import Applying
 from .modes import CAPTURE
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class NonTensorDataBase(TensorCollection):
     """What :class:`NonTensorData` and :class:`NonTensorStack` share."""
 
-    __slots__ = ("_metadata", "_objects")
+    __slots__ = ("_in_file", "_metadata", "_objects")
 
     _is_non_tensor = True
 
@@ -43,6 +43,8 @@ class NonTensorDataBase(TensorCollection):
     _objects: Sequence[Any]
     #: what was given with the object
     _metadata: dict[Any, Any] | None
+    #: set where it was loaded from files that are written to; results of operations have it not
+    _in_file: bool
 
     def _like(self, store: Store, batch_size: Size, names: Names = None) -> Self:
         new = object.__new__(self.__class__)
@@ -364,6 +366,10 @@ class NonTensorDataBase(TensorCollection):
     def _object_rows(self, rows: Collection, path: tuple[str, ...]) -> list[ObjectRows]:
         return [(path, self, rows)]
 
+    def _stands_in_file(self) -> bool:
+        """Whether the objects were read from files that are written to with the tensors beside them."""
+        return getattr(self, "_in_file", False)
+
     def _holds(self, index: tuple[Any, ...], rows: NonTensorDataBase) -> bool:
         """Whether writing rows changes nothing."""
         if self._one([self, rows]):
@@ -475,6 +481,21 @@ def _coded(objects: Sequence[Any], codes: Tensor, device: torch.device | None, n
     if codes.ndim:
         return stack_of(objects, codes, device, names)
     return NonTensorData(objects[int(codes)], device=device)
+
+
+def note_files(data: Any) -> Any:
+    """A collection that was loaded from files, whose objects know that writes to its tensors go there."""
+    if lies_in_files(data):
+        _note_files(data)
+    return data
+
+
+def _note_files(data: Any) -> None:
+    for node in data._nodes():
+        if isinstance(node, NonTensorDataBase):
+            node._in_file = True
+        else:
+            _note_files(node)
 
 
 @allow_function

@@ -328,6 +328,46 @@ def test_objects_beside_files_are_not_written_in_place(write: Callable[[Any], An
     assert data["rows"] == ["x", "y", "z"]
 
 
+WRITES: dict[str, Callable[[Any], Any]] = {
+    "list": lambda data: data["rows"].__setitem__(0, "new"),
+    "holder": lambda data: data.get("rows").__setitem__(0, "new"),
+    "rows": lambda data: data.__setitem__(0, TensorDict({"rows": "new"})),
+    "set_": lambda data: data.set_("rows", "new"),
+    "set_ of one": lambda data: data.set_("one", "new"),
+    "update_": lambda data: data.update_({"one": "new"}),
+    "set_at_": lambda data: data.set_at_("rows", "new", 0),
+}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("write", WRITES)
+def test_objects_of_an_unlocked_collection_in_files_are_not_written_in_place(
+    nested: bool, write: str, tmp_path: Path
+) -> None:
+    made = texts(nested).memmap(tmp_path / "saved").unlock_()
+    for data in (TensorDict.load_memmap(tmp_path / "saved"), made):
+        part = data["below"] if nested else data
+        with pytest.raises(RuntimeError, match="in place"):
+            WRITES[write](part)
+        assert (part["one"], part["rows"]) == ("x", ["x", "y", "z"])
+        part.set_("rows", ["x", "y", "z"])  # the same
+        part["rows"] = ["u", "v", "w"]  # others in their place
+        part["rows"][0] = "new"
+        assert part["rows"] == ["new", "v", "w"]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("key", ["one", "rows"])
+def test_objects_of_copies_are_written(nested: bool, key: str, tmp_path: Path) -> None:
+    source = texts(nested)
+    loaded = source.memmap(tmp_path / "saved")
+    rows = torch.tensor([0, 1, 2])
+    for data in (source, loaded.clone(), loaded[rows], torch.stack([loaded])[0], loaded.to(torch.float64)):
+        part = data["below"] if nested else data
+        part[0] = TensorDict({key: "new"})
+        assert part[key][0] == "new"
+
+
 def test_objects_are_written_where_nothing_goes_to_files(tmp_path: Path) -> None:
     texts(False).memmap(tmp_path / "saved")
     row = TensorDict({"rows": "new"})
