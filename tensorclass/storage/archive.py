@@ -420,7 +420,7 @@ def load(
             node = layout.read_node(places, ())
         except RecursionError:
             raise FileError(f"{archive.name}: what it says of itself is nested too deep") from None
-        opens = not folder.only_shapes(device)
+        opens = not tree.only_shapes(device)
         maps: list[Any] = []
 
         def mapped() -> Any:

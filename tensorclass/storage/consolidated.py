@@ -25,7 +25,6 @@ from tensorclass.td.objects import CPU
 
 from . import tree
 from .ahead import check_threads
-from .folder import only_shapes
 from .hierarchy import nested
 from .memmap import take
 from .objects import TAG
@@ -211,7 +210,7 @@ def from_consolidated(
         if not os.path.isfile(name):
             raise FileError(f"{name}: it is no regular file")
         size, node, starts = _read(file, name)
-        blank = only_shapes(target)
+        blank = tree.only_shapes(target)
         memory = _mapped(file.fileno(), 0 if blank else size)
 
     def read(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:

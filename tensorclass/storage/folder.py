@@ -220,7 +220,7 @@ def load(
     if mode not in (None, "r", "r+"):
         raise ValueError(f"load_memmap: expected mode to be 'r', 'r+' or None, got {mode!r}")
     path: str = os.path.abspath(prefix)
-    blank = tree.without_values(device) if only_shapes(device) else None
+    blank = tree.without_values(device) if tree.only_shapes(device) else None
 
     def work(root: Opened) -> Any:
         folders = Folders(root, not robust_key, allow_pickle)
@@ -270,14 +270,6 @@ def _opened_tensor(
         except ValueError as error:
             raise FileError(f"{folder.name}/{error}") from None
     return MemoryMappedTensor._of(mapped, f"{folder.name}/{name}", used, shape)
-
-
-def only_shapes(device: torch.device | None) -> bool:
-    """Whether no values are wanted: on ``meta``, and for fake tensors."""
-    if device is not None and device.type == "meta":
-        return True
-    active: Any = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
-    return active is not None
 
 
 def inside(path: Path) -> Path:

@@ -30,7 +30,6 @@ from tensorclass.td.memmap import Filename
 from tensorclass.td.objects import CPU
 
 from . import tree
-from .folder import only_shapes
 from .objects import TAG
 from .paths import above, loading, path_of
 from .tree import FileError, Node, Source, as_dict, as_list
@@ -85,7 +84,7 @@ def load_safetensors(
     """See :meth:`TensorDict.load_safetensors`."""
     name = path_of(path, "load_safetensors")
     target = as_device(device)
-    blank = only_shapes(target)
+    blank = tree.only_shapes(target)
     if isinstance(keys, str):
         raise TypeError(f"load_safetensors: expected keys to be a list of keys, as [{keys!r}], got {keys!r}")
     with loading(name, "load_safetensors"), _opened(name) as file:

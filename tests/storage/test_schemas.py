@@ -293,3 +293,15 @@ def test_a_file_that_is_read_in_place_lists_all_fields_that_do_not_fit(backend: 
         ValueError, match=r"saved: it does not fit .*Wrong\.first: expected int.*Wrong\.second: expected"
     ):
         getattr(Wrong, f"from_{backend}")(tmp_path / "saved")
+
+
+@pytest.mark.parametrize("form", FAKE)
+def test_jagged_tensors_are_fake_too_where_sizes_may_be_symbols(form: str, tmp_path: Path) -> None:
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    save, load = FAKE[form]
+    ragged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+    save(TensorDict({"ragged": ragged}, [2]), tmp_path / "saved")
+    with FakeTensorMode(shape_env=ShapeEnv()):
+        assert load(TensorDict, tmp_path / "saved")["ragged"].values().shape == (5,)
