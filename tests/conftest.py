@@ -21,6 +21,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that a test starts
 
 
+def pytest_runtest_teardown() -> None:
+    """Compiling a distribution makes torch check no arguments of any, in the whole process and for good."""
+    torch.distributions.Distribution.set_default_validate_args(True)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of public results, `../shared/data` beside the repository; skips where it is absent."""

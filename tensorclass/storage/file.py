@@ -128,18 +128,23 @@ class File:
         """What a library raises for a damaged file, as a ``FileError``."""
         try:
             yield
-            if self._root is not None:
-                self.format.check_there(self._root)
-        except Replaced as error:
-            raise Replaced(f"{self.path}: {error}") from None
-        except FileError:
+            self._check_there()
+        except Replaced:
             raise
-        except MemoryError as error:
-            where = ".".join(path)
-            raise FileError(f"{self.path}: {where}: it does not fit in memory: {_first_line(error)}") from None
         except Exception as error:
-            where = ".".join(path)
-            raise FileError(f"{self.path}: {where + ': ' if where else ''}{_first_line(error)}") from None
+            self._check_there()  # what was read of the one folder and of the other does not fit, and neither is damaged
+            if isinstance(error, FileError):
+                raise
+            where = f"{'.'.join(path)}: " if path else ""
+            too_large = "it does not fit in memory: " if isinstance(error, MemoryError) else ""
+            raise FileError(f"{self.path}: {where}{too_large}{_first_line(error)}") from None
+
+    def _check_there(self) -> None:
+        if self._root is not None:
+            try:
+                self.format.check_there(self._root)
+            except Replaced as error:
+                raise Replaced(f"{self.path}: {error}") from None
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

@@ -56,12 +56,6 @@ def composite(**kwargs: Any) -> ProbabilisticTensorDictModule:
     )
 
 
-@pytest.fixture(autouse=True)
-def checked_arguments() -> Any:
-    """torch switches the checks of arguments off when it compiles a distribution."""
-    d.Distribution.set_default_validate_args(True)
-
-
 # -- what is taken
 
 

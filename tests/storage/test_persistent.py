@@ -759,3 +759,19 @@ def test_a_schema_without_a_file_name_or_with_unknown_options_is_an_error(tmp_pa
     with pytest.raises(NotImplementedError, match="redis"):
         TensorDict.from_schema({"a": ([2], torch.float32)}, storage="redis")
     assert not list(tmp_path.iterdir())
+
+
+def test_parts_of_two_folders_that_do_not_fit_are_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "data"
+    TensorDict({"text": ["one", "two"]}, [2]).to_zarr(path)
+    opened: Any = TensorDict.from_zarr(path)
+    form = opened._store.file.format
+    read = form.texts
+
+    def of_another_folder(*args: Any, **kwargs: Any) -> Any:
+        TensorDict({"text": ["six", "ten"]}, [2]).to_zarr(path)
+        return read(*args, **kwargs)
+
+    monkeypatch.setattr(form, "texts", of_another_folder)
+    with pytest.raises(FileError, match="another folder has taken the place"):
+        opened["text"]
