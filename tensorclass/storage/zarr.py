@@ -273,6 +273,7 @@ class Zarr(Format):
 
     def texts(self, array: Any) -> Any:
         said = self.said(array)
+        _check_chunks(array, (slice(None),) * array.ndim)
         if said is None:
             found: Any = np.asarray(array[...])
             return found.item() if not found.ndim else found.tolist()

@@ -165,8 +165,8 @@ class Access(Reading):
         elif not isinstance(value, Collection) or value._is_tree() is not destination._is_tree():
             raise _wrong_kind(key, value, destination)
         else:
-            if not value._is_tree():
-                check_objects_in_files(self, (), [((key,), destination, value)])
+            if not value._is_tree() and (objects := destination._object_rows(value, (key,))):
+                check_objects_in_files(self, (), objects)
             try:
                 written = self._store[key] = destination._copy(value, non_blocking)
             except Misfit as error:
@@ -553,8 +553,8 @@ class Access(Reading):
         if not isinstance(current, Tensor):
             if not isinstance(value, Collection) or value._is_tree() is not current._is_tree():
                 raise _wrong_kind(key, value, current)
-            if not value._is_tree():
-                check_objects_in_files(self, (), [((key,), current, value)])
+            if not value._is_tree() and (objects := current._object_rows(value, (key,))):
+                check_objects_in_files(self, (), objects)
         elif not isinstance(value, Tensor):
             raise _wrong_kind(key, value, current)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import pickle
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -55,6 +56,20 @@ def loaded_into(m: Any, out: bool) -> Any:
     data = m.TensorDict({"a": values}, [2])
     data = m.TensorDict.load_memmap(saved(m), out=data) if out else data.load_memmap_(saved(m))
     return values.tolist(), str(data["a"].dtype)
+
+
+def unpickled(m: Any, **fields: Any) -> Any:
+    """A record of ``x`` and ``y``, unpickled when its class has other fields, with these defaults."""
+
+    def define(**fields: Any) -> Any:
+        defaults = {name: value for name, value in fields.items() if value is not None}
+        namespace = {"__annotations__": dict.fromkeys(fields, Any), "__module__": __name__, **defaults}
+        globals()["Changing"] = cls = m.tensorclass(type("Changing", (), namespace))
+        return cls
+
+    text = pickle.dumps(define(x=None, y=None)(x=torch.ones(2), y=torch.ones(2), batch_size=[2]))
+    define(**fields)
+    return pickle.loads(text)
 
 
 def of_another_shape(m: Any) -> Any:
@@ -254,6 +269,10 @@ FILES: dict[str, list[tuple[Call, Any, Any]]] = {
     "Pickles are written and read where they are asked for.": [
         (lambda m: held_by(m, o=m.NonTensorData(Path)), error(TypeError), Path),
         (pickle_of_the_peer, error(ValueError), {1}),
+    ],
+    "A pickle of a record is compared with the fields of its class.": [
+        (lambda m: unpickled(m, x=None, y=None, more="new").more, "new", None),
+        (lambda m: sorted(unpickled(m, x=None).keys()), error(ValueError), ["x", "y"]),
     ],
     "Objects in files come back as they were.": [
         (lambda m: held_by(m, o=m.NonTensorData((1, (2,)))), (1, (2,)), [1, [2]]),

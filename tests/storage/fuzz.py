@@ -186,8 +186,9 @@ def notes_changed(text: bytes, rng: random.Random) -> bytes:
         for _ in range(rng.choice((1, 1, 2))):
             node, other = rng.choice(nodes), rng.choice(nodes[1:])
             how = rng.randrange(6)
-            if how < 3 and "tensorclass" in node.attrs:
-                note = json_changed(node.attrs["tensorclass"].decode(), rng)
+            note = node.attrs.get("tensorclass")
+            if how < 3 and type(note) is np.bytes_ and note.startswith(b"{"):  # it may be another by now
+                note = json_changed(note.decode(), rng)
                 node.attrs["tensorclass"] = np.bytes_(note.encode()) if len(note) < 60_000 else note
             elif how == 3 and rng.random() < 0.3:
                 value = rng.choice((1, "x", np.zeros(3), b"\xff\xfe", np.bytes_(b""), b"\xed\xa0\x80"))

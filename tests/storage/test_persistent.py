@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import json
 import multiprocessing
 import os
 import pickle
@@ -775,3 +776,19 @@ def test_parts_of_two_folders_that_do_not_fit_are_no_damage(tmp_path: Path, monk
     monkeypatch.setattr(form, "texts", of_another_folder)
     with pytest.raises(FileError, match="another folder has taken the place"):
         opened["text"]
+
+
+def test_text_in_zarr_that_claims_very_many_chunks_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    TensorDict({"text": ["one", "two"]}, [2]).to_zarr(path)
+    note = path / "text" / "zarr.json"
+    said = json.loads(note.read_text())
+    said["shape"] = [2**33]
+    said["chunk_grid"]["configuration"]["chunk_shape"] = [1]
+    note.write_text(json.dumps(said))
+    with pytest.raises(FileError, match=rf"{path}.*(damaged|chunks|seal|written)"):
+        TensorDict.from_zarr(path).get("text")
+    said["attributes"] = {}  # as of another program, which seals nothing
+    note.write_text(json.dumps(said))
+    with pytest.raises(FileError, match=f"{path}"):
+        TensorDict.from_zarr(path).get("text")
