@@ -1,5 +1,7 @@
 """Modules on collections and records: what they read and write is named by keys."""
 
+from tensorclass.td import make_tensordict
+
 from .base import TensorDictModuleBase
 from .cudagraphs import CudaGraphModule
 from .dispatch import dispatch
@@ -57,6 +59,7 @@ __all__ = [
     "interaction_type",
     "inv_softplus",
     "make_functional",
+    "make_tensordict",
     "mappings",
     "rand_one_hot",
     "set_composite_lp_aggregate",
