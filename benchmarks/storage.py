@@ -223,7 +223,7 @@ def gather(stack: ExitStack, folder: Path, scale: Scale) -> Iterator[Row]:
 
 def meta(stack: ExitStack, folder: Path, scale: Scale) -> Iterator[Row]:
     """Opening without values, which takes what there is to say of a tree."""
-    for each in (1024, 32 * 1024):
+    for each in (1024, 32 * 1024, scale.rows * 132):  # the last one is that of the files above
         inner = {f"leaf{at}": torch.rand(8, each // 32) for at in range(20)}
         tree = {f"part{at}": inner for at in range(scale.many // 20)}
         at, theirs = folder / f"ours{each}", str(folder / f"theirs{each}")
