@@ -62,10 +62,10 @@ from .convert.functions import (
 from .convert.problems import ConversionError
 from .convert.pydantic import record_class as from_pydantic
 from .decorator import tensorclass
-from .folders import append_memmap
 from .loading import DataLoader, RecordDataset, RecordStream
 from .modules import from_module, from_modules
 from .persistent import (
+    append_memmap,
     dumps,
     from_consolidated,
     from_safetensors,

@@ -4,11 +4,16 @@ To add one, add its name here, in ``__all__`` and in ``tensorclass/__init__.py``
 :mod:`tensorclass.storage`, imported at their call.
 """
 
+from __future__ import annotations
+
 from typing import Final
 
 from .td.base import TensorCollection as _Collection
+from .td.memmap import Filename as _Filename
+from .td.tensordict import TensorDict as _TensorDict
 
 __all__ = [
+    "append_memmap",
     "dumps",
     "from_consolidated",
     "from_safetensors",
@@ -36,3 +41,21 @@ save: Final = memmap
 dumps: Final = memmap
 save_safetensors: Final = _Collection.save_safetensors
 to_safetensors: Final = save_safetensors
+
+
+def append_memmap(
+    prefix: _Filename, rows: _Collection, *, allow_pickle: bool | None = None, progress: bool | None = None
+) -> None:
+    """Writes more rows behind those that ``memmap`` wrote to a folder; see :meth:`TensorDict.append_memmap`.
+
+    Args:
+        prefix: the folder.
+        rows: a collection with the keys, the dtypes and, but for the first dimension, the shapes of what is there.
+        allow_pickle: write objects that JSON cannot hold as pickles.
+        progress: show a bar; by default on a terminal, where it takes more than two seconds.
+
+    Raises:
+        ValueError: nothing is saved there, or the rows do not fit; all differences are named, nothing was written.
+    """
+    given: _TensorDict = rows  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    _TensorDict.append_memmap(prefix, given, allow_pickle=allow_pickle, progress=progress)

@@ -63,10 +63,10 @@ from tensorclass.convert.functions import (
 from tensorclass.convert.problems import ConversionError as ConversionError
 from tensorclass.convert.pydantic import record_class as from_pydantic
 from tensorclass.decorator import tensorclass as tensorclass
-from tensorclass.folders import append_memmap as append_memmap
 from tensorclass.loading import DataLoader as DataLoader, RecordDataset as RecordDataset, RecordStream as RecordStream
 from tensorclass.modules import from_module as from_module, from_modules as from_modules
 from tensorclass.persistent import (
+    append_memmap as append_memmap,
     dumps as dumps,
     from_consolidated as from_consolidated,
     from_safetensors as from_safetensors,

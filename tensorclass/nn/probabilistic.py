@@ -211,12 +211,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         Raises:
             RuntimeError: there are several.
         """
-        keys = self.log_prob_keys
-        if len(keys) != 1:
-            raise RuntimeError(
-                f"{type(self).__name__}.log_prob_key: there are several log-probabilities; use log_prob_keys: {keys}"
-            )
-        return keys[0]
+        return only_key(self, self.log_prob_keys)
 
     def _check_mode(self) -> None:
         if composite_lp_aggregate() is not self._aggregate:
@@ -481,6 +476,15 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             f"{super().extra_repr()}, distribution_class={names_of(self.distribution_class)}{kwargs}, "
             f"default_interaction_type={self.default_interaction_type}{more}"
         )
+
+
+def only_key(module: object, keys: list[FlatKey]) -> FlatKey:
+    """The key of log-probabilities where there is one, for ``log_prob_key``; an error where there are several."""
+    if len(keys) != 1:
+        raise RuntimeError(
+            f"{type(module).__name__}.log_prob_key: there are several log-probabilities; use log_prob_keys: {keys}"
+        )
+    return keys[0]
 
 
 def _log_prob_of(dist: Distribution, sample: Any) -> Any:

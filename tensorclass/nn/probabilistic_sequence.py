@@ -15,7 +15,7 @@ from tensorclass.td.tensordict import TensorDict
 from .base import T, TensorDictModuleBase
 from .distributions.composite import CompositeDistribution, suffixed
 from .interaction import InteractionType
-from .probabilistic import MissingValues, ProbabilisticTensorDictModule
+from .probabilistic import MissingValues, ProbabilisticTensorDictModule, only_key
 from .sequence import TensorDictSequential, WrongArguments, keys_of
 from .writing import write
 
@@ -120,12 +120,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         Raises:
             RuntimeError: there are several.
         """
-        keys = self.log_prob_keys
-        if len(keys) != 1:
-            raise RuntimeError(
-                f"{type(self).__name__}.log_prob_key: there are several log-probabilities; use log_prob_keys: {keys}"
-            )
-        return keys[0]
+        return only_key(self, self.log_prob_keys)
 
     @property
     def default_interaction_type(self) -> InteractionType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 from torch import Size, Tensor
 
 from . import tree
-from .tree import FileError, Node, Path, Source, as_dict, as_list
+from .tree import FileError, Node, Path, Source
 
 
 @contextmanager
@@ -54,27 +54,17 @@ def reading_ahead(
 
     try:
         try:
-            for path, part, dtype, shape in _tensors(node, source, ()):
-                ready[path, part] = pool.submit(job, opened(path, part, dtype, shape))
+            for path, part, known in tree.tensors_of(node):
+                if not part:  # the offsets of jagged ones are few
+                    dtype = tree.dtype_of(known.get("dtype"), source, path)
+                    ready[path, part] = pool.submit(
+                        job, opened(path, part, dtype, tree.size_of(known.get("shape"), source, path))
+                    )
         except (FileError, OSError):
             pass
         yield source._replace(read=read, checksum=checksum_of)
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _tensors(node: Any, source: Source, path: Path) -> Iterator[tuple[Path, str, torch.dtype, Size]]:
-    """The tensors that the tree tells of, in the order in which it is put together."""
-    known = as_dict(node) or {}
-    kind = known.get("type")
-    if kind in ("tensor", "unbatched", "jagged"):
-        shape = tree.size_of(known.get("shape"), source, path)
-        yield path, "", tree.dtype_of(known.get("dtype"), source, path), shape
-    elif len(path) <= tree.DEPTH:
-        for key, entry in (as_dict(known.get("entries")) or {}).items():
-            yield from _tensors(entry, source, (*path, key))
-        for at, part in enumerate(as_list(known.get("parts")) or ()):
-            yield from _tensors(part, source, (*path, str(at)))
 
 
 def check_threads(num_threads: object, what: str) -> None:

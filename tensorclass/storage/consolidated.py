@@ -21,11 +21,10 @@ from tensorclass.atomic import whole_file
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.consolidated import Flat, Place, gathered, parts_of, places_of, view, with_parts
 from tensorclass.td.memmap import Filename, pieces
-from tensorclass.td.objects import CPU
+from tensorclass.td.objects import CPU, nested
 
-from . import tree
+from . import sealing, tree
 from .ahead import check_threads
-from .hierarchy import nested
 from .memmap import take
 from .objects import TAG
 from .paths import above, loading, path_of
@@ -134,7 +133,7 @@ def _write(file: IO[bytes], node: Node, leaves: list[Leaf], places: list[Place],
                 file.write(piece)
                 at += len(piece)
     file.write(bytes(size - at))
-    own = tree.sealed({"version": VERSION, "size": size, "starts": [place[2] for place in places], "tree": node})
+    own = sealing.sealed({"version": VERSION, "size": size, "starts": [place[2] for place in places], "tree": node})
     file.write(own + len(own).to_bytes(8, "little") + _MARK)
     try:
         shown = _for_peer(node, iter(zip(places, [*[place[2] for place in places[1:]], size], strict=True)))
@@ -231,13 +230,13 @@ def _read(file: IO[bytes], name: str) -> tuple[int, Node, dict[tuple[tree.Path, 
     file.seek(max(0, at - 8))
     if file.read(8) == _MARK:
         own, at = _text(file, at - 8, name)
-        known = tree.unsealed(own, name)
+        known = sealing.unsealed(own, name)
         node, places = known.get("tree"), as_list(known.get("starts"))
         if known.get("version") != VERSION:
             raise FileError(f"{name}: version {ascii(known.get('version'))[:20]}; this package reads {VERSION}")
         if node is None or places is None or known.get("size") != at:
             raise FileError(f"{name}: what it says of itself is damaged")
-        keys = list(_tensors(node, ()))
+        keys = [(path, part) for path, part, _ in tree.tensors_of(node)]
         if len(keys) != len(places):
             raise FileError(f"{name}: it has {len(places)} tensors and tells of {len(keys)}")
         return at, node, dict(zip(keys, places, strict=True))
@@ -247,7 +246,7 @@ def _read(file: IO[bytes], name: str) -> tuple[int, Node, dict[tuple[tree.Path, 
         # this package wrote it, and what it has for the peer has no seal
         raise FileError(f"{name}: what it says of itself is damaged")
     starts: dict[tuple[tree.Path, str], Any] = {}
-    return at, _of_peer(tree.parsed(shown, name, nan=True), (), starts, name), starts
+    return at, _of_peer(sealing.parsed(shown, name, nan=True), (), starts, name), starts
 
 
 def _text(file: IO[bytes], end: int, name: str) -> tuple[bytes, int]:
@@ -259,21 +258,6 @@ def _text(file: IO[bytes], end: int, name: str) -> tuple[bytes, int]:
             file.seek(end - 8 - length)
             return file.read(length), end - 8 - length
     raise FileError(f"{name}: it is no file of a consolidated collection, or it was cut")
-
-
-def _tensors(node: Any, path: tree.Path) -> Iterator[tuple[tree.Path, str]]:
-    """The tensors of a tree in the order of writing."""
-    known = as_dict(node) or {}
-    kind = known.get("type")
-    if kind == "tensor" or kind == "unbatched" or kind == "jagged":
-        yield path, ""
-        if kind == "jagged":
-            yield path, "offsets"
-    elif len(path) <= tree.DEPTH:
-        for key, entry in (as_dict(known.get("entries")) or {}).items():
-            yield from _tensors(entry, (*path, key))
-        for at, part in enumerate(as_list(known.get("parts")) or ()):
-            yield from _tensors(part, (*path, str(at)))
 
 
 def _of_peer(given: Any, path: tree.Path, starts: dict[tuple[tree.Path, str], Any], name: str) -> Node:

@@ -23,7 +23,7 @@ from tensorclass.td.memmap import Filename, MemoryMappedTensor, map_file, write_
 from tensorclass.td.nontensor_base import note_files
 from tensorclass.td.objects import CPU
 
-from . import tree
+from . import sealing, tree
 from .ahead import reading_ahead
 from .layout import (
     INSIDE,
@@ -333,4 +333,4 @@ def _write_meta(place: Path, text: bytes) -> None:
 def _with_entry(meta: dict[str, Any], key: str, known: dict[str, Any]) -> bytes:
     own = as_dict(meta.pop(OWN, None)) or {"version": VERSION}
     own.pop("crc32", None)
-    return tree.sealed({**meta, key: known, OWN: own}, 2)
+    return sealing.sealed({**meta, key: known, OWN: own}, 2)

@@ -173,18 +173,6 @@ class Format(ABC):
 # objects, one for each row
 
 
-def nested(items: Sequence[Any], size: Sequence[int]) -> list[Any]:
-    """Items in C order as lists in lists.
-
-    >>> nested("abcd", [2, 2])
-    [['a', 'b'], ['c', 'd']]
-    """
-    if len(size) < 2:
-        return list(items)
-    rows = len(items) // size[0] if size[0] else 0
-    return [nested(items[at * rows : (at + 1) * rows], size[1:]) for at in range(size[0])]
-
-
 def flat(given: Any, ndim: int) -> list[Any]:
     """The items of lists in lists.
 

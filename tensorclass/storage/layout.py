@@ -16,9 +16,9 @@ import zlib
 from typing import Any, Protocol
 
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.objects import flattened
+from tensorclass.td.objects import flattened, nested
 
-from . import tree
+from . import sealing, tree
 from .objects import TAG, encode
 from .tree import FileError, Leaf, Node, as_dict, as_list
 
@@ -98,7 +98,7 @@ def metas_of(node: Node, folder: str, found: list[tuple[str, bytes]]) -> None:
     kind = node["type"]
     if kind == "lazy_stack":
         meta: dict[str, Any] = {**_STACK, "stack_dim": node["stack_dim"], "stack_dim_name": node["stack_dim_name"]}
-        found.append((folder, tree.sealed({**meta, OWN: {"version": VERSION, "parts": len(node["parts"])}}, 2)))
+        found.append((folder, sealing.sealed({**meta, OWN: {"version": VERSION, "parts": len(node["parts"])}}, 2)))
         for at, part in enumerate(node["parts"]):
             metas_of(part, f"{folder}{at}/", found)
         return
@@ -141,7 +141,7 @@ def metas_of(node: Node, folder: str, found: list[tuple[str, bytes]]) -> None:
     if "names" in node:
         meta["_names"] = node["names"]
     meta[OWN] = own
-    found.append((folder, tree.sealed(meta, 2)))
+    found.append((folder, sealing.sealed(meta, 2)))
     found.extend(objects)
     for entry, place in below:
         metas_of(entry, place, found)
@@ -186,12 +186,8 @@ def _meta_of_objects(node: Node) -> dict[str, Any]:
     if node["type"] == "object":
         data = {"data": node["data"]} if "data" in node else {}
         return {**_OBJECT, **data, "_metadata": None, "_is_non_tensor": True}
-    data = {"data": _listed(iter(node["data"]), node["batch_size"])} if "data" in node else {}
+    data = {"data": nested(node["data"], node["batch_size"])} if "data" in node else {}
     return {**_OBJECTS, "stack_dim": 0, "device": None, **data}
-
-
-def _listed(items: Any, size: list[int]) -> Any:
-    return [_listed(items, size[1:]) for _ in range(size[0])] if size else next(items)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -387,11 +383,11 @@ def read_meta(folder: Place, checksum: object = None) -> dict[str, Any]:
     if checksum is not None and zlib.crc32(text) != checksum:
         raise FileError(f"{name}: it is not what was written, its checksum differs")
     try:
-        return tree.unsealed(text, name, OWN, nan=True)
+        return sealing.unsealed(text, name, OWN, nan=True)
     except FileError:
-        if not tree.is_rewritten(text):
+        if not sealing.is_rewritten(text):
             raise
-    meta = tree.parsed(text, name, nan=True)
+    meta = sealing.parsed(text, name, nan=True)
     meta[OWN] = _outdated(as_dict(meta.get(OWN)) or {})
     return meta
 

@@ -29,7 +29,7 @@ from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.memmap import Filename
 from tensorclass.td.objects import CPU
 
-from . import tree
+from . import sealing, tree
 from .objects import TAG
 from .paths import above, loading, path_of
 from .tree import FileError, Node, Source, as_dict, as_list
@@ -57,7 +57,7 @@ def save_safetensors(data: TensorCollection, path: Filename, *, checksum: bool =
         # the library refuses tensors that share memory: loaded, they would no longer
         tensors[_name(leaf.path, leaf.part)] = value.clone() if place in seen else value.as_subclass(Tensor)
         seen.add(place)
-    metadata = {"format": "pt", _KEY: tree.sealed({"version": tree.VERSION, "tree": node}).decode()}
+    metadata = {"format": "pt", _KEY: sealing.sealed({"version": tree.VERSION, "tree": node}).decode()}
     metadata[_MARK] = str(tree.VERSION)
     shown = _for_peer(node, ())
     if shown is not None:
@@ -148,18 +148,16 @@ def _node(file: Any, name: str) -> tuple[Node, Callable[[tree.Path, str], str]]:
         raise FileError(f"{name}: its metadata has {_MARK!r} without {_KEY!r}")
     if text is None and _PEER in metadata:
         names: dict[tree.Path, str] = {}
-        known = tree.parsed(metadata[_PEER].encode(), f"{name}: its metadata", nan=True)
+        known = sealing.parsed(metadata[_PEER].encode(), f"{name}: its metadata", nan=True)
         if known.get("version") != 1:
             raise FileError(f"{name}: its metadata is of the version {ascii(known.get('version'))[:20]}")
         return _of_peer(known.get("root"), (), names, file, name), lambda path, part: names[path]
     if text is None:
         entries: dict[str, Any] = {}
         for key in file.keys():  # noqa: SIM118  # it is no mapping
-            part = file.get_slice(key)
-            dtype = str(file.get_tensor(key).dtype).removeprefix("torch.")
-            entries[key] = {"type": "tensor", "dtype": dtype, "shape": list(part.get_shape())}
+            entries[key] = _said_of(file, key)
         return {"type": "collection", "batch_size": [], "entries": entries}, _plain_name
-    known = tree.unsealed(text.encode(), f"{name}: its metadata")
+    known = sealing.unsealed(text.encode(), f"{name}: its metadata")
     node = as_dict(known.get("tree"))
     if node is None or known.get("version") != tree.VERSION:
         version = ascii(known.get("version"))[:20]
@@ -198,9 +196,7 @@ def _of_peer(given: Any, path: tree.Path, names: dict[tree.Path, str], file: Any
         kind, value = next(iter((as_dict(told) or {"": None}).items()))
         if kind == "tensor" and value in present:
             names.update({(*path, key): value})
-            tensor = file.get_tensor(value)
-            dtype = str(tensor.dtype).removeprefix("torch.")
-            entries[key] = {"type": "tensor", "dtype": dtype, "shape": list(tensor.shape)}
+            entries[key] = _said_of(file, value)
         elif kind == "td":
             entries[key] = _of_peer(value, (*path, key), names, file, name)
         elif kind == "non_tensor":
@@ -211,6 +207,12 @@ def _of_peer(given: Any, path: tree.Path, names: dict[tree.Path, str], file: Any
     if any(item is not None for item in as_list(known.get("names")) or ()):
         node["names"] = known["names"]
     return node
+
+
+def _said_of(file: Any, name: str) -> Node:
+    """The node of a tensor of which only the format itself says something; nothing of it is read."""
+    tensor: Tensor = file.get_tensor(name)
+    return {"type": "tensor", "dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape)}
 
 
 def _chosen(node: Node, keys: list[tree.Path], name: str) -> Node:

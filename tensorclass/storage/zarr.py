@@ -23,9 +23,10 @@ import numpy as np
 
 from tensorclass.atomic import swapped_folder
 from tensorclass.convert.extras import require
+from tensorclass.td.objects import nested
 
-from . import tree
-from .hierarchy import NOTE, STACK, DamagedFile, Format, Replaced, Said, Texts, chunk_shape, flat, nested
+from . import sealing, tree
+from .hierarchy import NOTE, STACK, DamagedFile, Format, Replaced, Said, Texts, chunk_shape, flat
 from .paths import loader_of
 from .tree import as_dict, as_list
 
@@ -337,7 +338,7 @@ class _Held:
 
 def _seal_of(node: Any, said: Said) -> str:
     """What the path of a node, what zarr says of it and what is noted of it add up to."""
-    about = tree.parsed((Path(node.store.root) / node.path / "zarr.json").read_bytes(), node.path)
+    about = sealing.parsed((Path(node.store.root) / node.path / "zarr.json").read_bytes(), node.path)
     for name in ("attributes", "consolidated_metadata"):
         about.pop(name, None)
     known = [node.path, about, {name: value for name, value in said.items() if name != _SEAL}]

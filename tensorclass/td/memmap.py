@@ -579,22 +579,22 @@ def _created(path: str, existsok: bool) -> Generator[int, None, None]:
 
     One that is written over keeps its place until all is written, and its values for those who have mapped it.
     """
-    draft = path
     if existsok:
-        folder, name = os.path.split(path)
-        draft = f"{folder}/.{name}.{os.urandom(6).hex()}.tmp"
+        from tensorclass.atomic import whole_path
+
+        with whole_path(path) as draft, _created(str(draft), False) as file:
+            yield file
+        return
     try:
-        file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     except FileExistsError:
         raise FileThere(
             f"the file {path} is there already; existsok=True writes over it, from_filename opens it"
         ) from None
     try:
         yield file
-        if existsok:
-            os.replace(draft, path)
     except BaseException:
-        os.unlink(draft)
+        os.unlink(path)
         raise
     finally:
         os.close(file)

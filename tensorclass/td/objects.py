@@ -172,6 +172,18 @@ def filled(value: Any, shape: Sequence[int]) -> Any:
     return [filled(value, shape[1:]) for _ in range(shape[0])] if shape else value
 
 
+def nested(items: Sequence[Any], size: Sequence[int]) -> list[Any]:
+    """Items in C order as lists in lists, as deep as there are sizes, at least one.
+
+    >>> nested("abcd", [2, 2])
+    [['a', 'b'], ['c', 'd']]
+    """
+    if len(size) < 2:
+        return list(items)
+    rows = len(items) // size[0] if size[0] else 0
+    return [nested(items[at * rows : (at + 1) * rows], size[1:]) for at in range(size[0])]
+
+
 def flattened(value: Any, depth: int | None = None) -> tuple[list[Any], list[int]]:
     """The items of nested lists, and the lengths of the lists on each level, as far down as they are equal.
 
