@@ -2,8 +2,7 @@
 
 Where a page of a memory map is missing, the system reads what lies around it, too, up to megabytes for a row of a
 kilobyte, and waits for each. Rows in a shuffled order want nothing of that. Told of all rows at once, the system reads
-these alone, side by side: 256 rows of 1 KiB of a cold file took 3 ms instead of some 100. A file that fits into memory
-is better read around.
+these alone, side by side. A file that fits into memory is better read around.
 """
 
 from __future__ import annotations
