@@ -16,6 +16,7 @@ from .combining import Combining
 from .converting import Converting
 from .creation import Creation
 from .devices import Devices
+from .distributing import Distributing
 from .files import Files
 from .huggingface import HuggingFace
 from .indexing import Indexing
@@ -59,6 +60,7 @@ class TensorCollection(
     Files,
     HuggingFace,
     Modules,
+    Distributing,
     Devices,
     Applying,
     Attributes,

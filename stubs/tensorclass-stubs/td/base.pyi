@@ -9,6 +9,7 @@ from tensorclass.td.combining import Combining
 from tensorclass.td.converting import Converting
 from tensorclass.td.creation import Creation
 from tensorclass.td.devices import Devices
+from tensorclass.td.distributing import Distributing
 from tensorclass.td.files import Files
 from tensorclass.td.huggingface import HuggingFace
 from tensorclass.td.indexing import Index, Indexing
@@ -28,7 +29,7 @@ from tensorclass.td.storing import Storing
 from tensorclass.td.tables import Tables
 from tensorclass.td.tensordict import TensorDict
 
-class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Instances, Storing, Persistent, Tables, Files, HuggingFace, Modules, Devices, Applying, Attributes, Locking, State, Printing):
+class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Instances, Storing, Persistent, Tables, Files, HuggingFace, Modules, Distributing, Devices, Applying, Attributes, Locking, State, Printing):
     __slots__ = ()
 
     @classmethod

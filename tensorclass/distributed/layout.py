@@ -1,0 +1,385 @@
+"""What a collection looks like on the wire: its tensors one behind the other in one piece of memory, and a number that
+says whether two processes mean the same by it.
+
+A *layout* has the tensors in the order of their names, whatever the order of the keys is, with dtype, shape and first
+byte, and the names of non-tensor data. It is found anew in each call and made once for each form of collections
+(:func:`taken_apart`), so that a loop that sends records of one form pays for a look-up.
+
+Two sides that both have a collection compare digests and move bytes (:meth:`Layout.pack`, :meth:`Layout.unpack`);
+where they differ, :func:`differences` says in what. A side that has none is sent the text of :func:`described`, of
+which :func:`rebuilt` makes a collection of the class that it asks for. Nothing here unpickles unless it is asked to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Size, Tensor
+
+from tensorclass.storage import sealing, tree
+from tensorclass.storage.objects import decode
+from tensorclass.storage.tree import DTYPES, Source, as_dict, as_list
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.consolidated import parts_of, places_of, view
+from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase, stack_of
+from tensorclass.td.objects import row_by_row
+from tensorclass.td.stores.lazy.stack import LazyStacked
+from tensorclass.td.unbatched import UnbatchedTensor
+
+Path: TypeAlias = "tuple[str, ...]"
+_foreach_copy: Any = torch._foreach_copy_  # pyright: ignore[reportPrivateImportUsage]
+
+
+class Part(NamedTuple):
+    """A tensor of a layout."""
+
+    path: Path  #: keys, and numbers of parts of lazy stacks
+    part: str  #: ``""``, or what of a tensor that consists of several: ``"offsets"``
+    dtype: torch.dtype
+    shape: Size
+    start: int  #: its first byte in the memory
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it has."""
+        return self.shape.numel() * self.dtype.itemsize
+
+
+class Layout:
+    """The form of a collection: which tensors, where they go in one piece of memory, which non-tensor data.
+
+    Attributes:
+        parts: the tensors, in the order of their names.
+        size: how many bytes they take together.
+        objects: the names of non-tensor data.
+        digest: 64 bits that two forms share where they are the same: keys, dtypes, shapes, kinds of values. The order
+            of keys, classes, batch sizes and devices are not part of it.
+        entries: what the digest is of: what stands at each name.
+    """
+
+    __slots__ = ("_views", "digest", "entries", "objects", "parts", "size")
+
+    def __init__(self, parts: Sequence[Part], entries: dict[str, str], objects: Sequence[Path]) -> None:
+        self.parts = tuple(parts)
+        self.objects = tuple(objects)
+        self.entries = entries
+        last = max((part.start + part.nbytes for part in self.parts), default=0)
+        self.size = -(-last // 16) * 16
+        text = json.dumps(sorted(entries.items())).encode()
+        self.digest = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+    def views(self, memory: Tensor, start: int = 0) -> list[Tensor]:
+        """The tensors as views of a piece of memory of bytes, in the order of ``parts``."""
+        return [view(memory, part.dtype, part.shape, start + part.start) for part in self.parts]
+
+    def pack(self, tensors: Sequence[Tensor], memory: Tensor | None = None) -> Tensor:
+        """The values of tensors in one piece of memory.
+
+        Args:
+            tensors: those of :func:`taken_apart`.
+            memory: where they go, ``size`` bytes; on the CPU or another device. New memory on the CPU by default.
+        """
+        if memory is None:
+            memory = torch.zeros(self.size, dtype=torch.uint8, device="cpu")
+        copy(self.views(memory), tensors)
+        return memory
+
+    def unpack(self, memory: Tensor, tensors: Sequence[Tensor]) -> None:
+        """Writes the values of :meth:`pack` into tensors; see :func:`written` for what is to be done behind it."""
+        copy(tensors, self.views(memory))
+
+
+def copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+    """Writes tensors into others of the same shapes by one call."""
+    if targets:
+        with torch.no_grad():
+            _foreach_copy(list(targets), list(sources))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# taking apart
+
+_known: dict[Any, tuple[Layout, list[int]]] = {}  #: by form; the numbers say which leaf a part is
+_MOST = 256  #: forms that are kept
+
+
+def taken_apart(data: TensorCollection) -> tuple[Layout, list[Tensor]]:
+    """The layout of a collection, and its tensors in that order.
+
+    Raises:
+        TypeError: values that no message can hold: sparse and quantized tensors, those of the device ``meta``.
+
+    >>> from tensorclass import TensorDict
+    >>> layout, tensors = taken_apart(TensorDict({"b": torch.zeros(2), "a": {"c": torch.ones(2, 3)}}, [2]))
+    >>> [(part.path, part.start) for part in layout.parts], layout.size, [tensor.ndim for tensor in tensors]
+    ([(('a', 'c'), 0), (('b',), 24)], 32, [2, 1])
+    """
+    form: list[Any] = []
+    leaves: list[Tensor] = []
+    _walk(data, form, leaves)
+    key = tuple(form)
+    found = _known.get(key)
+    if found is None:
+        if len(_known) >= _MOST:
+            _known.clear()
+        found = _known[key] = _laid_out(data)
+    layout, order = found
+    return layout, [leaves[at] for at in order]
+
+
+def layout_of(data: TensorCollection) -> Layout:
+    """The layout of a collection; see :func:`taken_apart`."""
+    return taken_apart(data)[0]
+
+
+def _walk(value: Any, form: list[Any], leaves: list[Tensor]) -> None:
+    """What tells forms apart, in the order of the tree, and the tensors."""
+    if isinstance(value, LazyStacked):
+        store: Any = value._store
+        form.append((store.dim, len(store.items_)))
+        for part in store.items_:
+            _walk(part, form, leaves)
+        return
+    for key, item in value._store.items():
+        if item.__class__ is Tensor and item.layout is torch.strided:
+            form += (key, item.dtype, item.shape, item.device.type == "meta")
+            leaves.append(item)
+        elif isinstance(item, Tensor):
+            form += (key, item.__class__, item.layout, item.device.type == "meta")
+            for part in parts_of(item):
+                form += (part.dtype, part.shape)
+                leaves.append(part)
+        elif isinstance(item, NonTensorDataBase):
+            form += (key, isinstance(item, NonTensorData) or item._batch_size)
+        elif isinstance(item, UnbatchedTensor):
+            form += (key, UnbatchedTensor, item._tensor.dtype, item._tensor.shape)
+            leaves.append(item._tensor)
+        else:
+            form += (key, "{")
+            _walk(item, form, leaves)
+            form.append("}")
+
+
+def _laid_out(data: TensorCollection) -> tuple[Layout, list[int]]:
+    found: list[tuple[Path, str, Tensor]] = []
+    entries: dict[str, str] = {}
+    objects: list[Path] = []
+    problems: list[str] = []
+    _note(data, (), found, entries, objects, problems)
+    if problems:
+        raise TypeError("; ".join(problems))
+    order = sorted(range(len(found)), key=lambda at: found[at][:2])
+    places, _ = places_of([found[at][2] for at in order])
+    parts = [Part(*found[at][:2], dtype, shape, start) for at, (dtype, shape, start) in zip(order, places, strict=True)]
+    return Layout(parts, entries, sorted(objects)), order
+
+
+def _note(
+    value: Any,
+    path: Path,
+    found: list[tuple[Path, str, Tensor]],
+    entries: dict[str, str],
+    objects: list[Path],
+    problems: list[str],
+) -> None:
+    """What a value is, in the order of :func:`_walk`."""
+    if isinstance(value, LazyStacked):
+        store: Any = value._store
+        entries[named((*path, "*"))] = f"a lazy stack of {len(store.items_)} parts in dimension {store.dim}"
+        for at, part in enumerate(store.items_):
+            _note(part, (*path, str(at)), found, entries, objects, problems)
+        return
+    for key, item in value._store.items():
+        where = (*path, key)
+        if isinstance(item, NonTensorDataBase):
+            one = isinstance(item, NonTensorData)
+            entries[named(where)] = "an object" if one else f"an object for each row of {list(item._batch_size)}"
+            objects.append(where)
+        elif isinstance(item, (Tensor, UnbatchedTensor)):
+            tensor = item if isinstance(item, Tensor) else item._tensor
+            leaves: list[tree.Leaf] = []
+            node = tree.node_of_tensor(tensor, where, leaves, problems)
+            kind = "" if node["type"] == "tensor" and tensor is item else f"{node['type']} "
+            told = f"{kind}{node['dtype']} {node['shape']}"
+            entries[named(where)] = f"{told} in {node['rows']} rows" if "rows" in node else told
+            found += [(where, leaf.part, leaf.tensor) for leaf in leaves]
+        else:
+            _note(item, where, found, entries, objects, problems)
+
+
+def named(path: Path) -> str:
+    """A path as the name that messages have.
+
+    >>> named(("a", "b")), named(("a.b",))
+    ('a.b', '"a.b"')
+    """
+    return ".".join(json.dumps(key) if "." in key or '"' in key else key for key in path)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# comparing
+
+
+def differences(ours: dict[str, str], theirs: dict[str, str], us: str = "here", them: str = "there") -> list[str]:
+    """In what the entries of two layouts differ, for messages; nothing where they do not.
+
+    >>> differences({"a": "float32 [3]", "b": "an object"}, {"a": "float32 [4]", "c": "int64 [1]"}, "rank 0", "rank 1")
+    ['a: float32 [3] on rank 0, float32 [4] on rank 1', 'b: an object on rank 0, absent on rank 1', \
+'c: absent on rank 0, int64 [1] on rank 1']
+    """
+    return [
+        f"{name}: {ours.get(name, 'absent')} on {us}, {theirs.get(name, 'absent')} on {them}"
+        if us != "here"
+        else f"{name}: {ours.get(name, 'absent')} {us}, {theirs.get(name, 'absent')} {them}"
+        for name in sorted(ours.keys() | theirs.keys())
+        if ours.get(name) != theirs.get(name)
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# a whole collection as text, and one made of it
+
+
+def described(data: TensorCollection, what: str, allow_pickle: bool = False) -> bytes:
+    """All of a collection but the values of its tensors, as JSON: batch sizes, names, kinds, non-tensor data.
+
+    Args:
+        data: the collection.
+        what: who asks, to begin errors with.
+        allow_pickle: write objects that JSON cannot hold as pickles.
+
+    Raises:
+        TypeError: values that no message can hold, all of them.
+    """
+    node, _ = tree.describe(data, what, allow_pickle)
+    return json.dumps(node, allow_nan=False, separators=(",", ":")).encode()
+
+
+#: gives the tensor of a part: path, what of it, dtype, shape
+Reader: TypeAlias = Callable[[Path, str, torch.dtype, Size], Tensor]
+
+
+def rebuilt(
+    text: bytes | bytearray,
+    target: type[TensorCollection] | TensorCollection | None,
+    read: Reader,
+    origin: str,
+    device: torch.device | None = None,
+    allow_pickle: bool = False,
+) -> Any:
+    """The collection of :func:`described`, with other tensors.
+
+    Args:
+        text: the JSON.
+        target: its class, or a collection whose classes it gets.
+        read: gives the tensors.
+        origin: where it comes from, for errors.
+        device: that of the collection.
+        allow_pickle: read objects that were pickled, which can run any code.
+
+    Raises:
+        FileError: the text is damaged, or does not fit the record that is asked for. It is a ValueError.
+    """
+    return tree.rebuild(sealing.parsed(text, origin), target, Source(origin, read, device, allow_pickle))
+
+
+def parts_in(text: bytes | bytearray, origin: str) -> list[Part]:
+    """The tensors that the text of :func:`described` tells of, with their places, as the layout of the collection."""
+    source = Source(origin, tree.without_values(None))
+    found: list[tuple[Path, str, torch.dtype, Size]] = []
+    for path, part, node in tree.tensors_of(sealing.parsed(text, origin)):
+        if part == "offsets":
+            rows = node.get("rows")
+            if type(rows) is not int or not 0 <= rows < 2**40:
+                raise source.damaged(path, "the number of its rows is missing")
+            found.append((path, part, torch.int64, Size([rows + 1])))
+        else:
+            dtype = tree.dtype_of(node.get("dtype"), source, path)
+            found.append((path, part, dtype, tree.size_of(node.get("shape"), source, path)))
+    found.sort(key=lambda item: item[:2])
+    end, parts = 0, list[Part]()
+    for path, part, dtype, shape in found:
+        unit = max(8, dtype.itemsize)
+        start = -(-end // unit) * unit if shape.numel() else end
+        parts.append(Part(path, part, dtype, shape, start))
+        end = start + parts[-1].nbytes
+    return parts
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# non-tensor data of a collection that is there
+
+
+def objects_text(data: TensorCollection, layout: Layout, what: str, allow_pickle: bool = False) -> bytes:
+    """The non-tensor data of a collection as JSON, in the order of ``layout.objects``.
+
+    Raises:
+        TypeError: an object that JSON cannot hold, and ``allow_pickle`` is off.
+    """
+    nodes: list[Any] = []
+    for path in layout.objects:
+        node, problems = tree.described(value_at(data, path), path, allow_pickle, strict=False)
+        if problems:
+            raise TypeError(f"{what}: nothing was sent; {'; '.join(problems)}")
+        nodes.append(node["data"])
+    return json.dumps(nodes, allow_nan=False, separators=(",", ":")).encode()
+
+
+def read_objects(
+    text: bytes | bytearray, data: TensorCollection, layout: Layout, origin: str, allow_pickle: bool = False
+) -> Callable[[], None]:
+    """What writes the non-tensor data of :func:`objects_text` into a collection of the same layout.
+
+    Raises:
+        ValueError: the text is damaged, or has pickles, and ``allow_pickle`` is off. Nothing was written.
+    """
+    given = as_list(as_dict({"data": json.loads(text)})["data"])  # type: ignore[index]
+    if given is None or len(given) != len(layout.objects):
+        raise ValueError(f"{origin}: expected {len(layout.objects)} pieces of non-tensor data")
+    made: list[tuple[Any, Any]] = []
+    for path, form in zip(layout.objects, given, strict=True):
+        holder: Any = value_at(data, path)
+        if isinstance(holder, NonTensorData):
+            made.append((holder, NonTensorData(decode(form, allow_pickle), batch_size=holder._batch_size)))
+            continue
+        items = as_list(form)
+        if items is None or len(items) != holder._batch_size.numel():
+            raise ValueError(f"{origin}: {named(path)}: expected {holder._batch_size.numel()} objects")
+        objects = tuple([decode(item, allow_pickle) for item in items])
+        made.append((holder, stack_of(objects, row_by_row(holder._batch_size), holder._device, None)))
+
+    def write() -> None:
+        for holder, new in made:
+            holder._objects = new._objects
+            holder._store = new._store
+
+    return write
+
+
+def value_at(data: Any, path: Path) -> Any:
+    """What stands at a path, as the stores hold it."""
+    for key in path:
+        store = data._store
+        data = store.items_[int(key)] if isinstance(data, LazyStacked) else store[key]
+    return data
+
+
+__all__ = [
+    "DTYPES",
+    "Layout",
+    "Part",
+    "copy",
+    "described",
+    "differences",
+    "layout_of",
+    "named",
+    "objects_text",
+    "parts_in",
+    "read_objects",
+    "rebuilt",
+    "taken_apart",
+]

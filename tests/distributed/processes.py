@@ -1,0 +1,167 @@
+"""A group of processes that tests share: functions run on all ranks at once, and nothing is left behind."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import socket
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+CONTEXT = multiprocessing.get_context("spawn")
+
+
+class RemoteError(AssertionError):
+    """A function failed on a rank; the message has its traceback."""
+
+
+class Failed:
+    """What a rank gives whose function raised."""
+
+    def __init__(self, error: BaseException, text: str) -> None:
+        self.kind, self.message, self.traceback = type(error), str(error), text
+
+    def __repr__(self) -> str:
+        return f"Failed({self.kind.__name__}: {self.message})"
+
+
+class Group:
+    """Processes of one gloo group, with ranks from 0 on."""
+
+    def __init__(self, size: int, seconds: float) -> None:
+        self.size = size
+        self.processes: list[Any] = []
+        self.pipes: list[Connection] = []
+        port = free_port()
+        for rank in range(size):
+            ours, theirs = CONTEXT.Pipe()
+            process = CONTEXT.Process(target=_serve, args=(theirs, rank, size, port, seconds), daemon=True)
+            process.start()
+            theirs.close()
+            self.processes.append(process)
+            self.pipes.append(ours)
+        self.pids = [process.pid for process in self.processes]
+
+    def start(self, function: Callable[..., Any], *args: Any, ranks: Sequence[int] | None = None) -> None:
+        """Lets ranks call ``function(rank, *args)``."""
+        for rank in range(self.size) if ranks is None else ranks:
+            self.pipes[rank].send_bytes(pickle.dumps((function, args)))
+
+    def result(self, rank: int, seconds: float = 60.0) -> Any:
+        """What a rank gave; a :class:`Failed` where it raised, ``None`` where its process is gone."""
+        try:
+            if not self.pipes[rank].poll(seconds):
+                raise RemoteError(f"rank {rank}: no answer within {seconds} s")
+            return pickle.loads(self.pipes[rank].recv_bytes())
+        except (EOFError, ConnectionError):
+            return None
+
+    def outcomes(self, function: Callable[..., Any], *args: Any, seconds: float = 60.0) -> list[Any]:
+        """What the ranks gave or raised."""
+        self.start(function, *args)
+        return [self.result(rank, seconds) for rank in range(self.size)]
+
+    def run(self, function: Callable[..., Any], *args: Any, seconds: float = 60.0) -> list[Any]:
+        """What ``function(rank, *args)`` gave on each rank.
+
+        Raises:
+            RemoteError: it raised on one; the message has the traceback of each.
+        """
+        found = self.outcomes(function, *args, seconds=seconds)
+        failed = [f"rank {rank}:\n{item.traceback}" for rank, item in enumerate(found) if isinstance(item, Failed)]
+        if failed:
+            raise RemoteError("\n".join(failed))
+        return found
+
+    def close(self) -> None:
+        """Ends the processes."""
+        for pipe in self.pipes:
+            with suppress(BrokenPipeError, ConnectionError):
+                pipe.send_bytes(pickle.dumps(None))
+        end = time.monotonic() + 5
+        for process in self.processes:
+            process.join(max(0.1, end - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+            process.close()
+        for pipe in self.pipes:
+            pipe.close()
+
+
+def _serve(pipe: Connection, rank: int, size: int, port: int, seconds: float) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo",
+        init_method=f"tcp://127.0.0.1:{port}",
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=seconds),
+    )
+    while True:
+        try:
+            task = pickle.loads(pipe.recv_bytes())
+        except EOFError:
+            break
+        if task is None:
+            break
+        function, args = task
+        try:
+            found = function(rank, *args)
+        except BaseException as error:
+            found = Failed(error, traceback.format_exc())
+        pipe.send_bytes(pickle.dumps(found))
+    os._exit(0)  # peers may be gone: nothing is waited for
+
+
+def free_port() -> int:
+    """A port that nobody listens to."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def shared_memory() -> set[str]:
+    """The segments of shared memory that are there."""
+    return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+
+
+def children() -> set[int]:
+    """The processes that this one has started and that are there."""
+    found: set[int] = set()
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/children") as file:
+            found.update(map(int, file.read().split()))
+    return found
+
+
+@contextmanager
+def group_of(size: int, seconds: float = 20.0) -> Iterator[Group]:
+    """A group that ends with the block, whatever happens in it; nothing of it is left.
+
+    Args:
+        size: the number of ranks.
+        seconds: the time-out of the group.
+    """
+    multiprocessing.resource_tracker.ensure_running()  # it outlives the group
+    memory, before = shared_memory(), children()
+    group = Group(size, seconds)
+    try:
+        yield group
+    finally:
+        group.close()
+    left = children() - before
+    assert not left, f"processes are left: {left}"
+    pids = [str(pid) for pid in (os.getpid(), *group.pids)]  # other test runs have segments there, too
+    mine = {name for name in shared_memory() - memory if any(pid in name for pid in pids)}
+    assert not mine, f"segments of shared memory are left: {mine}"
