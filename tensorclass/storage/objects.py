@@ -58,6 +58,8 @@ def encode(value: Any, allow_pickle: bool | None = False, depth: int = 0) -> Any
         if all(type(key) is str for key in given):
             return {key: encode(item, allow_pickle, depth + 1) for key, item in given.items()}
         return [TAG, "dict", [_encoded(pair, allow_pickle, depth) for pair in given.items()]]
+    if kind is collections.Counter:  # the state of torch's MultiStepLR has one
+        return [TAG, "counter", [_encoded(pair, allow_pickle, depth) for pair in value.items()]]
     if kind in _COLLECTIONS:
         return [TAG, kind.__name__, _encoded(value, allow_pickle, depth)]
     if issubclass(kind, np.generic) and value.dtype.kind in "biufcSUmM":
@@ -109,6 +111,8 @@ def decode(value: Any, allow_pickle: bool = False) -> Any:
             return [decode(item, allow_pickle) for item in content]
         if name == "dict":
             return {decode(key, allow_pickle): decode(item, allow_pickle) for key, item in content}
+        if name == "counter":
+            return collections.Counter({decode(key, allow_pickle): decode(item, allow_pickle) for key, item in content})
         if name == "pytree":
             return _node(content)
         if name == "numpy":

@@ -253,10 +253,12 @@ def _misfit(node: Any, module: nn.Module) -> ModuleMismatch:
     found: list[str] = []
     _differences(node, module, (), found)
     names = dict.fromkeys([*module._parameters, *module._buffers, *module._modules])
+    is_flat = any(key.partition(".")[0] in module._modules for key in node._store if "." in key)
     return ModuleMismatch(
         f"to_module: this {type(node).__name__} does not fit the {type(module).__name__}, which was not changed: "
         + "; ".join(found)
         + f". The module has {list(names)}"
+        + ('; the keys of a state dict are nested by unflatten_keys(".")' if is_flat else "")
     )
 
 

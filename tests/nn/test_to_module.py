@@ -445,6 +445,18 @@ def test_all_differences_stand_in_one_error_and_nothing_changes() -> None:
     assert_same_tensors(module, before)
 
 
+def test_the_flat_keys_of_a_state_dict_are_an_error_that_says_how_to_nest_them() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    flat = TensorDict(nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)).state_dict())
+    with pytest.raises(ModuleMismatch, match=r'the keys of a state dict are nested by unflatten_keys\("\."\)$'):
+        flat.to_module(model)
+    flat.unflatten_keys(".").to_module(model)
+    assert torch.equal(model[1].weight, flat["1.weight"])
+    with pytest.raises(ModuleMismatch) as error:
+        TensorDict({"7.weight": torch.ones(3)}).to_module(model)  # nothing has that name, nested or not
+    assert "unflatten_keys" not in str(error.value)
+
+
 def test_an_error_of_torch_in_the_middle_brings_the_first_values_back() -> None:
     module = nn.Linear(3, 4)
     before = state(module)

@@ -64,6 +64,24 @@ def test_the_state_of_an_optimiser_comes_back_as_it_was(way: Any, tmp_path: Path
     other.step()
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["MultiStepLR", "SequentialLR", "ReduceLROnPlateau"])
+def test_the_state_of_a_schedule_comes_back_as_it_was(way: Any, name: str, tmp_path: Path) -> None:
+    optimizer = torch.optim.SGD(nn.Linear(3, 2).parameters(), lr=0.1)
+    schedules = torch.optim.lr_scheduler
+    schedule: Any = {
+        "MultiStepLR": lambda: schedules.MultiStepLR(optimizer, [1, 2, 2]),  # has a Counter
+        "SequentialLR": lambda: schedules.SequentialLR(
+            optimizer, [schedules.ConstantLR(optimizer), schedules.CosineAnnealingLR(optimizer, 5)], [2]
+        ),
+        "ReduceLROnPlateau": lambda: schedules.ReduceLROnPlateau(optimizer),  # has an infinity
+    }[name]()
+    state = schedule.state_dict()
+    again = way(TensorDict.from_pytree(state), tmp_path / "state").to_pytree()
+    assert same(again, state)
+    schedule.load_state_dict(again)
+
+
 SCALARS = st.booleans() | st.integers(-(2**62), 2**62) | st.floats(allow_nan=False) | st.none() | st.text(max_size=3)
 KEYS = st.text(max_size=3) | st.integers() | st.booleans() | st.none() | st.tuples(st.integers(), st.text(max_size=2))
 TREES = st.recursive(
