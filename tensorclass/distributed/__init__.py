@@ -1,5 +1,12 @@
-"""Collections between processes, on the groups of ``torch.distributed``.
+"""Collections between processes and machines.
 
-One collection moves as one message: its small tensors are put into one piece of memory (:mod:`.layout`), the large ones
-go as they are.
+``td.send(...)`` and its kin go over the groups of ``torch.distributed``: one collection moves as one message, its small
+tensors put into one piece of memory (:mod:`.layout`). ``td.map(...)`` runs functions in other processes
+(:mod:`.executors`). Nothing here is imported by ``import tensorclass``: the methods of collections import what they need
+when they are called.
 """
+
+from .executors import Runner
+from .faults import WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
+
+__all__ = ["Runner", "WorkerDied", "WorkerError", "WorkerRaised", "WorkerTimeout"]

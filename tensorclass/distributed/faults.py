@@ -1,0 +1,116 @@
+"""What went wrong in another process: which one it was, what it was doing, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+_type: Callable[[str, tuple[type, ...], dict[str, Any]], Any] = type
+
+
+class WorkerError(RuntimeError):
+    """Work that was given to another process did not come back.
+
+    Args:
+        message: what happened, for people.
+        worker: who had the work: ``"process 4711"``, ``"rank 3"``.
+        chunk: which piece of the work it was, counted from 0.
+        rows: the first of its rows, and the one behind its last.
+        trace: the traceback of the other process, where it had one.
+    """
+
+    worker: str
+    chunk: int | None
+    rows: tuple[int, int] | None
+    trace: str
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        worker: str = "",
+        chunk: int | None = None,
+        rows: tuple[int, int] | None = None,
+        trace: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.worker = worker
+        self.chunk = chunk
+        self.rows = rows
+        self.trace = trace
+
+
+class WorkerDied(WorkerError):
+    """A process ended, or was killed, before its work was done."""
+
+
+class WorkerTimeout(WorkerError, TimeoutError):
+    """A process did not answer in time."""
+
+
+class WorkerRaised(WorkerError):
+    """A function raised an error in another process.
+
+    What is raised is an instance of the class of that error, too: ``except KeyError`` takes a ``KeyError`` of a worker.
+    It is the ``__cause__``, where it could be brought here.
+    """
+
+    _message: str
+
+    def __str__(self) -> str:
+        return self._message
+
+    @classmethod
+    def of(
+        cls,
+        error: BaseException | None,
+        message: str,
+        *,
+        worker: str = "",
+        chunk: int | None = None,
+        rows: tuple[int, int] | None = None,
+        trace: str = "",
+    ) -> WorkerRaised:
+        """The error to raise for one of another process; ``None`` where that one could not be brought here."""
+        new: Any = _like(error)
+        new.args = (message,) if error is None else error.args
+        new.worker, new.chunk, new.rows, new.trace = worker, chunk, rows, trace
+        new._message = message
+        new.__cause__ = error
+        return new  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> Any:
+        about = {"worker": self.worker, "chunk": self.chunk, "rows": self.rows, "trace": self.trace}
+        return _again, (self.__cause__, str(self), about)
+
+
+def _again(error: BaseException | None, message: str, about: dict[str, Any]) -> WorkerRaised:
+    return WorkerRaised.of(error, message, **about)
+
+
+class _Kinds:
+    """The classes that are made for errors of other processes, one for each class of errors."""
+
+    made: ClassVar[dict[type[Exception], type[WorkerRaised]]] = {}
+
+
+def _like(error: BaseException | None) -> WorkerRaised:
+    """An instance of the class of an error and of ours, with the attributes of the error."""
+    if not isinstance(error, Exception):
+        return WorkerRaised()
+    kind = type(error)
+    try:
+        both = _Kinds.made.get(kind)
+        if both is None:
+            alike = issubclass(WorkerRaised, kind) or issubclass(kind, WorkerRaised)
+            both = (
+                WorkerRaised if alike else _type(kind.__name__, (WorkerRaised, kind), {"__module__": kind.__module__})
+            )
+            _Kinds.made[kind] = both
+        new: Any = kind.__new__(both) if both is not WorkerRaised else both()
+    except TypeError:  # its instances are laid out in another way, or its class wants more
+        return WorkerRaised()
+    new.__dict__.update(error.__dict__)
+    if isinstance(error, OSError):
+        new.errno, new.strerror, new.filename = error.errno, error.strerror, error.filename
+    return new  # type: ignore[no-any-return]
