@@ -2,8 +2,8 @@
 
 ``td.send(...)`` and its kin go over the groups of ``torch.distributed``: one collection moves as one message, its small
 tensors put into one piece of memory (:mod:`.layout`). ``td.map(...)`` runs functions in other processes
-(:mod:`.executors`). Nothing here is imported by ``import tensorclass``: the methods of collections import what they need
-when they are called.
+(:mod:`.executors`). Nothing here is imported by ``import tensorclass``: the methods of collections import what they
+need when they are called.
 """
 
 from .executors import Runner
