@@ -11,6 +11,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from .access import restore
+from .buffers import held
 from .collection import Collection
 from .consolidated import Place, flat_of, view, with_parts
 from .keys import unravel_key_to_tuple
@@ -170,6 +171,13 @@ class State(Collection):
         cls, size, locked = written(type(self)), tuple(self._batch_size), self._lock is not None
         return rebuild, (cls, dict(data._store), size, self._device, self._names, locked, *self._pickled())
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        made: Any = self.__reduce__()
+        if protocol < 5:
+            return made
+        function, arguments, *more = made
+        return function, held(arguments), *more
+
     def _pickled(self) -> tuple[Any, ...]:
         """What else :meth:`_unpickled` is given."""
         return ()
@@ -271,7 +279,7 @@ class _Placed(Tensor):
         return new
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return view, self.args
+        return view, self.args if protocol < 5 else held(self.args)
 
 
 allow_function(view)

@@ -31,6 +31,12 @@ class Named:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         cls: Any = self._cls()
+        if protocol < 5 and "<locals>" in cls.__qualname__:  # cloudpickle, of protocol 5, takes the class itself along
+            raise PicklingError(
+                f"{cls.__qualname__} of the module {cls.__module__} is defined in a function, where no file can name "
+                "it: define it outside of functions, or write formats that hold no classes, as memmap() and "
+                "save_safetensors() do"
+            )
         if protocol >= 4:  # which has names of classes in classes
             return _itself, (cls,)
         return class_named, (cls.__module__, cls.__qualname__)
@@ -59,18 +65,9 @@ def allow_function(function: Callable[..., Any]) -> Callable[..., Any]:
 def written(cls: type) -> Any:
     """What a pickle has of a class: its name, whose form depends on the protocol where it is a class in a class.
 
-    Raises:
-        PicklingError: the class is defined in a function, so that no name leads to it.
+    Pickling what stands for a class in a function raises a ``PicklingError``, since no name leads to it.
     """
-    name = cls.__qualname__
-    if "." not in name:
-        return cls
-    if "<locals>" in name:
-        raise PicklingError(
-            f"{name} of the module {cls.__module__} is defined in a function, where no file can name it: define it "
-            "outside of functions, or write formats that hold no classes, as memmap() and save_safetensors() do"
-        )
-    return Named(cls)
+    return Named(cls) if "." in cls.__qualname__ else cls
 
 
 def found(given: Any, base: type[T]) -> type[T]:
