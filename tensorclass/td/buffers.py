@@ -57,8 +57,10 @@ def held(value: Any) -> Any:
         return known
     if kind is dict:
         return {key: held(one) for key, one in cast("dict[Any, Any]", value).items()}
-    if kind is tuple or kind is list:
-        return kind([held(one) for one in cast("list[Any]", value)])
+    if kind is tuple:
+        return tuple([held(one) for one in cast("tuple[Any, ...]", value)])
+    if kind is list:
+        return [held(one) for one in cast("list[Any]", value)]
     return value
 
 
