@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-import torch
 from torch import nn
 from typing_extensions import Self
 
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey, unravel_key, unravel_key_list
+from tensorclass.td.tensordict import TensorDict
 
 from .writing import remove
 
@@ -35,9 +35,7 @@ class UnknownOutKeys(ValueError, RuntimeError):
 
 
 def as_keys(keys: Any, what: str) -> list[FlatKey]:
-    """The keys that a user gives, as a list: a single one, or a list or tuple of them.
-
-    A tuple of strings is one nested key, any other tuple a sequence of keys.
+    """The keys that a user gives, as a list: a single one (a tuple is a nested key), or a list of them.
 
     Raises:
         ValueError: they are something else.
@@ -46,13 +44,22 @@ def as_keys(keys: Any, what: str) -> list[FlatKey]:
     if isinstance(given, str):
         return [given]
     try:
-        if isinstance(given, tuple) and given and all(isinstance(part, str) for part in keys):
+        if isinstance(given, tuple) and given:
             return [unravel_key(keys)]
         if isinstance(given, (list, tuple)):
             return unravel_key_list(keys)
     except TypeError as error:
         raise ValueError(f"{what}: {error}") from None
     raise ValueError(f"{what}: expected a key (a string, or a tuple of strings) or a list of keys, got {given!r}")
+
+
+def as_key_list(keys: Any, what: str) -> list[FlatKey]:
+    """The keys that a user gives where there are always several: any iterable of them; a string is one.
+
+    Raises:
+        ValueError: they are something else.
+    """
+    return as_keys([*keys] if isinstance(keys, Iterable) and not isinstance(keys, (str, list)) else keys, what)
 
 
 def names_of(module: object) -> str:
@@ -116,7 +123,7 @@ class TensorDictModuleBase(nn.Module):
         for name in ("in_keys", "out_keys"):
             keys = vars(cls).get(name)
             if isinstance(keys, (list, tuple, str)):  # given in the body of the class
-                setattr(cls, f"_{name}", as_keys(keys, f"{cls.__name__}.{name}"))
+                setattr(cls, f"_{name}", as_key_list(keys, f"{cls.__name__}.{name}"))
                 delattr(cls, name)
         if "forward" in vars(cls) and "_selects" not in vars(cls):
             cls._selects = False
@@ -158,6 +165,12 @@ class TensorDictModuleBase(nn.Module):
         self._reset()
         self._source = source
         self._out_keys = selected
+        if unravel_key_list(self.out_keys) != selected:
+            self._source = None
+            raise UnknownOutKeys(
+                f"{type(self).__name__}.select_out_keys: its out_keys are a property of the class, which gives all of "
+                "them whatever is selected; assign self.out_keys in __init__ instead"
+            )
         if not self._selects:
             self._selection = self.register_forward_hook(_keep_selected)
         return self
@@ -197,7 +210,12 @@ class TensorDictModuleBase(nn.Module):
                 f"reset_parameters_recursive: expected parameters without batch dimensions, got batch size "
                 f"{list(parameters.batch_size)}; unbind them and reset one after the other"
             )
-        fresh: Any = parameters.apply(_fresh)
+        trained = {path for path, own in TensorDict.from_module(self)._named_leaves() if isinstance(own, nn.Parameter)}
+        copies = [
+            leaf.detach().clone().requires_grad_(path in trained and leaf.is_floating_point())
+            for path, leaf in parameters._named_leaves()
+        ]
+        fresh: Any = parameters._with_leaves(iter(copies))
         with fresh.to_module(self):
             self._reset_parameters()
         result: T = fresh
@@ -215,11 +233,8 @@ class TensorDictModuleBase(nn.Module):
         return hasattr(module, "in_keys") and hasattr(module, "out_keys")
 
     def extra_repr(self) -> str:
-        return f"in_keys={self.in_keys}, out_keys={self.out_keys}"
-
-
-def _fresh(value: torch.Tensor) -> torch.Tensor:
-    return value.detach().clone().requires_grad_()
+        keys = {name: getattr(self, name, None) for name in ("in_keys", "out_keys")}  # a module may have none yet
+        return ", ".join(f"{name}={found}" for name, found in keys.items() if found is not None)
 
 
 def _keep_selected(module: nn.Module, args: Any, result: Any) -> None:

@@ -11,9 +11,11 @@ from torch import nn
 from typing_extensions import Self
 
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.keys import unravel_key_list
 from tensorclass.td.tensordict import TensorDict
 
 from .base import TensorDictModuleBase, names_of
+from .dispatch import as_outputs, collected, given_values
 from .params import TensorDictParams
 
 if TYPE_CHECKING:
@@ -63,10 +65,22 @@ class EnsembleModule(TensorDictModuleBase):
         self.num_copies: int = num_copies
         self.expand_input: bool = expand_input
 
-    def forward(self, tensordict: Any) -> Any:
-        """Gives the collection of all copies; the input stays as it is."""
-        if not isinstance(tensordict, TensorCollection):
-            raise TypeError(f"EnsembleModule: expected a collection, got {type(tensordict).__name__}")
+    def forward(self, tensordict: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Gives the collection of all copies, the input stays as it is; or the results of a call with tensors."""
+        if isinstance(tensordict, TensorCollection):
+            if args or kwargs:
+                raise TypeError(
+                    f"EnsembleModule: expected one collection, got {len(args) + len(kwargs)} more arguments"
+                )
+            return self._run(tensordict)
+        given = args if tensordict is None else (tensordict, *args)
+        data = collected(given_values("EnsembleModule", unravel_key_list(self.in_keys), "_", given, kwargs), False)
+        if kwargs:
+            raise TypeError(f"EnsembleModule: unknown keywords {[*kwargs]}; the in_keys are {self.in_keys}")
+        result = self._run(data if self.expand_input else data.auto_batch_size_(1))
+        return as_outputs([result._get_key(key) for key in self.out_keys])
+
+    def _run(self, tensordict: Any) -> Any:
         if not self.expand_input and (not tensordict.ndim or tensordict.shape[0] != self.num_copies):
             raise ValueError(
                 f"EnsembleModule: expected a batch size that begins with the number of copies, {self.num_copies}, got "

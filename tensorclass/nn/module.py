@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import Tensor, nn
@@ -18,10 +18,7 @@ from tensorclass.td.tensordict import TensorDict
 from .base import DISCARDED, MissingKeys, T, TensorDictModuleBase, as_keys, missing_keys, names_of
 from .dispatch import as_outputs, collected, given_values
 from .skipping import SKIPPING, skips
-from .writing import write
-
-#: where a module writes: into its input, into a TensorDict of its own, into an empty collection like its input
-Inplace: TypeAlias = "bool | Literal['empty'] | None"
+from .writing import Inplace, beside, write
 
 
 class WrongOutputs(RuntimeError):
@@ -184,7 +181,7 @@ class TensorDictModule(TensorDictModuleBase):
         elif self.inplace is True:
             out = tensordict
         else:
-            out = tensordict.empty() if self.inplace or not isinstance(tensordict, TensorDict) else TensorDict()
+            out = beside(tensordict, self.inplace, out_keys)
         if len(out_keys) == 1:
             key, value = out_keys[0], results[0]
             if type(key) is str:
@@ -274,9 +271,11 @@ class TensorDictModule(TensorDictModuleBase):
             )
         if self._source is None and DISCARDED not in keys:
             return keys, values
-        selected = keys if self._source is None else self._out_keys
-        pairs = [(key, value) for key, value in zip(keys, values, strict=True) if key != DISCARDED and key in selected]
-        return [key for key, _ in pairs], [value for _, value in pairs]
+        if self._source is None:
+            kept = [position for position, key in enumerate(keys) if key != DISCARDED]
+            return [keys[position] for position in kept], [values[position] for position in kept]
+        selected = [key for key in self._out_keys if key != DISCARDED]
+        return selected, [values[keys.index(key)] for key in selected]
 
     def _missing(self, absent: list[FlatKey], data: TensorCollection) -> MissingKeys:
         return missing_keys(f"{type(self).__name__}({names_of(self.module)})", absent, data)

@@ -13,14 +13,13 @@ from typing_extensions import Self
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey, unravel_key_list
 from tensorclass.td.reading import MISSING
-from tensorclass.td.tensordict import TensorDict
 
-from .base import DISCARDED, MissingKeys, T, TensorDictModuleBase, as_keys, missing_keys, names_of
+from .base import DISCARDED, MissingKeys, T, TensorDictModuleBase, as_key_list, missing_keys, names_of
 from .dispatch import as_outputs, collected, given_values
-from .module import Inplace, as_inplace, device_of
+from .module import as_inplace, device_of
 from .skipping import SKIPPING, skips
 from .wrap import WrapModule
-from .writing import noted, remove, restore, set_value, write
+from .writing import Inplace, beside, noted, remove, restore, set_value, write
 
 
 class TensorDictSequential(TensorDictModuleBase):
@@ -81,7 +80,7 @@ class TensorDictSequential(TensorDictModuleBase):
         self.inplace = as_inplace(inplace, type(self).__name__)
         self._find_keys()
         if selected_out_keys is not None:
-            self.select_out_keys(*as_keys(selected_out_keys, f"{type(self).__name__}: selected_out_keys"))
+            self.select_out_keys(*as_key_list(selected_out_keys, f"{type(self).__name__}: selected_out_keys"))
 
     def _find_keys(self) -> None:
         """What the modules need that none in front of them writes, and what they write."""
@@ -97,9 +96,9 @@ class TensorDictSequential(TensorDictModuleBase):
     # -- calling it ---------------------------------------------------------------------------------------------------
 
     @overload
-    def forward(self, tensordict: T, *, tensordict_out: None = None) -> T: ...
+    def forward(self, tensordict: T, tensordict_out: None = None) -> T: ...
     @overload
-    def forward(self, tensordict: TensorCollection, *, tensordict_out: T) -> T: ...
+    def forward(self, tensordict: TensorCollection, tensordict_out: T) -> T: ...
     @overload
     def forward(self, *args: Any, **kwargs: Any) -> Any: ...
     def forward(
@@ -113,10 +112,12 @@ class TensorDictSequential(TensorDictModuleBase):
         if not isinstance(tensordict, TensorCollection):
             return self._call_with_tensors(tensordict, args, kwargs)
         if args or kwargs:
-            raise WrongArguments(
-                f"{type(self).__name__}: expected one collection, and tensordict_out; got {len(args)} more arguments "
-                f"and the keywords {[*kwargs]}"
-            )
+            if tensordict_out is not None or kwargs or len(args) > 1 or not isinstance(args[0], TensorCollection):
+                raise WrongArguments(
+                    f"{type(self).__name__}: expected one collection, and maybe tensordict_out; got {len(args)} more "
+                    f"arguments and the keywords {[*kwargs]}"
+                )
+            tensordict_out = args[0]
         if SKIPPING.current() and skips(tensordict, self._in_keys, self._out_keys):
             return tensordict
         if tensordict_out is not None or (self.inplace is not None and self.inplace is not True):
@@ -145,9 +146,9 @@ class TensorDictSequential(TensorDictModuleBase):
     if TYPE_CHECKING:
 
         @overload
-        def __call__(self, tensordict: T, *, tensordict_out: None = None) -> T: ...
+        def __call__(self, tensordict: T, tensordict_out: None = None) -> T: ...
         @overload
-        def __call__(self, tensordict: TensorCollection, *, tensordict_out: T) -> T: ...
+        def __call__(self, tensordict: TensorCollection, tensordict_out: T) -> T: ...
         @overload
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -190,10 +191,10 @@ class TensorDictSequential(TensorDictModuleBase):
             result = self._run(copied)
         except MissingKeys as error:
             raise self._missing(error, data) from error.__cause__
-        if out is None:
-            out = data.empty() if self.inplace or not isinstance(data, TensorDict) else TensorDict()
         found = {key: _find(result, key) for key in self._out_keys}
         keys = [key for key, value in found.items() if value is not MISSING]
+        if out is None:
+            out = beside(data, self.inplace, keys)
         write(out, keys, [found[key] for key in keys])
         return out
 
@@ -278,12 +279,12 @@ class TensorDictSequential(TensorDictModuleBase):
         return self
 
     def insert(self, index: int, module: Callable[..., Any]) -> Self:
-        """Adds a module in front of the one at ``index``."""
+        """Adds a module in front of the one at ``index``, as ``list.insert`` does."""
         if not isinstance(self.module, nn.ModuleList):
             raise TypeError(
                 f"{type(self).__name__}: its modules have names; add one by its name: sequence[name] = module"
             )
-        self.module.insert(index, as_module(module))
+        self.module.insert(slice(index, None).indices(len(self))[0], as_module(module))
         self._find_keys()
         return self
 
@@ -312,8 +313,8 @@ class TensorDictSequential(TensorDictModuleBase):
         Raises:
             ValueError: no module is left.
         """
-        given = [*self._in_keys] if in_keys is None else as_keys([*in_keys], "in_keys")
-        wanted = [*self.out_keys_source] if out_keys is None else as_keys([*out_keys], "out_keys")
+        given = [*self._in_keys] if in_keys is None else as_key_list(in_keys, "in_keys")
+        wanted = [*self._out_keys] if out_keys is None else as_key_list(out_keys, "out_keys")
         kept: dict[str, TensorDictModuleBase] = {}
         there = [*given]
         for name, module in self._named():

@@ -12,7 +12,7 @@ from torch import nn
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import NestedKey
 
-from .base import DISCARDED, T, TensorDictModuleBase, as_keys, names_of
+from .base import DISCARDED, T, TensorDictModuleBase, as_key_list, names_of
 from .dispatch import as_outputs
 from .module import TensorDictModule
 
@@ -50,8 +50,8 @@ class WrapModule(TensorDictModuleBase):
             raise TypeError(f"WrapModule: expected a function or a module from collection to collection, got {given!r}")
         self.func = func
         self.inplace: bool = inplace
-        self._in_keys = as_keys([] if in_keys is None else in_keys, "WrapModule: in_keys")
-        self._out_keys = as_keys([] if out_keys is None else out_keys, "WrapModule: out_keys")
+        self._in_keys = as_key_list([] if in_keys is None else in_keys, "WrapModule: in_keys")
+        self._out_keys = as_key_list([] if out_keys is None else out_keys, "WrapModule: out_keys")
 
     def forward(self, data: Any) -> Any:
         """What the function gives; with ``inplace`` the collection that it was called with."""
@@ -105,7 +105,11 @@ class as_tensordict_module:
         module = TensorDictModule(func, self.in_keys, self.out_keys)
         if isinstance(func, nn.Module):
             return module
-        if [*inspect.signature(func).parameters][:1] != ["self"]:
+        try:
+            is_method = [*inspect.signature(func).parameters][:1] == ["self"]
+        except ValueError:  # one that is not written in Python
+            is_method = False
+        if not is_method:
 
             def run(*args: Any, **kwargs: Any) -> Any:
                 return module(*args, **kwargs)

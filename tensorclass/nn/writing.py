@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from torch import Tensor
 
@@ -11,11 +11,16 @@ from tensorclass.td.access import restore
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, unravel_key_to_tuple
 from tensorclass.td.reading import MISSING
+from tensorclass.td.tensordict import TensorDict
 
 if TYPE_CHECKING:
     from tensorclass.td.access import Before
 
-__all__ = ["noted", "remove", "restore", "set_value", "write"]
+__all__ = ["Inplace", "beside", "noted", "remove", "restore", "set_value", "write"]
+
+
+#: where a module writes: into its input, into a TensorDict of its own, into an empty collection like its input
+Inplace: TypeAlias = "bool | Literal['empty'] | None"
 
 
 def noted(data: TensorCollection, keys: Sequence[FlatKey]) -> list[Before]:
@@ -55,6 +60,19 @@ def _note_below(node: TensorCollection, path: tuple[str, ...], before: list[Befo
             _note_below(below, path[path.index(name) + 1 :], before)
             return
         node = below
+
+
+def beside(data: TensorCollection, inplace: Inplace, keys: Sequence[FlatKey]) -> TensorCollection:
+    """The collection that gets these keys where ``data`` stays as it is: what goes into a record has one there, too."""
+    out: TensorCollection = data.empty() if inplace or not isinstance(data, TensorDict) else TensorDict()
+    for key in keys:
+        path = unravel_key_to_tuple(key)
+        for depth in range(1, len(path)):
+            holder: Any = data._find(path[:depth])
+            is_record = isinstance(holder, TensorCollection) and not isinstance(holder, TensorDict)
+            if is_record and holder._is_tree() and out._find(path[:depth]) is MISSING:
+                out.set(path[:depth], holder.empty())
+    return out
 
 
 def write(data: TensorCollection, keys: Sequence[FlatKey], values: Sequence[Any]) -> None:

@@ -37,7 +37,8 @@ def undispatched(error: Exception) -> bool:
     """Whether torch has no such kernel for these tensors, so that nothing was done yet.
 
     For nested ones, inside vmap, for subclasses of tensors that do not know it, and where one of them in the list
-    answers for the collections in it too.
+    answers for the collections in it too. And where integers stand beside tensors that require gradients: of a list,
+    the results of a kernel all have a history or none has.
     """
     text = str(error)
     return (
@@ -45,6 +46,7 @@ def undispatched(error: Exception) -> bool:
         or "Batching rule not implemented" in text
         or "expected Tensor as element" in text
         or "__torch_dispatch__ handlers returned NotImplemented" in text
+        or "Autograd not support dtype" in text
     )
 
 

@@ -74,8 +74,20 @@ def test_an_input_that_has_not_the_copies_in_front_is_an_error() -> None:
     ensemble = EnsembleModule(module(), 3, expand_input=False)
     with pytest.raises(ValueError, match=r"begins with the number of copies, 3, got \[10\]"):
         ensemble(data())
-    with pytest.raises(TypeError, match="expected a collection, got Tensor"):
-        ensemble(torch.ones(3, 4))
+    with pytest.raises(ValueError, match="begins with the number of copies"):
+        ensemble(torch.ones(2, 4))
+
+
+def test_an_ensemble_is_called_with_tensors() -> None:
+    ensemble = EnsembleModule(module(), 3)
+    expected = ensemble(data())["b"]
+    torch.testing.assert_close(ensemble(data()["a"]), expected)
+    torch.testing.assert_close(ensemble(a=data()["a"]), expected)
+    assert EnsembleModule(module(), 3, expand_input=False)(torch.ones(3, 5, 4)).shape == (3, 5, 2)
+    with pytest.raises(TypeError, match=r"unknown keywords \['scale'\]"):
+        ensemble(torch.ones(2, 4), scale=2)
+    with pytest.raises(TypeError, match="expected one collection, got 1 more"):
+        ensemble(data(), 2)
 
 
 def test_records_are_taken_and_given() -> None:

@@ -9,7 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from tensorclass import TensorClass, TensorDict
-from tensorclass.nn import TensorDictModule, TensorDictModuleBase, dispatch, set_skip_existing, skip_existing
+from tensorclass.nn import (
+    TensorDictModule,
+    TensorDictModuleBase,
+    TensorDictSequential,
+    dispatch,
+    set_skip_existing,
+    skip_existing,
+)
 
 
 class Sample(TensorClass):
@@ -295,3 +302,88 @@ def test_given_parameters_are_reset_without_those_of_the_module() -> None:
     assert fresh["module", "weight"].requires_grad
     with pytest.raises(RuntimeError, match="without batch dimensions"):
         module.reset_parameters_recursive(torch.stack([given, given]))
+
+
+def test_a_tuple_is_one_nested_key_and_a_list_several() -> None:
+    assert TensorDictModule(torch.neg, (("n", "x"), "a"), "b").in_keys == [("n", "x", "a")]
+    assert TensorDictModule(torch.add, [("n", "x"), "a"], "b").in_keys == [("n", "x"), "a"]
+
+
+def test_in_the_body_of_a_class_a_tuple_is_several_keys() -> None:
+    class Two(TensorDictModuleBase):
+        in_keys = ("a", "b")
+        out_keys = ("c",)
+
+    assert (Two().in_keys, Two().out_keys) == (["a", "b"], ["c"])
+
+
+def test_results_of_a_call_with_tensors_come_in_the_order_of_the_selected_keys() -> None:
+    module = TensorDictModule(both, "a", ["b", "c"]).select_out_keys("c", "b")
+    c, b = module(torch.ones(2))
+    assert (b.tolist(), c.tolist()) == ([2, 2], [2, 2])
+    c, b = module(torch.zeros(2))
+    assert (b.tolist(), c.tolist()) == ([1, 1], [0, 0])
+
+
+def test_keys_that_are_a_property_of_the_class_cannot_be_selected() -> None:
+    class Own(TensorDictModuleBase):
+        in_keys = ["a"]
+
+        @property
+        def out_keys(self) -> list[str]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
+            return ["b", "c"]
+
+        def forward(self, data: TensorDict) -> TensorDict:
+            return data.set("b", data["a"]).set("c", data["a"])
+
+    module = Own()
+    with pytest.raises(RuntimeError, match="its out_keys are a property of the class"):
+        module.select_out_keys("b")
+    assert sorted(module(data()).keys()) == ["a", "b", "c"]
+
+
+def test_a_module_without_keys_can_be_printed() -> None:
+    assert repr(TensorDictModuleBase()) == "TensorDictModuleBase()"
+
+
+def test_the_arguments_of_a_call_go_before_those_of_the_module() -> None:
+    module = TensorDictModule(torch.add, ["a", "a"], "b", method_kwargs={"alpha": 3})
+    assert module(TensorDict(a=1.0))["b"] == 4
+    assert module(TensorDict(a=1.0), alpha=5)["b"] == 6
+
+
+class Inner(TensorClass):
+    x: Tensor
+    y: Tensor | None = None
+
+
+class Outer(TensorClass):
+    inner: Inner
+    z: Tensor | None = None
+
+
+@pytest.mark.parametrize("inplace", [False, "empty"])
+@pytest.mark.parametrize("in_sequence", [False, True])
+def test_what_is_written_into_a_nested_record_comes_in_one(inplace: Any, in_sequence: bool) -> None:
+    make: Any = TensorDictModule
+    module = make(torch.neg, ("inner", "x"), ("inner", "y"), inplace=inplace)
+    if in_sequence:
+        module = TensorDictSequential(TensorDictModule(torch.neg, ("inner", "x"), ("inner", "y")), inplace=inplace)
+    inner = Inner(x=torch.ones(2, 3), batch_size=[2])
+    for source in (Outer(inner=inner, batch_size=[2]), TensorDict(inner=inner, batch_size=[2])):
+        result = module(source)
+        assert type(result) is type(source)
+        found = result.get("inner")
+        assert type(found) is Inner
+        assert found.batch_size == (2,)
+        assert torch.equal(found.y, -torch.ones(2, 3))  # type: ignore[arg-type]
+    assert inner.y is None
+
+
+def test_parameters_with_buffers_are_reset() -> None:
+    module = TensorDictModule(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)), "a", "b")
+    fresh = module.reset_parameters_recursive(TensorDict.from_module(module))
+    assert fresh is not None
+    leaves = {key: leaf.requires_grad for key, leaf in fresh.flatten_keys(".").items()}
+    assert {key for key, trained in leaves.items() if trained} == {name for name, _ in module.named_parameters()}
+    assert not torch.equal(fresh["module", "0", "weight"], module.module[0].weight)  # type: ignore[index]

@@ -464,3 +464,12 @@ def test_copies_and_swaps_of_a_record_of_parameters_keep_the_class() -> None:
     assert type(copy.deepcopy(params) * 2) is Weights
     with params.to_module(nn.Linear(3, 4)) as old:
         assert type(old) is Weights
+
+
+def test_operations_take_integer_buffers_beside_parameters() -> None:
+    params = TensorDictParams(TensorDict(w=torch.ones(3), n={"steps": torch.tensor([1, 2])}))
+    doubled = params * 2
+    assert doubled["n", "steps"].tolist() == [2, 4]
+    assert torch.autograd.grad(doubled["w"].sum(), params["w"])[0].tolist() == [2, 2, 2]
+    assert (-params + params)["n", "steps"].tolist() == [0, 0]
+    assert params.abs().clamp(0, 1)["n", "steps"].tolist() == [1, 1]

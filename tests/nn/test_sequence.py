@@ -250,3 +250,34 @@ def test_parameters_have_the_names_of_the_positions() -> None:
 def test_an_empty_one_gives_what_it_gets() -> None:
     data = TensorDict(a=1)
     assert TensorDictSequential()(data) is data
+
+
+def test_the_other_collection_can_come_by_position() -> None:
+    source, out = TensorDict(a=1.0, z=1.0), TensorDict()
+    assert TensorDictSequential(*steps())(source, out) is out
+    assert sorted(out.keys()) == ["b", "c", "d"]
+    assert sorted(source.keys()) == ["a", "z"]
+
+
+@pytest.mark.parametrize("selected", [("d", "b"), ["d", "b"]])
+def test_selected_keys_can_stand_in_a_tuple(selected: Any) -> None:
+    assert TensorDictSequential(*steps(), selected_out_keys=selected).out_keys == ["d", "b"]
+
+
+def test_a_subsequence_leads_to_the_selected_keys() -> None:
+    part = TensorDictSequential(*steps(), selected_out_keys=["b"]).select_subsequence()
+    assert (part.in_keys, part.out_keys) == (["a"], ["b"])
+
+
+def test_a_subsequence_takes_a_single_key() -> None:
+    named = TensorDictSequential(TensorDictModule(torch.neg, "obs", "hidden"), TensorDictModule(torch.neg, "obs", "q"))
+    assert named.select_subsequence(in_keys="obs", out_keys="hidden").out_keys == ["hidden"]
+
+
+@pytest.mark.parametrize("index", [-1, 0, 2, 9, -9])
+def test_a_module_is_inserted_where_a_list_inserts(index: int) -> None:
+    sequence = TensorDictSequential(*steps())
+    modules = [*sequence]
+    added = TensorDictModule(torch.neg, "q", "r")
+    modules.insert(index, added)
+    assert [*sequence.insert(index, added)] == modules

@@ -102,3 +102,11 @@ def test_a_wrapper_needs_a_module_with_keys() -> None:
     with pytest.raises(AttributeError, match="with in_keys and out_keys, got Linear"):
         TensorDictModuleWrapper(linear)
     assert not TensorDictModuleBase.is_tdmodule_compatible(linear)
+
+
+def test_a_function_that_is_not_written_in_python_becomes_one_on_collections() -> None:
+    assert as_tensordict_module(in_keys="a", out_keys="b")(torch.neg)(TensorDict(a=1.0))["b"] == -1
+
+
+def test_the_keys_of_a_wrapped_function_can_stand_in_a_tuple() -> None:
+    assert WrapModule(lambda data: data, in_keys=("a", "b")).in_keys == ["a", "b"]

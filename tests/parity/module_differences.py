@@ -138,6 +138,17 @@ def annotated(m: Any) -> Any:
     return list(Net().as_td_module().in_keys)
 
 
+def called_with_alpha(m: Any) -> Any:
+    adding = module(m, torch.add, ["a", "a"], "b", method_kwargs={"alpha": 3})
+    return adding(data(m, a=1.0), alpha=5)["b"].item()
+
+
+def beside_a_nested_key(m: Any, **options: Any) -> Any:
+    source = m.TensorDict({"n": data(m, a=1.0)}, batch_size=[])
+    sequence = m.nn.TensorDictSequential(module(m, torch.neg, ("n", "a"), ("n", "b")), **options)
+    return sorted((sequence(source) if options else sequence(source, tensordict_out=data(m)))["n"].keys())
+
+
 def traced(m: Any) -> Any:
     sequence = m.nn.TensorDictSequential(module(m, nn.ReLU(), "a", "b"))
     return numbers(torch.fx.symbolic_trace(sequence)(data(m, a=1.0)))
@@ -180,6 +191,14 @@ MODULES: dict[str, list[tuple[Call, Any, Any]]] = {
     "Modules from record to record take records on collections, too.": [
         (wrapped_record, "In", error(RuntimeError)),
         (annotated, ["x"], error(ValueError)),
+    ],
+    "The arguments of a call go first.": [
+        (called_with_alpha, 6.0, 4.0),
+    ],
+    "A sequence that writes elsewhere writes its out_keys.": [
+        (beside_a_nested_key, ["b"], ["a", "b"]),
+        (lambda m: beside_a_nested_key(m, inplace=False), ["b"], ["a", "b"]),
+        (lambda m: beside_a_nested_key(m, inplace="empty"), ["b"], ["a", "b"]),
     ],
     "Sequences can be traced.": [
         (traced, {"a": 1.0, "b": 1.0}, error(ValueError)),

@@ -148,6 +148,16 @@ PARAMETERS: dict[str, list[tuple[Call, Any, Any]]] = {
         (registered, ["a", "b"], ["a"]),
         (lambda m: isinstance(params(m, {"a": {"b": torch.ones(2)}})["a"], nn.Module), True, False),
     ],
+    "Complex tensors become parameters.": [
+        (lambda m: len(list(params(m, {"a": torch.ones(2, dtype=torch.complex64)}).parameters())), 1, 0),
+    ],
+    "Operations take integers beside parameters.": [
+        (
+            lambda m: (params(m, {"a": torch.ones(2), "b": torch.ones(1, dtype=torch.int64)}) * 2)["b"].tolist(),
+            [2],
+            error(RuntimeError),
+        ),
+    ],
     "A locked collection of parameters is locked.": [
         (lambda m: params(m, {"a": torch.ones(2)}, lock=True).is_locked, True, False),
     ],

@@ -690,3 +690,13 @@ def test_a_tensor_does_not_meet_what_is_no_tensor(operation: Callable[[Any, Any]
     left, right = TensorDict({"v": torch.ones(2)}, [2]), TensorDict({"v": other}, [2])
     with pytest.raises(TypeError, match="has a tensor where the other has a"):
         operation(left, right)
+
+
+def test_integers_stand_beside_tensors_that_require_gradients() -> None:
+    weight = torch.ones(2, requires_grad=True)
+    data = TensorDict({"weight": weight, "nested": {"steps": torch.tensor([1, 2])}})
+    result = (data * 2 + data).neg()
+    assert result["nested", "steps"].tolist() == [-3, -6]
+    result["weight"].sum().backward()
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [-3, -3]
