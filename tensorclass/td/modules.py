@@ -8,7 +8,7 @@ looks nothing up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
@@ -19,6 +19,7 @@ from typing_extensions import Self
 
 from .collection import Collection
 from .context import Block
+from .state_hooks import Loaded, Loading, nested
 
 if TYPE_CHECKING:
     from tensorclass.nn.params import TensorDictParams
@@ -336,32 +337,6 @@ def _copied(node: Any, module: nn.Module, non_blocking: bool) -> tuple[Any, list
     return old._with_leaves(iter(leaves)), [(entry, entry[3]._version) for entry in written]
 
 
-# -- hooks of state dicts ---------------------------------------------------------------------------------------------
-
-
-def _hooked(node: Any, module: nn.Module) -> Any:
-    """The collection after a module's hooks for state dicts that are loaded; itself where they do nothing."""
-    flat: dict[str, Any] = {".".join(path): leaf for path, leaf in node._named_leaves()}
-    before = dict(flat)
-    errors: list[str] = []
-    children: list[Any] = [*module.named_modules(remove_duplicate=False)]
-    for name, child in children:
-        for hook in child._load_state_dict_pre_hooks.values():
-            hook(flat, f"{name}." if name else "", {}, True, [], [], errors)
-    if errors:
-        raise RuntimeError(f"to_module: nothing was put into the {type(module).__name__}; " + "; ".join(errors))
-    if flat.keys() == before.keys() and all(flat[key] is before[key] for key in flat):
-        return node
-    return _nested(flat)
-
-
-def _nested(flat: Mapping[str, Any]) -> Any:
-    """A state dict as a collection with the tree of the module."""
-    from .tensordict import TensorDict
-
-    return TensorDict({tuple(key.split(".")): value for key, value in flat.items()})
-
-
 # -- methods ----------------------------------------------------------------------------------------------------------
 
 
@@ -405,7 +380,8 @@ class Modules(Collection):
             module: an ``nn.Module``.
             as_module: give a :class:`~tensorclass.nn.TensorDictParams`, which can be an attribute of another module.
             lock: lock the result.
-            use_state_dict: read ``module.state_dict()``, with what its hooks do: detached tensors.
+            use_state_dict: read ``module.state_dict()``, with what its hooks do: detached tensors. Extra state that is
+                no tensor is one object.
             filter_empty: leave out submodules that have neither parameters nor buffers.
 
         A submodule that stands in two places gives one collection under both keys. For a record class the names of
@@ -421,7 +397,7 @@ class Modules(Collection):
 
         _check_module(module, "from_module")
         if use_state_dict:
-            tree = _nested(module.state_dict())
+            tree = nested(module.state_dict())
         else:
             given: Any = module
             tree = _densified(given) if isinstance(module, Collection) else _tree(module, filter_empty, TensorDict, {})
@@ -553,7 +529,9 @@ class Modules(Collection):
             inplace: write the numbers into the tensors of the module instead of replacing them.
             return_swap: give what was there, which a ``with`` statement needs; otherwise ``None``.
             swap_dest: a collection that gets what was there, and is given back.
-            use_state_dict: call the hooks that the module has for state dicts first, and give what was there as one.
+            use_state_dict: put the values in as a state dict: through the hooks that modules have for these, before and
+                after loading, and with their extra state; and give what was there as a state dict. The tensors are
+                put in place as they are, so a ``_load_from_state_dict`` of one's own is not called.
             non_blocking: do not wait for the copies that ``inplace`` makes between devices.
             preserve_module_state: a tensor that requires no gradient becomes a parameter that can be trained where
                 the one that it replaces could. With ``False`` the module gets the tensor itself. A tensor that
@@ -582,8 +560,11 @@ class Modules(Collection):
         if memo is not None:
             raise RuntimeError("to_module: memo cannot be given; modules that stand in several places are found here")
         source: Any = self
-        hooked = _hooked(source, module) if use_state_dict else source
-        before = _nested(module.state_dict(keep_vars=True)) if use_state_dict and not inplace else None
+        loading = Loading(source, module) if use_state_dict else None
+        hooked = source if loading is None else loading.tree
+        before: Any = None
+        if loading is not None:
+            before = nested(module.state_dict()).clone() if inplace else nested(module.state_dict(keep_vars=True))
         block: Block
         if inplace:
             old, entries = _copied(hooked, module, non_blocking)
@@ -604,8 +585,17 @@ class Modules(Collection):
             if swapping.recurrent:
                 swapping.refresh()
             block = _Swap(swapping)
-        if before is not None:
-            old = before.select(*old.keys(True, True), strict=False) if hooked is source else before
+        if loading is not None:
+            try:
+                loading.finish()
+            except BaseException:
+                undo()
+                raise
+            block = Loaded(block, loading)
+            undo = lambda: block.leave(self, None)  # noqa: E731
+            keys = [*old.keys(True, True)]
+            whole = hooked is not source or any(key not in before.keys(True, True) for key in keys)  # after hooks
+            old = before if whole else before.select(*keys)
         if swap_dest is not None:
             try:
                 swap_dest.update(old)

@@ -73,6 +73,39 @@ def frozen_in_a_block(m: Any) -> bool:
         return module.weight is frozen
 
 
+def hooked(m: Any) -> Any:
+    """A module is swapped whose hooks rename a key, double what is saved, and count what is loaded."""
+    module, loaded = nn.Linear(3, 4), []
+    module.register_load_state_dict_pre_hook(lambda _, state, *rest: state.update(weight=state.pop("old")))
+    module.register_load_state_dict_post_hook(lambda *given: loaded.append(1))
+    m.TensorDict({"old": torch.zeros(4, 3)}).to_module(module, use_state_dict=True)
+    return module.weight.sum().item(), len(loaded)
+
+
+def saved(m: Any) -> float:
+    module = nn.Sequential(nn.Linear(3, 4))
+    nn.init.ones_(module[0].bias)
+    module.register_state_dict_post_hook(lambda _, state, *rest: state.update({"0.bias": state["0.bias"] * 2}))
+    return m.TensorDict.from_module(module, use_state_dict=True)["0", "bias"][0].item()  # type: ignore[no-any-return]
+
+
+def as_state_dict_in_place(m: Any) -> float:
+    module = nn.Linear(3, 4)
+    m.TensorDict({"weight": torch.zeros(4, 3)}).to_module(module, use_state_dict=True, inplace=True)
+    return module.weight.sum().item()
+
+
+class Counted(nn.Module):
+    def get_extra_state(self) -> Any:
+        return {"count": 3}
+
+    def set_extra_state(self, state: Any) -> None: ...
+
+
+def extra_state(m: Any) -> str:
+    return type(m.TensorDict.from_module(Counted(), use_state_dict=True)["_extra_state"]).__name__
+
+
 def tied_in_place(m: Any) -> bool:
     """Whether a parameter of two modules has its numbers after a block."""
     module = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
@@ -137,6 +170,12 @@ PARAMETERS: dict[str, list[tuple[Call, Any, Any]]] = {
     "After the block the parameters are those of before.": [
         (lambda m: kept(m, use_state_dict=True), True, False),
         (tied_in_place, True, False),
+    ],
+    "A swap as a state dict calls the hooks for state dicts.": [
+        (hooked, (0.0, 1), error(KeyError)),
+        (saved, 2.0, error(KeyError)),
+        (as_state_dict_in_place, 0.0, error(RuntimeError)),
+        (extra_state, "dict", "TensorDict"),
     ],
     "A block that fails leaves the collection as it was.": [
         (count_after_an_exception, 0.0, 1.0),
