@@ -241,8 +241,8 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
             self._set_(key, value, non_blocking)
             return
         self._check_unlocked()
-        spec = self._spec(key)
-        if value is None or _is_none(value):
+        spec = self._specs.get(key) or self._spec(key)
+        if type(value) is not Tensor and (value is None or _is_none(value)):
             if not spec.allows_none(self):
                 raise spec.mismatch(value)
             self._store.pop(key, None)

@@ -16,7 +16,7 @@ from tensorclass.td.reading import MISSING
 from tensorclass.td.tensordict import TensorDict
 
 from .base import DISCARDED, MissingKeys, T, TensorDictModuleBase, as_keys, missing_keys, names_of
-from .dispatch import as_outputs, collected, given_values
+from .dispatch import collected, given_values
 from .skipping import SKIPPING, skips
 from .writing import Inplace, beside, write
 
@@ -145,7 +145,17 @@ class TensorDictModule(TensorDictModuleBase):
         store: Any = {} if self.get_kwargs else tensordict._store
         absent: list[FlatKey] | None = None
         for key in self._in_keys:
-            value: Any = store.get(key) if type(key) is str else None
+            value: Any
+            if type(key) is str:
+                value = store.get(key)
+            else:  # this loop stands for _find(), and for the cost of a call
+                value = store
+                try:
+                    for name in key[:-1]:
+                        value = value[name]._store
+                    value = value.get(key[-1])
+                except (KeyError, AttributeError):
+                    value = None
             if type(value) is not Tensor:
                 value = self._read(tensordict, key)
                 if value is MISSING:
@@ -163,11 +173,10 @@ class TensorDictModule(TensorDictModuleBase):
                 result = self._call_module(values, kwargs)
             out_keys = self._out_keys
             results: Sequence[Any] = result if result.__class__ is tuple else (result,)
-            several = results is result
             if (
-                not (several or type(result) is Tensor)
+                len(results) != len(out_keys)
+                or not (type(result) is Tensor or results is result)
                 or self._source is not None
-                or len(results) != len(out_keys)
                 or DISCARDED in out_keys
             ):
                 out_keys, results = self._outputs(result)
@@ -206,38 +215,40 @@ class TensorDictModule(TensorDictModuleBase):
         __call__ = nn.Module.__call__
 
     def _call_module(self, values: list[Any], kwargs: dict[str, Any]) -> Any:
-        module: Any = self.module
+        modules = self._modules
+        module: Any = modules["module"] if "module" in modules else self.module  # noqa: SIM401  # quicker
         if self.method is not None:
             module = getattr(module, self.method)
         if self.method_kwargs:
             kwargs = {**self.method_kwargs, **kwargs}
-        if self._arguments is None:
-            return module(*values, **kwargs)
-        return module(**dict(zip(self._arguments, values, strict=True)), **kwargs)
+        if self._arguments is not None:
+            given = dict(zip(self._arguments, values, strict=True))
+            return module(**given, **kwargs) if kwargs else module(**given)
+        return module(*values, **kwargs) if kwargs else module(*values)
 
     def _call_with_tensors(self, first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if isinstance(first, Proxy):
             return self._trace(first)
+        keys = self._in_keys
         given = args if first is None else (first, *args)
-        name = type(self).__name__
-        by_key = given_values(name, self._in_keys, "_", given, kwargs)
-        values: list[Any] = []
+        by_key: dict[FlatKey, Any] = {}
         absent: list[FlatKey] = []
-        for key in self._in_keys:
-            value = by_key.get(key, MISSING)
-            if value is MISSING:
-                absent.append(key)
-                value = None
-            values.append(value if type(value) is Tensor else _as_read(value))
-        if absent and self.strict:
-            raise self._missing(absent, collected(by_key))
+        if kwargs or len(given) != len(keys):
+            by_key = given_values(type(self).__name__, keys, "_", given, kwargs)
+            given = [by_key.get(key) for key in keys]
+            if len(by_key) < len(keys):
+                absent = [key for key in keys if key not in by_key]
+                if absent and self.strict:
+                    raise self._missing(absent, collected(by_key))
+        values = [value if type(value) is Tensor else _as_read(value) for value in given]
         try:
             _, results = self._outputs(self._call_module(values, kwargs))
         except Exception as error:
             if absent and not isinstance(error, MissingKeys):
                 raise self._missing(absent, collected(by_key)) from error
             raise
-        return as_outputs([value if type(value) is Tensor else _as_read(value) for value in results])
+        outputs = [value if type(value) is Tensor else _as_read(value) for value in results]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _trace(self, data: Proxy) -> Proxy:
         """What ``torch.fx.symbolic_trace`` notes: the call of the module, and what is read and written."""
@@ -341,6 +352,8 @@ def _mapped(in_keys: Mapping[Any, Any], by_argument: bool, name: str) -> tuple[l
 
 def _results(result: Any, keys: Sequence[FlatKey]) -> Sequence[Any]:
     """The values that a module gave."""
+    if type(result) is Tensor:
+        return (result,)
     given: object = result
     if isinstance(given, tuple):
         several: Sequence[Any] = result

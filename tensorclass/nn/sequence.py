@@ -61,6 +61,8 @@ class TensorDictSequential(TensorDictModuleBase):
     module: nn.ModuleList | nn.ModuleDict
     partial_tolerant: bool
     inplace: Inplace
+    #: of the nested keys that the modules write, one in each collection
+    _nested: list[FlatKey]
 
     def __init__(
         self,
@@ -92,6 +94,7 @@ class TensorDictSequential(TensorDictModuleBase):
             new = [key for key in keys_of(module, "out_keys") if key != DISCARDED]
             written = [key for key in written if key not in new] + new
         self._in_keys, self._out_keys = needed, written
+        self._nested = [*{key[:-1]: key for key in written if isinstance(key, tuple)}.values()]
 
     # -- calling it ---------------------------------------------------------------------------------------------------
 
@@ -122,13 +125,13 @@ class TensorDictSequential(TensorDictModuleBase):
             return tensordict
         if tensordict_out is not None or (self.inplace is not None and self.inplace is not True):
             return self._run_beside(tensordict, tensordict_out)
-        source = self._source
-        written = self._out_keys if source is None else source
-        before = noted(tensordict, written)
-        unwanted = {key: _find(tensordict, key) for key in source or () if key not in self._out_keys}
+        before = noted(tensordict, self._nested)
+        unwanted: dict[FlatKey, Any] = {}
+        if self._source is not None:
+            unwanted = {key: _find(tensordict, key) for key in self._source if key not in self._out_keys}
         try:
             result = self._run(tensordict)
-            if self.inplace and result is not tensordict:
+            if result is not tensordict and self.inplace:
                 tensordict.update(result)
                 result = tensordict
             for key, value in unwanted.items():
@@ -159,9 +162,10 @@ class TensorDictSequential(TensorDictModuleBase):
     def _run(self, data: TensorCollection) -> TensorCollection:
         """What the last module gives for what the one in front of it gives, and so on."""
         result: Any = data
-        for module in cast("nn.Module", self._modules["module"])._modules.values():
-            step: Any = module
-            result = self._run_tolerant(step, result) if self.partial_tolerant else step(result)
+        modules: Any = self._modules["module"]
+        tolerant = self.partial_tolerant
+        for step in modules._modules.values():
+            result = self._run_tolerant(step, result) if tolerant else step(result)
             if not isinstance(result, TensorCollection):
                 raise TypeError(
                     f"{type(self).__name__}: {names_of(getattr(step, 'func', step))} gave {_kind(result)}; each module "

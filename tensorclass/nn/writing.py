@@ -29,7 +29,11 @@ def noted(data: TensorCollection, keys: Sequence[FlatKey]) -> list[Before]:
     A lazy stack is undone in its parts. What is written through to a file, or to rows of another collection, can't be.
     """
     before: list[Before] = []
-    _note(data, before)
+    store: Any = data._store
+    if store.__class__ is dict:
+        before.append((data, store.copy(), data._batch_size, data._names))
+    else:
+        _note(data, before)
     for key in keys:
         if type(key) is tuple:
             _note_below(data, key, before)
@@ -83,12 +87,17 @@ def write(data: TensorCollection, keys: Sequence[FlatKey], values: Sequence[Any]
     if data._TAKES_ANY_KEY and data._lock is None and data._device is None:  # what most writes are: nothing can fail
         size = data._batch_size
         ndim = len(size)
-        entries: Any = dict(zip(keys, values, strict=True))
-        for key, value in entries.items():
-            if type(key) is not str or type(value) is not Tensor or value.shape[:ndim] != size:
+        store: Any = data._store
+        entries = [*zip(keys, values, strict=True)]
+        for key, value in entries:
+            if type(key) is not str or type(value) is not Tensor:
+                break
+            shape = value.shape
+            if (shape[0] != size[0]) if ndim == 1 and shape else shape[:ndim] != size:  # the first is quicker
                 break
         else:
-            data._store.update(entries)
+            for key, value in entries:
+                store[key] = value
             return
     before = noted(data, keys)
     try:
