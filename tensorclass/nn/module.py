@@ -230,7 +230,7 @@ class TensorDictModule(TensorDictModuleBase):
         if isinstance(first, Proxy):
             return self._trace(first)
         keys = self._in_keys
-        given = args if first is None else (first, *args)
+        given: Sequence[Any] = args if first is None else (first, *args)
         by_key: dict[FlatKey, Any] = {}
         absent: list[FlatKey] = []
         if kwargs or len(given) != len(keys):
