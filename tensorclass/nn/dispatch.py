@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
+from torch.fx import Proxy
+
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey, unravel_key_list
 from tensorclass.td.tensordict import TensorDict
@@ -78,7 +80,7 @@ class Dispatched:
         @functools.wraps(func)
         def dispatched(*args: Any, **kwargs: Any) -> Any:
             first = args[is_method] if len(args) > is_method else kwargs.get(taken)
-            if isinstance(first, TensorCollection):
+            if isinstance(first, (TensorCollection, Proxy)):  # or what torch.fx traces with
                 return func(*args, **kwargs)
             owner = args[:is_method]
             name = f"{type(owner[0]).__name__}.{func.__name__}" if owner else func.__name__

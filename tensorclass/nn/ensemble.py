@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.fx import Proxy
 from typing_extensions import Self
 
 from tensorclass.td.base import TensorCollection
@@ -17,6 +18,7 @@ from tensorclass.td.tensordict import TensorDict
 from .base import TensorDictModuleBase, names_of
 from .dispatch import as_outputs, collected, given_values
 from .params import TensorDictParams
+from .tracing import as_call
 
 if TYPE_CHECKING:
     from tensorclass.td.keys import NestedKey
@@ -73,6 +75,8 @@ class EnsembleModule(TensorDictModuleBase):
                     f"EnsembleModule: expected one collection, got {len(args) + len(kwargs)} more arguments"
                 )
             return self._run(tensordict)
+        if isinstance(tensordict, Proxy):
+            return as_call(self, tensordict)
         given = args if tensordict is None else (tensordict, *args)
         data = collected(given_values("EnsembleModule", unravel_key_list(self.in_keys), "_", given, kwargs), False)
         if kwargs:

@@ -344,6 +344,7 @@ def _without_gradients(name: str) -> Callable[..., Any]:
 #: what gives parameters other numbers, as ``torch.nn.init`` does: no gradient flows through it
 _FILLING = (
     "__setitem__",
+    "apply_",
     "set_",
     "set_at_",
     "update_",

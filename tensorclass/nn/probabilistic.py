@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 import torch
 from torch import Size, Tensor
 from torch.distributions import Distribution
+from torch.fx import Proxy
 
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey, unravel_key
@@ -23,6 +24,7 @@ from .distributions.deterministic import deterministic_sample
 from .interaction import InteractionType, as_interaction_type, interaction_type
 from .randomness import Randomness, Source
 from .skipping import SKIPPING, skips
+from .tracing import as_call
 from .writing import write
 
 #: what makes a distribution from its parameters, given by keyword
@@ -462,6 +464,8 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         return (dist.rsample(size) if dist.has_rsample else dist.sample(size)).mean(0)
 
     def _call_with_tensors(self, first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if isinstance(first, Proxy):
+            return as_call(self, first)
         name = type(self).__name__
         given = given_values(name, self._in_keys, "_", args if first is None else (first, *args), kwargs)
         result = self._run(collected(given, False), **kwargs)

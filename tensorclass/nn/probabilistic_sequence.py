@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from torch import Size
 from torch.distributions import Distribution
+from torch.fx import Proxy
 
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey
@@ -293,6 +294,8 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
             tensordict_out: the collection to write to; by default the first one.
             _requires_sample: with ``False`` the last module, if it is probabilistic, draws no sample.
         """
+        if isinstance(tensordict, Proxy):
+            return self._trace(tensordict)
         if not isinstance(tensordict, TensorCollection):
             return super().forward(tensordict, *args, **kwargs)
         return self._forward(tensordict, *args, **kwargs)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from torch import nn
+from torch.fx import Proxy
 
 from tensorclass.record import TensorClass
 from tensorclass.stage import Function, HasForward, Stage, _arguments, _declared
@@ -16,6 +17,7 @@ from tensorclass.td.tensordict import TensorDict
 
 from .base import TensorDictModuleBase, missing_keys
 from .dispatch import as_outputs, collected, given_values
+from .tracing import as_call
 
 In = TypeVar("In", contravariant=True)
 Out = TypeVar("Out", covariant=True)
@@ -150,6 +152,8 @@ class TensorClassModuleWrapper(TensorDictModuleBase):
             return self.tc_module(tensordict)
         if isinstance(tensordict, TensorCollection):
             return self._run(tensordict)
+        if isinstance(tensordict, Proxy):
+            return as_call(self, tensordict)
         name = type(self).__name__
         values = given_values(name, self._in_keys, "_", (tensordict, *args) if tensordict is not None else (), kwargs)
         if kwargs:

@@ -9,11 +9,16 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.distributions import Normal
 from torch.export import Dim, export
 from torch.utils.checkpoint import checkpoint
 
 from tensorclass import TensorClass, TensorDict
 from tensorclass.nn import (
+    EnsembleModule,
+    NormalParamExtractor,
+    ProbabilisticTensorDictModule,
+    ProbabilisticTensorDictSequential,
     TensorClassModuleBase,
     TensorDictModule,
     TensorDictModuleBase,
@@ -166,7 +171,66 @@ def test_a_sequence_is_traced_symbolically() -> None:
     assert type(torch.fx.symbolic_trace(network())(Sample(x=rows(), batch_size=[5]))) is Sample
 
 
+@pytest.mark.parametrize("name", ["probabilistic", "ensemble", "record", "dispatched", "wrapper"])
+def test_modules_that_are_called_as_a_whole_stand_in_traced_sequences(name: str) -> None:
+    class Doubled(TensorClassModuleBase[Sample, Sample]):
+        def forward(self, x: Sample, /) -> Sample:
+            return Sample(x=x.x, h=x.x * 2, batch_size=x.batch_size)
+
+    made: dict[str, Any] = {
+        "probabilistic": ProbabilisticTensorDictModule(
+            {"loc": "x"}, "h", distribution_class=Normal, distribution_kwargs={"scale": 1.0}, return_log_prob=True
+        ),
+        "ensemble": EnsembleModule(TensorDictModule(nn.Linear(3, 4), "x", "h"), 2),
+        "record": Doubled().as_td_module(),
+        "dispatched": Bias(),
+        "wrapper": TensorDictModuleWrapper(Bias()),
+    }
+    sequence = TensorDictSequential(made[name], TensorDictModule(torch.neg, "h", "y"))
+    graph = torch.fx.symbolic_trace(sequence)
+    assert (graph(data()) == sequence(data())).all()
+    assert "y" in graph(data())
+
+
+def policy(kind: str) -> ProbabilisticTensorDictSequential:
+    torch.manual_seed(0)
+    return ProbabilisticTensorDictSequential(
+        TensorDictModule(nn.Sequential(nn.Linear(3, 4), NormalParamExtractor()), "x", ["loc", "scale"]),
+        ProbabilisticTensorDictModule(
+            ["loc", "scale"],
+            "y",
+            distribution_class=Normal,
+            distribution_kwargs={"validate_args": False},
+            default_interaction_type=kind,
+            return_log_prob=True,
+        ),
+    )
+
+
+@pytest.mark.parametrize("kind", ["deterministic", "random"])
+def test_a_probabilistic_sequence_is_traced_symbolically(kind: str) -> None:
+    sequence = policy(kind)
+    graph = torch.fx.symbolic_trace(sequence)
+    torch.manual_seed(1)
+    found = graph(data())
+    torch.manual_seed(1)
+    assert (found == sequence(data())).all()
+
+
+@pytest.mark.parametrize("kind", ["deterministic", "random"])
+def test_a_probabilistic_sequence_is_exported_with_a_dynamic_batch(kind: str) -> None:
+    sequence = policy(kind)
+    program = export(sequence, (rows(),), dynamic_shapes={"tensordict": {0: Dim("batch")}}, strict=False)
+    torch.manual_seed(1)
+    found = program.module()(rows(9))
+    torch.manual_seed(1)
+    for value, expected in zip(found, sequence(rows(9)), strict=True):
+        torch.testing.assert_close(value, expected)
+
+
 def test_what_cannot_be_traced_is_an_error() -> None:
+    with pytest.raises(ValueError, match="it is traced as one call, inside of another module"):
+        torch.fx.symbolic_trace(ProbabilisticTensorDictModule("x", "y"))
     with pytest.raises(ValueError, match="it can be traced when it writes all its keys into its input"):
         torch.fx.symbolic_trace(network().select_out_keys("y"))
     with pytest.raises(ValueError, match="it can be traced with inplace=True, not False"):

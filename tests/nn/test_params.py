@@ -473,3 +473,14 @@ def test_operations_take_integer_buffers_beside_parameters() -> None:
     assert torch.autograd.grad(doubled["w"].sum(), params["w"])[0].tolist() == [2, 2, 2]
     assert (-params + params)["n", "steps"].tolist() == [0, 0]
     assert params.abs().clamp(0, 1)["n", "steps"].tolist() == [1, 1]
+
+
+def test_apply_in_place_fills_parameters() -> None:
+    params = TensorDictParams(TensorDict(w=torch.zeros(2, 2), n={"b": torch.zeros(2)}))
+    weight = params["w"]
+    assert params.apply_(lambda value: value + 5) is params
+    assert params["w"] is weight
+    assert weight.tolist() == [[5, 5], [5, 5]]
+    params.apply_(torch.nn.init.ones_)
+    assert (params == 1).all()
+    assert weight.requires_grad

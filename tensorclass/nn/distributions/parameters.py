@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 import torch
 from torch import Size, Tensor, nn
+from torch.fx import Proxy
+
+from tensorclass.nn.tracing import as_call
 
 from .scales import Mapping, mappings
 
@@ -42,6 +45,8 @@ class NormalParamExtractor(nn.Module):
         if not tensors:
             raise ValueError("NormalParamExtractor: expected a tensor with location and scale in its last dimension")
         tensor, *others = tensors
+        if isinstance(tensor, Proxy):
+            return as_call(self, *tensors)
         if not tensor.ndim or tensor.shape[-1] % 2:
             raise ValueError(
                 "NormalParamExtractor: the last dimension is halved, so its size must be even; "
@@ -104,6 +109,8 @@ class AddStateIndependentNormalScale(nn.Module):
         Raises:
             RuntimeError: it does not.
         """
+        if isinstance(loc, Proxy):
+            return as_call(self, loc, *others)
         shape = self.scale_shape
         if loc.shape[loc.ndim - len(shape) :] != shape:
             raise RuntimeError(
