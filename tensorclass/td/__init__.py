@@ -1,6 +1,7 @@
 """The engine: untyped collections of tensors. It knows nothing of records."""
 
 from . import entering as entering  # it tells the others how objects enter
+from . import vmapping
 from .base import TensorCollection
 from .combining import cat, merge_tensordicts, stack, where
 from .comparing import assert_allclose_td, assert_close
@@ -43,6 +44,8 @@ from .stores import SubTensorDict
 from .stores.lazy import LazyStackedTensorDict, dense_stack_tds, lazy_stack, maybe_dense_stack
 from .tensordict import TensorDict, fromkeys, make_tensordict
 from .unbatched import UnbatchedTensor
+
+vmapping.install()
 
 __all__ = [
     "KEY_SEPARATOR",

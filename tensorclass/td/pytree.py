@@ -33,22 +33,30 @@ if TYPE_CHECKING:
 
 
 class _Origin:
-    """Where a collection was flattened: its batch size and names, the level of ``torch.func``, the form of its leaves.
+    """Where a collection was flattened: its batch size and names, the level of ``torch.func``, its values or their forms.
 
     It stands where pytrees compare, and must not make two collections different: under transforms they are compared
-    although dimensions came or went.
+    although dimensions came or went. Few flattened collections come back with more dimensions, so forms are read off the
+    values when one does; only while dynamo traces are they noted at once.
     """
 
-    __slots__ = ("forms", "level", "names", "size", "vmapped")
+    __slots__ = ("forms", "level", "names", "size", "values", "vmapped")
 
     def __init__(
-        self, size: Size, names: Names, level: int = 0, forms: Sequence[Any] = (), vmapped: bool = False
+        self,
+        size: Size,
+        names: Names,
+        level: int = 0,
+        forms: Sequence[Any] = (),
+        vmapped: bool = False,
+        values: Sequence[Any] | None = None,
     ) -> None:
         self.size = size
         self.names = names
         self.level = level
         self.forms = forms
         self.vmapped = vmapped
+        self.values = values
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, (_Origin, tuple))
@@ -60,35 +68,40 @@ class _Origin:
         return f"<{list(self.size)}>"
 
 
-def _origin(collection: Any) -> Any:
-    """What is known of a collection that is flattened."""
+def _traced_origin(collection: Any) -> Any:
+    """What dynamo notes of a collection that is flattened."""
     size, names = collection._batch_size, collection._names
-    if is_dynamo_compiling():
-        if is_exporting():  # the structure of a result must be a constant: sizes come from the leaves, or from above
-            return len(size), names
-    elif not _transforms_active():
-        return _Origin(size, names)
+    if is_exporting():  # the structure of a result must be a constant: sizes come from the leaves, or from above
+        return len(size), names
     level, leaves = functorch.get_dynamic_layer_stack_depth(), _tensors(collection)
     return _Origin(size, names, level, [_form(leaf) for leaf in leaves], _vmapped(leaves, level))
 
 
-def _context(collection: Any) -> Context:
+def _context(collection: Any, values: list[Any]) -> Context:
+    """What is known of a collection that is flattened, beside its values."""
     cls = collection.__class__
+    if is_dynamo_compiling():
+        made_as, objects = getattr(collection, "_dense", cls), getattr(collection, "_objects", None)
+        return made_as, tuple(collection._store), collection._device, objects, _traced_origin(collection)
+    level = functorch.get_dynamic_layer_stack_depth() if _transforms_active() else 0
+    kind = KINDS.get(cls) or _kind(cls)
     return (
-        getattr(collection, "_dense", cls),  # on a plain dict afterwards, whatever the store
+        kind[0] or getattr(collection, "_dense", cls),  # on a plain dict afterwards, whatever the store
         tuple(collection._store),
         collection._device,
-        getattr(collection, "_objects", None),
-        _origin(collection),
+        collection._objects if kind[1] else None,
+        _Origin(collection._batch_size, collection._names, level, (), False, values if level else None),
     )
 
 
 def _flatten(collection: Any) -> tuple[list[Any], Context]:
-    return list(collection._store.values()), _context(collection)
+    values = list(collection._store.values())
+    return values, _context(collection, values)
 
 
 def _flatten_with_keys(collection: Any) -> tuple[list[tuple[Any, Any]], Context]:
-    return [(_pytree.MappingKey(key), value) for key, value in collection._store.items()], _context(collection)
+    values, context = _flatten(collection)
+    return [(_pytree.MappingKey(key), value) for key, value in zip(context[1], values, strict=True)], context
 
 
 def _unflatten(values: Iterable[Any], context: Context) -> Any:
@@ -119,6 +132,8 @@ def _fit(new: TensorCollection) -> None:
     """Reads the batch size off the values: the leading dimensions that all of them share, as many as there were."""
     size: Size | None = new._batch_size
     ndim = len(new._batch_size)
+    if not ndim:
+        return
     if not is_dynamo_compiling():  # a comparison with the size there was would fix the size in a graph
         for value in new._store.values():
             if (type(value) is not Tensor and not isinstance(value, Collection)) or value.shape[:ndim] != size:
@@ -162,33 +177,50 @@ def _shared(first: Size, second: Size) -> Size:
 
 def _follow_vmap(new: TensorCollection, origin: _Origin) -> bool:
     """Sets the batch size of a collection whose leaves a ``vmap`` changed; whether that is what happened."""
-    if functorch.get_dynamic_layer_stack_depth() == origin.level + 1 and not is_dynamo_compiling():
-        return _enter_one(new, origin.level)
+    tracing, depth = is_dynamo_compiling(), functorch.get_dynamic_layer_stack_depth()
+    if not tracing:
+        if depth == origin.level + 1:
+            return not new._batch_size or _enter_one(new, origin.level)
+        if depth <= origin.level and not _longer(new, origin):
+            return False
     leaves = _tensors(new)
     ndim = len(new._batch_size)
     if not leaves:
         return False
-    if functorch.get_dynamic_layer_stack_depth() > origin.level:
-        if is_dynamo_compiling():
+    if depth > origin.level:
+        if tracing:
             lost = [_missing(form, _form(leaf)) for form, leaf in zip(origin.forms, leaves)]  # noqa: B905
         else:
             lost = _all_lost(leaves, origin.level)
         return any(lost) and _enter(new, {tuple(dim for dim in dims if dim < ndim) for dims in lost})
-    if len(origin.forms) != len(leaves):
+    forms, vmapped = origin.forms, origin.vmapped
+    if not tracing:
+        before = _tensors_among(origin.values or ())
+        forms, vmapped = [_form(leaf) for leaf in before], _vmapped(before, origin.level)
+    if len(forms) != len(leaves):
         return False
-    if _vmapped(leaves, origin.level) and not (is_dynamo_compiling() and origin.level > 1):
+    if _vmapped(leaves, origin.level) and not (tracing and origin.level > 1):
         return False  # not on the way out; where that cannot be asked, the forms have to tell
     places = list(range(ndim + 1))
-    for form, leaf in zip(origin.forms, leaves):  # noqa: B905
+    for form, leaf in zip(forms, leaves):  # noqa: B905
         places = _gained(form, _form(leaf), places)
     if not places:
         return False
     dim = places[0]
-    if not origin.vmapped and any(leaf.stride(dim) for leaf in leaves):
+    if not vmapped and any(leaf.stride(dim) for leaf in leaves):
         return False  # what did not depend on what was mapped is expanded on the way out
     count = leaves[0].shape[dim]
     _change(new, lambda size: shapes.inserted(size, dim, count), lambda names: shapes.names_inserted(names, dim))
     return True
+
+
+def _longer(new: TensorCollection, origin: _Origin) -> bool:
+    """Whether the first tensor has a dimension more than when it was flattened: what the way out of a vmap begins with.
+
+    Most of what is flattened and put together under transforms has not, and is not looked at any further.
+    """
+    now, before = _first_tensor(new._store.values()), _first_tensor(origin.values or ())
+    return now is not None and before is not None and now.ndim == before.ndim + 1
 
 
 def _enter_one(new: TensorCollection, level: int) -> bool:
@@ -309,13 +341,30 @@ def _tensors(node: Collection) -> list[Tensor]:
         return [leaf for leaf in node._leaves() if isinstance(leaf, Tensor)]
     if not node._is_tree() and node._held() is not None:
         return []
+    return _tensors_among(node._store.values())
+
+
+def _tensors_among(values: Iterable[Any]) -> list[Tensor]:
     found: list[Tensor] = []
-    for value in node._store.values():
+    for value in values:
         if isinstance(value, Tensor):
             found.append(value)
         elif isinstance(value, Collection):
             found += _tensors(value)
     return found
+
+
+def _first_tensor(values: Iterable[Any]) -> Tensor | None:
+    """The first of :func:`_tensors_among`."""
+    for value in values:
+        if isinstance(value, Tensor):
+            return value
+        if isinstance(value, Collection):
+            store: Any = value._store
+            found = _first_tensor(store.values() if type(store) is dict else _tensors(value))
+            if found is not None:
+                return found
+    return None
 
 
 def _has_tensors(node: Collection) -> bool:
@@ -371,6 +420,15 @@ def _restored(cls: type[TensorCollection]) -> Callable[[dict[str, Any]], Context
 
 # -- registration -----------------------------------------------------------------------------------------------------
 
+#: for each class that is taken apart to its values: of which class it is made again, ``None`` where its instances tell,
+#: and whether it has objects beside the values
+KINDS: dict[type[Any], tuple[type[Any] | None, bool]] = {}
+
+
+def _kind(cls: type[Any]) -> tuple[type[Any] | None, bool]:
+    """For a class on another store, the one that it is on a plain dict."""
+    return None if cls.__dictoffset__ else getattr(cls, "_dense", cls), hasattr(cls, "_objects")
+
 
 def register(
     cls: type[TensorCollection],
@@ -381,6 +439,7 @@ def register(
     """Makes a class a node of pytrees. Every concrete class of collections is registered when it is defined."""
     as_text: dict[str, Any] = {}
     if flatten is _flatten:
+        KINDS[cls] = _kind(cls)
         dense: type[TensorCollection] = getattr(cls, "_dense", cls)
         store = "" if dense is cls else f"[{cls.__mro__[1].__name__}]"
         as_text = {
