@@ -6,7 +6,8 @@ exported program takes any batch size, and what ``torch.func`` compares may have
 
 ``torch.vmap`` changes the number of dimensions too: on the way in every leaf loses one, on the way out every leaf gets
 one, and nobody says which. On the way in the leaves know it themselves, on the way out it shows by comparison with the
-leaves as they were flattened (:class:`_Origin`). While dynamo traces, both ways go by comparison.
+leaves as they were flattened (:class:`_Origin`). While dynamo traces, both ways go by comparison. Most calls of
+``torch.vmap`` do not come here: see :mod:`~tensorclass.td.vmapping`.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ if TYPE_CHECKING:
 
 
 class _Origin:
-    """Where a collection was flattened: its batch size and names, the level of ``torch.func``, its values or their forms.
+    """Where a collection was flattened: its batch size and names, the level of ``torch.func``, its values.
 
     It stands where pytrees compare, and must not make two collections different: under transforms they are compared
-    although dimensions came or went. Few flattened collections come back with more dimensions, so forms are read off the
-    values when one does; only while dynamo traces are they noted at once.
+    although dimensions came or went. Few flattened collections come back with more dimensions, so the forms of their
+    leaves are read off the values when one does; only while dynamo traces they are noted at once.
     """
 
     __slots__ = ("forms", "level", "names", "size", "values", "vmapped")

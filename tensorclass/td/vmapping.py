@@ -73,7 +73,8 @@ def _mapped(
                     try:
                         return _output(result, out_dims, level, size)
                     except _Unusual:
-                        return _torch_vmap._unwrap_batched(result, out_dims, level, size, func)
+                        pass
+                    return _torch_vmap._unwrap_batched(result, out_dims, level, size, func)
             finally:
                 functorch._vmap_decrement_nesting()
     return _through_pytrees(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs)
@@ -109,7 +110,7 @@ def _mapped_size(args: tuple[Any, ...], dims: tuple[Any, ...]) -> int | None:
 
 
 def _has_tensors(node: Collection) -> bool:
-    for value in node._store.values():
+    for value in node._store.values():  # noqa: SIM110 -- nearly always the first value tells; a generator costs more
         if isinstance(value, Tensor) or _has_tensors(value):
             return True
     return False
@@ -175,9 +176,7 @@ def _made(node: Any) -> Any:
 def _again(node: Any) -> Any:
     """A collection that is not mapped: the function gets one of its own, so that it can set keys."""
     new = _made(node)
-    new._store = {
-        key: value if isinstance(value, Tensor) else _again(value) for key, value in node._store.items()
-    }
+    new._store = {key: value if isinstance(value, Tensor) else _again(value) for key, value in node._store.items()}
     new._batch_size = node._batch_size
     new._names = node._names
     return new
