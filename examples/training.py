@@ -86,14 +86,15 @@ def train(folder: Path, epochs: int, rows: int = ROWS) -> list[float]:
     data = folder / "data"
     samples = Sample.load_memmap(data) if data.exists() else make_data(data, rows)
     loader = DataLoader(samples, batch_size=64, shuffle=True, generator=shuffling)
-    pipeline: Stage[Sample, Score] = add_noise >> Network() >> score
+    network = Network()
+    pipeline: Stage[Sample, Score] = add_noise >> network >> score
     optimizer = torch.optim.AdamW(pipeline.parameters(), lr=3e-3)
     history: list[float] = []
 
     saved = folder / "checkpoint.safetensors"
     if saved.exists():
         checkpoint = Checkpoint.load_safetensors(saved)
-        pipeline.load_state_dict(checkpoint.network.to_dict())
+        network.load_state_dict(checkpoint.network.to_dict())
         optimizer.load_state_dict(checkpoint.optimizer.to_pytree())
         shuffling.set_state(checkpoint.shuffling)
         torch.set_rng_state(checkpoint.noise)
@@ -111,7 +112,7 @@ def train(folder: Path, epochs: int, rows: int = ROWS) -> list[float]:
         history.append(epoch.loss.sum().item() / len(epoch))
         print(f"epoch {len(history)}: loss {history[-1]:.4f}, {epoch.correct.float().mean():.1%} right")
         Checkpoint(
-            network=TensorDict(pipeline.state_dict()),
+            network=TensorDict(network.state_dict()),
             optimizer=TensorDict.from_pytree(optimizer.state_dict()),
             shuffling=shuffling.get_state(),
             noise=torch.get_rng_state(),

@@ -3,6 +3,8 @@
 import doctest
 import re
 import shutil
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +36,8 @@ def test_the_examples_of_a_guide_give_what_it_shows(guide: str) -> None:
     assert result.failed == 0
 
 
-def blocks() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+def blocks(page: str = "README.md") -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
 
 
 def test_the_code_of_the_readme_runs_from_top_to_bottom(
@@ -52,6 +54,19 @@ def test_the_code_of_the_readme_runs_from_top_to_bottom(
     shown = capsys.readouterr().out
     assert "1 camera 1" in shown
     assert "prompt_level_strict_acc  80.00 %" in shown
+
+
+def test_the_script_of_the_training_page_runs_from_top_to_bottom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = blocks("docs/training.md")
+    assert len(script) > 7
+    module = types.ModuleType("training_page")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for block in script:
+        exec(compile(block, "docs/training.md", "exec"), module.__dict__)
+    assert "320 texts: loss 0." in capsys.readouterr().out
 
 
 def check_errors(block: str, space: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from examples import training, training_plain
 
@@ -28,6 +29,14 @@ def test_a_run_goes_on_from_its_checkpoint_with_the_same_numbers(tmp_path: Path)
         training.Checkpoint.load_safetensors(tmp_path / name / "checkpoint.safetensors") for name in ("whole", "parts")
     ]
     assert bool((ends[0] == ends[1]).all())
+
+
+def test_the_plain_script_reads_the_network_of_a_checkpoint(tmp_path: Path) -> None:
+    training.train(tmp_path, 1, ROWS)
+    checkpoint = training.Checkpoint.load_safetensors(tmp_path / "checkpoint.safetensors")
+    network = training_plain.Network()
+    network.load_state_dict(checkpoint.network.to_dict())
+    assert torch.equal(network.head.weight, checkpoint.network["head.weight"])
 
 
 def test_a_damaged_checkpoint_is_an_error_and_no_new_start(tmp_path: Path) -> None:

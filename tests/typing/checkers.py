@@ -145,7 +145,7 @@ def _mypy(project: Project, files: Sequence[str]) -> Outcome:
     options = ["--python-executable", project.python, "--cache-dir", project.cache, "--output", "json"]
 
     def parse(output: str) -> Iterable[Report]:
-        for line in output.splitlines():
+        for line in filter(None, output.splitlines()):  # one that is empty, where there is nothing to report
             found = json.loads(line)
             if found["severity"] == "error":
                 yield Report(Path(found["file"]).name, found["line"], found["message"])
