@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
@@ -24,6 +24,7 @@ from .entries import Entries
 
 if TYPE_CHECKING:
     from tensorclass.td.keys import NestedKey
+    from tensorclass.td.reading import IsLeaf
 
 __all__ = ["Buffer", "TensorDictParams"]
 
@@ -131,10 +132,32 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         with torch.set_grad_enabled(torch.is_grad_enabled() and not inplace):
             return super().set(key, item, inplace, non_blocking=non_blocking, **kwargs)
 
-    def update(self, input_dict_or_td: Any = None, clone: bool = False, inplace: bool = False, **kwargs: Any) -> Self:
+    def update(
+        self,
+        input_dict_or_td: Mapping[Any, Any] | Collection | None = None,
+        clone: bool = False,
+        inplace: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Sequence[NestedKey] | None = None,
+        is_leaf: IsLeaf | None = None,
+        update_batch_size: bool = False,
+        ignore_lock: bool = False,
+        **kwargs: Any,
+    ) -> Self:
         """Registers values, or with ``inplace`` writes numbers into the parameters; see ``TensorDict.update``."""
         with torch.set_grad_enabled(torch.is_grad_enabled() and not inplace):
-            return super().update(input_dict_or_td, clone, inplace, **kwargs)
+            return super().update(
+                input_dict_or_td,
+                clone,
+                inplace,
+                non_blocking=non_blocking,
+                keys_to_update=keys_to_update,
+                is_leaf=is_leaf,
+                update_batch_size=update_batch_size,
+                ignore_lock=ignore_lock,
+                **kwargs,
+            )
 
     def _again(self, values: Any) -> Self:
         """The same with other values: what was a parameter is one."""
@@ -218,15 +241,29 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         value = super().get(key, default, **forms)
         return self._read(value) if self._get_hooks else value
 
-    def values(self, *args: Any, **kwargs: Any) -> Any:
+    def values(
+        self,
+        include_nested: bool = False,
+        leaves_only: bool = False,
+        is_leaf: IsLeaf | None = None,
+        *,
+        sort: bool = False,
+    ) -> Iterator[Any]:
         """The values, after the hooks of :meth:`register_get_post_hook`; see ``TensorDict.values``."""
-        values = super().values(*args, **kwargs)
-        return [self._read(value) for value in values] if self._get_hooks else values
+        values = super().values(include_nested, leaves_only, is_leaf, sort=sort)
+        return iter([self._read(value) for value in values]) if self._get_hooks else values
 
-    def items(self, *args: Any, **kwargs: Any) -> Any:
+    def items(
+        self,
+        include_nested: bool = False,
+        leaves_only: bool = False,
+        is_leaf: IsLeaf | None = None,
+        *,
+        sort: bool = False,
+    ) -> Iterator[tuple[Any, Any]]:
         """Keys and values, after the hooks of :meth:`register_get_post_hook`; see ``TensorDict.items``."""
-        items = super().items(*args, **kwargs)
-        return [(key, self._read(value)) for key, value in items] if self._get_hooks else items
+        items = super().items(include_nested, leaves_only, is_leaf, sort=sort)
+        return iter([(key, self._read(value)) for key, value in items]) if self._get_hooks else items
 
     # -- as a module --------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 import tensorclass
+import tensorclass.nn
 import tensorclass.utils
 from tensorclass import LazyStackedTensorDict, TensorClass, TensorDict, TypedTensorDict
 from tensorclass.td.nontensor import NonTensorData, NonTensorStack
@@ -44,6 +46,8 @@ ONE = "one method for all collections, with the arguments that it has for a Tens
 SAVED = "a folder is whole or absent whatever atomic says; allow_pickle and existsok are for all of these"
 
 LOADED = "takes what the peer takes, and strict for records"
+
+TENSORS = "a call with tensors stands in the signature: they are *args, and in the peer a decorator takes them"
 
 #: names whose arguments differ on purpose, of all owners or of one, with the reason
 DIFFERENT: dict[str, str] = {
@@ -111,6 +115,15 @@ DIFFERENT: dict[str, str] = {
     "tensorclass.to_safetensors": METHOD,
     "to_json": "the name of a file, .jsonl, says it too",
     "to_pandas": MORE,
+    "CudaGraphModule.load_state_dict": MORE,
+    "CudaGraphModule.state_dict": MORE,
+    "EnsembleModule.forward": TENSORS,
+    "ProbabilisticTensorDictModule.forward": TENSORS,
+    "ProbabilisticTensorDictSequential.forward": TENSORS,
+    "TensorClassModuleWrapper.forward": TENSORS,
+    "TensorDictModule.forward": TENSORS,
+    "TensorDictSequential.forward": TENSORS,
+    "tensorclass.nn.InteractionType": "the signature of enumerations, which depends on the version of Python",
     "tensorclass.tensorclass": "the options are those of the class, one list for both ways to declare one",
 }
 
@@ -118,6 +131,7 @@ DIFFERENT: dict[str, str] = {
 ABSENT = {
     "NonTensorData.fields": "the peer has marked it deprecated",
     "NonTensorData.extend": "it is one object, which has no rows to add; in the peer it raises an AttributeError",
+    "dispatch.get_source": "what dispatch(...) gives has it; dispatch itself is no class here",
     "tensorclass.utils.implement_for": "the peer has marked it deprecated",
     "tensorclass.utils.print_directory_tree": "ls -R and the documented format show what is in a folder",
 }
@@ -131,14 +145,19 @@ SENTINEL = re.compile(r"<.*>")
 Parameter = tuple[str, str | None]
 
 
+@functools.cache
 def _listed() -> dict[str, dict[str, str]]:
-    """The sections of the list: names, with what stands behind them."""
+    """The sections of the list: names, with what stands behind them; the classes of a section have one each."""
     sections: dict[str, dict[str, str]] = {}
     for line in API.read_text().splitlines():
         if line.startswith("## "):
-            section = sections[line[3:].split("  (")[0].strip()] = {}
+            title = line[3:].split("  (")[0].strip()
+            section = sections[title] = {}
         elif entry := re.match(r"  (?:class )?([a-zA-Z_]\w*)(.*)$", line):
             section[entry[1]] = entry[2]
+            name = entry[1]
+        elif entry := re.match(r"    ([a-zA-Z_]\w*)(.*)$", line):
+            sections.setdefault(f"{title}: {name}", {})[entry[1]] = entry[2]
     return sections
 
 
@@ -182,7 +201,7 @@ def _here(function: Callable[..., Any]) -> list[Parameter]:
         starred = starred or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
         default = None if parameter.default is parameter.empty else str(parameter.default).replace("'", "")
         found.append((stars + parameter.name, default))
-    is_converter = function.__name__.startswith("from_") or function is tensorclass.from_dataclass
+    is_converter = _called(function).startswith("from_") or function is tensorclass.from_dataclass
     return [
         parameter
         for parameter in found
@@ -198,14 +217,24 @@ def _sections(parameters: list[Parameter]) -> tuple[list[Parameter], list[Parame
     return parameters[: star + 1], sorted(parameters[star + 1 :])
 
 
+def _in_calls(name: str) -> str:
+    """A parameter as calls see it: those that take the rest by position have no name there."""
+    return "*args" if re.match(r"\*\w", name) else name
+
+
 def _same(wanted: list[Parameter], here: list[Parameter]) -> bool:
     for theirs, ours in zip(_sections(wanted), _sections(here), strict=True):
-        if [name for name, _ in theirs] != [name for name, _ in ours]:
+        if [_in_calls(name) for name, _ in theirs] != [_in_calls(name) for name, _ in ours]:
             return False
         for (_, default), (_, own) in zip(theirs, ours, strict=True):
             if default != own and not (default is not None and own is not None and SENTINEL.match(default)):
                 return False
     return True
+
+
+def _called(owner: Any) -> str:
+    """What an owner is called in the tables; ``dispatch`` is an object."""
+    return str(getattr(owner, "__name__", type(owner).__name__.lower()))
 
 
 OWNERS: list[tuple[str, Any]] = [
@@ -219,6 +248,12 @@ OWNERS: list[tuple[str, Any]] = [
     ("NonTensorStack", NonTensorStack),
     ("functions of the package", tensorclass),
     ("utils (functions users call)", tensorclass.utils),
+    ("nn", tensorclass.nn),
+    *(
+        (title, getattr(tensorclass.nn, title.removeprefix("nn: ")))
+        for title in (_listed() if API.is_file() else ())
+        if title.startswith("nn: ")
+    ),
 ]
 
 
@@ -227,10 +262,11 @@ def _entries() -> list[Any]:
         return []
     sections = _listed()
     return [
-        pytest.param(owner, name, text, id=f"{getattr(owner, '__name__', owner)}.{name}")
+        pytest.param(owner, name, text, id=f"{_called(owner)}.{name}")
         for section, owner in OWNERS
         for name, text in sections[section].items()
         if name not in ("constructor", "special")
+        and not (owner is tensorclass.nn.InteractionType and hasattr(str, name))
     ]
 
 
@@ -242,7 +278,7 @@ later = {name for names in LATER.values() for name in names.split()}
 def test_a_name_of_the_peer_is_here_and_takes_the_same_arguments(owner: Any, name: str, text: str) -> None:
     if name in later:
         pytest.skip(next(subject for subject, names in LATER.items() if name in names.split()))
-    key = f"{owner.__name__}.{name}"
+    key = f"{_called(owner)}.{name}"
     if key in ABSENT:
         assert not hasattr(owner, name)
         return
@@ -266,7 +302,7 @@ def test_a_difference_is_one(key: str) -> None:
     differ = [
         not _same(_wanted(sections[section][name]), _here(getattr(owner, name)))
         for section, owner in OWNERS
-        if name in sections[section] and kind in ("", owner.__name__) and callable(getattr(owner, name))
+        if name in sections[section] and kind in ("", _called(owner)) and callable(getattr(owner, name))
     ]
     assert any(differ), f"take {key} out of DIFFERENT"
 

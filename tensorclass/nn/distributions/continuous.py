@@ -114,11 +114,11 @@ class Delta(Distribution):
         inf = torch.full((), torch.inf, dtype=dtype, device=self.param.device)
         return torch.where(equal, inf, -inf)
 
-    def rsample(self, sample_shape: Size | Sequence[int] = torch.Size()) -> Tensor:  # noqa: B008
+    def rsample(self, sample_shape: Size | Sequence[int] | None = None) -> Tensor:
         """The point, in the shape ``[*sample_shape, *batch_shape, *event_shape]``; gradients flow to it."""
-        return self.param.expand(Size(sample_shape) + self.param.shape)
+        return self.param.expand(Size(sample_shape or ()) + self.param.shape)
 
-    def sample(self, sample_shape: Size | Sequence[int] = torch.Size()) -> Tensor:  # noqa: B008
+    def sample(self, sample_shape: Size | Sequence[int] | None = None) -> Tensor:
         """As :meth:`rsample`: there is nothing random that gradients would have to go around."""
         return self.rsample(sample_shape)
 

@@ -93,14 +93,14 @@ class OneHotCategorical(torch_distributions.OneHotCategorical):
         """The most probable category."""
         return self.mode
 
-    def sample(self, sample_shape: Size | Sequence[int] = torch.Size()) -> Tensor:  # noqa: B008
+    def sample(self, sample_shape: Size | Sequence[int] | None = None) -> Tensor:
         """Random categories, as integers of shape ``[*sample_shape, *batch_shape, n]``."""
         categorical: Any = self._categorical
-        index: Tensor = categorical.sample(Size(sample_shape)).unsqueeze(-1)
+        index: Tensor = categorical.sample(Size(sample_shape or ())).unsqueeze(-1)
         zeros = torch.zeros(*index.shape[:-1], *self._event_shape, dtype=torch.long, device=index.device)
         return zeros.scatter_(-1, index, 1)
 
-    def rsample(self, sample_shape: Size | Sequence[int] = torch.Size()) -> Tensor:  # noqa: B008
+    def rsample(self, sample_shape: Size | Sequence[int] | None = None) -> Tensor:
         """Random categories, whose gradient is that of the probabilities.
 
         The straight-through estimator: Y. Bengio, N. Léonard, A. Courville, Estimating or Propagating Gradients

@@ -474,12 +474,12 @@ class TruncatedNormal(Distribution):
         share = torch.logaddexp(log_lower, known.log_z + below.log())
         return _log_ndtri(share.clamp_max(_LOG_HALF))
 
-    def rsample(self, sample_shape: Size | Sequence[int] = torch.Size()) -> Tensor:  # noqa: B008
+    def rsample(self, sample_shape: Size | Sequence[int] | None = None) -> Tensor:
         """Random values of shape ``[*sample_shape, *batch_shape]``; gradients flow to all parameters.
 
         Uniform numbers go through :meth:`icdf` (inverse transform sampling).
         """
-        shape = Size(sample_shape) + self._batch_shape
+        shape = Size(sample_shape or ()) + self._batch_shape
         dtype = self.loc.dtype if self.loc.dtype.itemsize >= 4 else torch.float32
         uniform = torch.rand(shape, dtype=dtype, device=self.loc.device).clamp_min(torch.finfo(dtype).tiny)
         return self.icdf(uniform)

@@ -16,6 +16,7 @@ from tensorclass.nn.distributions import (
     Delta,
     NormalParamExtractor,
     OneHotCategorical,
+    TruncatedNormal,
     add_custom_mapping,
     biased_softplus,
     deterministic_sample,
@@ -319,3 +320,14 @@ def test_parameters_compile_as_one_graph() -> None:
     module, x = Both(), torch.randn(3, 4)
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(x), module(x))
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [Delta(torch.ones(3)), OneHotCategorical(torch.zeros(3)), TruncatedNormal(torch.zeros(3), torch.ones(3))],
+    ids=lambda given: type(given).__name__,
+)
+def test_without_a_shape_one_sample_is_drawn(distribution: Any) -> None:
+    assert distribution.sample(None).shape == (3,)
+    assert distribution.rsample(None).shape == (3,)
+    assert distribution.rsample([2]).shape == (2, 3)
