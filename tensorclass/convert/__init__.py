@@ -16,6 +16,7 @@ from .parquet import from_parquet, iter_parquet, to_parquet
 from .polars import from_polars, to_polars
 from .pydantic import from_pydantic, to_pydantic
 from .pytree import from_pytree, to_pytree
+from .ray import from_ray_dataset, iter_ray_dataset, to_ray_dataset
 from .struct_array import from_struct_array, to_struct_array
 from .tuple import from_tuple, to_tuple
 
@@ -37,6 +38,7 @@ __all__ = [
     "from_polars",
     "from_pydantic",
     "from_pytree",
+    "from_ray_dataset",
     "from_struct_array",
     "from_tuple",
     "iter_csv",
@@ -44,6 +46,7 @@ __all__ = [
     "iter_huggingface",
     "iter_json",
     "iter_parquet",
+    "iter_ray_dataset",
     "record_class",
     "to_arrow",
     "to_attrs",
@@ -58,6 +61,7 @@ __all__ = [
     "to_polars",
     "to_pydantic",
     "to_pytree",
+    "to_ray_dataset",
     "to_struct_array",
     "to_tuple",
 ]

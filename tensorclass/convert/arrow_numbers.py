@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils import dlpack
 
 from tensorclass.td.keys import NestedKey
+from tensorclass.td.shared_pages import WORTH, copy_on_write
 
 from .memory import make_writable
 
@@ -17,6 +18,7 @@ Nulls: TypeAlias = Literal["default", "raise", "fill", "mask"]
 Ragged: TypeAlias = Literal["jagged", "lazy", "raise"]
 
 # torch has a part of their types only
+frombuffer: Callable[..., Tensor] = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
 from_numpy: Callable[[Any], Tensor] = torch.from_numpy  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 shared: Callable[[Any], Tensor] = dlpack.from_dlpack  # pyright: ignore[reportUnknownMemberType]
 
@@ -155,9 +157,17 @@ class NumberReader:
         if mask is not None:  # its memory as it is: what stands where it is null is replaced later
             array = pa.Array.from_buffers(kind, len(array), [None, array.buffers()[1]], 0, array.offset)
         value = shared(array)
-        if not (truths or array.buffers()[1].is_mutable or make_writable(value.data_ptr(), value.nbytes)):
-            self.must_copy("memory for reading alone")
-            value = value.clone()
+        memory = array.buffers()[1]
+        if not (truths or memory.is_mutable or make_writable(value.data_ptr(), value.nbytes)):
+            pages = None
+            if value.nbytes >= WORTH or self.reading.copy is False:
+                begin = value.data_ptr() - memory.address
+                pages = copy_on_write(memoryview(memory)[begin : begin + value.nbytes])
+            if pages is None:
+                self.must_copy("memory for reading alone")
+                value = value.clone()
+            else:
+                value = frombuffer(pages, dtype=value.dtype)
         return Numbers(value.view(torch.bool) if truths else value, mask)
 
     def _given(self, array: Any) -> Tensor | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import sys
 from functools import cache
 from typing import Any
 
@@ -13,7 +14,8 @@ def make_writable(address: int, size: int) -> bool:
 
     Torch has no tensors for reading alone, and a write to pages that are for reading ends the process. Files that
     Arrow maps are private mappings: pages that are written become copies, and the file stays as it is. Where that
-    cannot be (shared mappings, as of numpy; systems without ``mprotect``), the memory must be copied.
+    cannot be (shared mappings, as of numpy and of the object store of Ray; systems without ``mprotect``), the memory
+    must be copied.
 
     Args:
         address: where it begins.
@@ -25,9 +27,9 @@ def make_writable(address: int, size: int) -> bool:
     protect = _protect()
     if not size:
         return True
-    if protect is None:
-        return False
     begin = address - address % mmap.PAGESIZE
+    if protect is None or _is_shared(begin):
+        return False
     return protect(begin, address + size - begin, mmap.PROT_READ | mmap.PROT_WRITE) == 0  # type: ignore[no-any-return]
 
 
@@ -38,4 +40,33 @@ def _protect() -> Any:
     except (OSError, TypeError, AttributeError):  # Windows
         return None
     found.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    return found
+
+
+def _is_shared(page: int) -> bool:
+    """Whether other processes see what is written to a page."""
+    remap = _remap()
+    if remap is None:
+        return False
+    again = remap(page, 0, mmap.PAGESIZE, 1)  # asked for a part of no size, Linux maps what is shared once more
+    if again in (None, ctypes.c_void_p(-1).value):
+        return False
+    _unmap()(again, mmap.PAGESIZE)
+    return True
+
+
+@cache
+def _remap() -> Any:
+    if not sys.platform.startswith("linux"):
+        return None
+    found = ctypes.CDLL(None).mremap
+    found.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int)
+    found.restype = ctypes.c_void_p
+    return found
+
+
+@cache
+def _unmap() -> Any:
+    found = ctypes.CDLL(None).munmap
+    found.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
     return found

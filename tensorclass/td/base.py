@@ -29,6 +29,7 @@ from .padding import Padding
 from .persistent import Persistent
 from .pointwise import Pointwise
 from .printing import Printing
+from .ray_datasets import RayDatasets
 from .reductions import Reductions
 from .shapes import Names
 from .shaping import Shaping
@@ -59,6 +60,7 @@ class TensorCollection(
     Tables,
     Files,
     HuggingFace,
+    RayDatasets,
     Modules,
     Distributing,
     Devices,

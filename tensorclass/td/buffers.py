@@ -15,10 +15,9 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor
 
-from .shared_pages import copy_on_write
+from .shared_pages import WORTH, copy_on_write
 
 _SMALL = 1024  #: bytes of a tensor that are not worth a buffer of their own
-_PAGES = 2**20  #: bytes from where on finding the file of a piece of memory takes less time than copying it
 
 _frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
 
@@ -95,7 +94,7 @@ def restored(
         return torch.empty(shape, dtype=dtype, requires_grad=requires_grad)
     memory = memoryview(buffer)
     if memory.readonly:
-        pages = copy_on_write(memory) if memory.nbytes >= _PAGES else None
+        pages = copy_on_write(memory) if memory.nbytes >= WORTH else None
         memory = memoryview(bytearray(memory) if pages is None else pages)
     flat: Tensor = _frombuffer(memory, dtype=torch.uint8)
     if flat.data_ptr() % dtype.itemsize:

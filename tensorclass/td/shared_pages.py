@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
+WORTH = 2**20  #: bytes from where on finding the file of a piece of memory takes less time than copying it
+
 _array: Any = ctypes.c_char
 
 
