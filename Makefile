@@ -17,7 +17,7 @@ demo: $(READY) ## score two bundled sample runs: table, comparison, plot
 	@$(BIN)/python examples/demo.py $(ARGS)
 
 test: lint typecheck ## lint, check the package's types, run the tests (ARGS="-k name" selects)
-	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 lint: $(READY) ## ruff: rules and formatting
 	@$(BIN)/ruff check --output-format concise

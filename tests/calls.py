@@ -227,6 +227,9 @@ INTEGER = {"__and__", "__or__", "__xor__", "__rand__", "__ror__", "__rxor__", "_
 #: they need a device that is no CPU, or a kernel that torch does not have
 DEVICE = {"cuda", "pin_memory", "pin_memory_", "record_stream"} | {"qint8", "qint32", "quint8", "quint4x2"}
 
+#: those that need a cluster, which tests/distributed/ray has
+CLUSTER = {"from_ray_dataset"}
+
 #: results whose class the annotations do not say
 MORE: dict[str, Callable[[Any], Any]] = {
     "[int]": lambda r: r[0],
@@ -308,7 +311,7 @@ def calls() -> dict[str, Callable[[Any], Any]]:
     found = dict(MORE)
     for name in filter(_is_public, dir(TensorClass)):
         member = inspect.getattr_static(TensorClass, name)
-        if getattr(_function(member), "__annotations__", {}).get("return") in _SELF and name not in DEVICE:
+        if getattr(_function(member), "__annotations__", {}).get("return") in _SELF and name not in DEVICE | CLUSTER:
             found[name] = _call(name, member)
     return found
 

@@ -136,10 +136,3 @@ def _check(dataset: Any, what: str) -> None:
     library = require("ray.data", _EXTRA, what.rpartition(".")[2])
     if not isinstance(dataset, library.Dataset):
         raise TypeError(f"{what}: expected a ray.data.Dataset, got {described(dataset)}")
-
-
-def batch_table(data: object, what: str) -> Any:
-    """What a function gave for one of many batches, as a table that can stand between those of the others."""
-    if not isinstance(data, TensorCollection):
-        raise TypeError(f"{what}: expected a function that gives a record, it gave a {type(data).__name__}")
-    return to_arrow(data)

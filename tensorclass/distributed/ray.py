@@ -1,7 +1,7 @@
 """Ray: calls on its workers, and functions from record to record on its datasets (the extra ``ray``).
 
-Records need nothing of this to go through Ray's object store: ``ray.put(record)`` and ``ray.get(reference)`` copy no tensor
-on the way out (:mod:`tensorclass.td.buffers`). Datasets are made and read by ``to_ray_dataset`` and
+Records need nothing of this to go through Ray's object store: ``ray.put(record)`` and ``ray.get(reference)`` copy no
+tensor on the way out (:mod:`tensorclass.td.buffers`). Datasets are made and read by ``to_ray_dataset`` and
 ``from_ray_dataset``.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tensorclass.convert.extras import require
 from tensorclass.stage import Stage
@@ -19,7 +19,6 @@ from tensorclass.td.base import TensorCollection
 from .executors import Runner
 
 if TYPE_CHECKING:
-    import pyarrow
     from ray.data import Dataset
 
 __all__ = ["RayRunner", "as_batches", "map_batches"]
@@ -105,7 +104,7 @@ def _called(function: Callable[..., Any], *args: Any) -> Any:
 
 def as_batches(
     function: Callable[[In], Out], takes: type[In] | None = None, *, strict: bool = True
-) -> Callable[[pyarrow.Table], pyarrow.Table]:
+) -> Callable[[Any], Any]:
     """A function from record to record as one from table to table, for ``map_batches(..., batch_format="pyarrow")``.
 
     Args:
@@ -145,9 +144,9 @@ def map_batches(
     Raises:
         TypeError: nothing says what the function takes.
     """
-    batches: Any = as_batches(function, takes, strict=strict)
-    mapped: Any = dataset.map_batches
-    return mapped(  # type: ignore[no-any-return]
+    batches = as_batches(function, takes, strict=strict)
+    source: Any = cast("Any", dataset)
+    return source.map_batches(  # type: ignore[no-any-return]
         batches, batch_size=batch_size, batch_format="pyarrow", zero_copy_batch=True, **options
     )
 
@@ -156,22 +155,23 @@ class _Batches:
     """A function on records as one on tables. Ray sends it to its workers."""
 
     def __init__(self, function: Callable[[Any], Any], takes: type[TensorCollection], strict: bool) -> None:
-        self.function = function
-        self.takes = takes
-        self.strict = strict
-        self.__name__: str = getattr(function, "name", None) or getattr(function, "__name__", type(function).__name__)
+        self.function: Callable[[Any], Any] = function
+        self.takes: type[TensorCollection] = takes
+        self.strict: bool = strict
+        self.__name__: str = getattr(function, "name", getattr(function, "__name__", type(function).__name__))
 
     def __call__(self, table: Any) -> Any:
-        from tensorclass.convert.ray import as_plain, batch_table
+        from tensorclass.convert.ray import as_plain
 
-        taken = self.takes.from_arrow(as_plain(table), strict=self.strict)
-        given = self.function(taken)
-        return batch_table(given, self.__name__)
+        given = self.function(self.takes.from_arrow(as_plain(table), strict=self.strict))
+        if not isinstance(given, TensorCollection):
+            raise TypeError(f"{self.__name__}: expected a function that gives a record, got a {type(given).__name__}")
+        return given.to_arrow()
 
 
 def _taken(function: Callable[..., Any]) -> type[TensorCollection]:
     """The class of the records that a function takes, by its annotations."""
-    stage: Stage[Any, Any] = function if isinstance(function, Stage) else Stage(function)
+    stage: Stage[Any, Any] = cast("Any", function) if isinstance(function, Stage) else Stage(function)
     try:
         cls = stage.input_type
     except TypeError:

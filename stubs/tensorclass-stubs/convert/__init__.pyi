@@ -31,6 +31,11 @@ from tensorclass.convert.parquet import (
 from tensorclass.convert.polars import from_polars as from_polars, to_polars as to_polars
 from tensorclass.convert.pydantic import from_pydantic as from_pydantic, to_pydantic as to_pydantic
 from tensorclass.convert.pytree import from_pytree as from_pytree, to_pytree as to_pytree
+from tensorclass.convert.ray import (
+    from_ray_dataset as from_ray_dataset,
+    iter_ray_dataset as iter_ray_dataset,
+    to_ray_dataset as to_ray_dataset,
+)
 from tensorclass.convert.struct_array import from_struct_array as from_struct_array, to_struct_array as to_struct_array
 from tensorclass.convert.tuple import from_tuple as from_tuple, to_tuple as to_tuple
 
@@ -52,6 +57,7 @@ __all__ = [
     "from_polars",
     "from_pydantic",
     "from_pytree",
+    "from_ray_dataset",
     "from_struct_array",
     "from_tuple",
     "iter_csv",
@@ -59,6 +65,7 @@ __all__ = [
     "iter_huggingface",
     "iter_json",
     "iter_parquet",
+    "iter_ray_dataset",
     "record_class",
     "to_arrow",
     "to_attrs",
@@ -73,6 +80,7 @@ __all__ = [
     "to_polars",
     "to_pydantic",
     "to_pytree",
+    "to_ray_dataset",
     "to_struct_array",
     "to_tuple",
 ]

@@ -6,6 +6,7 @@ from tensorclass.td.keys import NestedKey
 
 Nulls: TypeAlias = Literal["default", "raise", "fill", "mask"]
 Ragged: TypeAlias = Literal["jagged", "lazy", "raise"]
+frombuffer: Callable[..., Tensor]
 from_numpy: Callable[[Any], Tensor]
 shared: Callable[[Any], Tensor]
 

@@ -18,6 +18,7 @@ __all__ = [
     "from_parquet",
     "from_polars",
     "from_pytree",
+    "from_ray_dataset",
     "from_struct_array",
     "from_tuple",
     "from_zarr",
@@ -26,6 +27,7 @@ __all__ = [
     "iter_huggingface",
     "iter_json",
     "iter_parquet",
+    "iter_ray_dataset",
     "to_arrow",
     "to_attrs",
     "to_csv",
@@ -41,6 +43,7 @@ __all__ = [
     "to_polars",
     "to_pydantic",
     "to_pytree",
+    "to_ray_dataset",
     "to_struct_array",
     "to_tuple",
     "to_zarr",
@@ -59,6 +62,7 @@ from_pandas: Final = _Untyped.from_pandas
 from_parquet: Final = _Untyped.from_parquet
 from_polars: Final = _Untyped.from_polars
 from_pytree: Final = _Untyped.from_pytree
+from_ray_dataset: Final = _Untyped.from_ray_dataset
 from_struct_array: Final = _Untyped.from_struct_array
 from_tuple: Final = _Untyped.from_tuple
 from_zarr: Final = _Untyped.from_zarr
@@ -67,6 +71,7 @@ iter_feather: Final = _Untyped.iter_feather
 iter_huggingface: Final = _Untyped.iter_huggingface
 iter_json: Final = _Untyped.iter_json
 iter_parquet: Final = _Untyped.iter_parquet
+iter_ray_dataset: Final = _Untyped.iter_ray_dataset
 to_arrow: Final = _Collection.to_arrow
 to_attrs: Final = _Collection.to_attrs
 to_csv: Final = _Collection.to_csv
@@ -82,6 +87,7 @@ to_polars: Final = _Collection.to_polars
 to_pydantic: Final = _Collection.to_pydantic
 to_parquet: Final = _Collection.to_parquet
 to_pytree: Final = _Collection.to_pytree
+to_ray_dataset: Final = _Collection.to_ray_dataset
 to_struct_array: Final = _Collection.to_struct_array
 to_tuple: Final = _Collection.to_tuple
 to_zarr: Final = _Collection.to_zarr

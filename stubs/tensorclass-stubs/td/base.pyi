@@ -22,6 +22,7 @@ from tensorclass.td.padding import Padding
 from tensorclass.td.persistent import Persistent
 from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.printing import Printing
+from tensorclass.td.ray_datasets import RayDatasets
 from tensorclass.td.reductions import Reductions
 from tensorclass.td.shaping import Shaping
 from tensorclass.td.state import State
@@ -29,7 +30,7 @@ from tensorclass.td.storing import Storing
 from tensorclass.td.tables import Tables
 from tensorclass.td.tensordict import TensorDict
 
-class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Instances, Storing, Persistent, Tables, Files, HuggingFace, Modules, Distributing, Devices, Applying, Attributes, Locking, State, Printing):
+class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Instances, Storing, Persistent, Tables, Files, HuggingFace, RayDatasets, Modules, Distributing, Devices, Applying, Attributes, Locking, State, Printing):
     __slots__ = ()
 
     @classmethod

@@ -107,6 +107,13 @@ def hugging_face(dataset: Any) -> None:
         assert_type(one, Flags)
 
 
+def of_ray(dataset: Any, batch: Sample) -> None:
+    assert_type(Flags.from_ray_dataset(dataset), Flags)
+    assert_type(TensorDict.from_ray_dataset(dataset, nulls="fill"), TensorDict)
+    assert_type(next(Flags.iter_ray_dataset(dataset, batch_size=1)), Flags)
+    batch.to_ray_dataset(blocks=2)
+
+
 def of_others() -> None:
     for one in DataLoader(Pairs(), 32):
         assert_type(one, Any)
