@@ -324,7 +324,11 @@ def test_parameters_compile_as_one_graph() -> None:
 
 @pytest.mark.parametrize(
     "distribution",
-    [Delta(torch.ones(3)), OneHotCategorical(torch.zeros(3)), TruncatedNormal(torch.zeros(3), torch.ones(3))],
+    [
+        Delta(torch.ones(3)),
+        OneHotCategorical(torch.zeros(3)),
+        TruncatedNormal(torch.zeros(3), torch.ones(3), -1.0, 1.0),
+    ],
     ids=lambda given: type(given).__name__,
 )
 def test_without_a_shape_one_sample_is_drawn(distribution: Any) -> None:
