@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import nn
@@ -15,7 +15,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import unravel_key_list
 from tensorclass.td.tensordict import TensorDict
 
-from .base import TensorDictModuleBase, names_of
+from .base import T, TensorDictModuleBase, names_of
 from .dispatch import as_outputs, collected, given_values
 from .params import TensorDictParams
 from .tracing import as_call
@@ -67,6 +67,10 @@ class EnsembleModule(TensorDictModuleBase):
         self.num_copies: int = num_copies
         self.expand_input: bool = expand_input
 
+    @overload
+    def forward(self, tensordict: T) -> T: ...
+    @overload
+    def forward(self, *args: Any, **kwargs: Any) -> Any: ...
     def forward(self, tensordict: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Gives the collection of all copies, the input stays as it is; or the results of a call with tensors."""
         if isinstance(tensordict, TensorCollection):
@@ -83,6 +87,17 @@ class EnsembleModule(TensorDictModuleBase):
             raise TypeError(f"EnsembleModule: unknown keywords {[*kwargs]}; the in_keys are {self.in_keys}")
         result = self._run(data if self.expand_input else data.auto_batch_size_(1))
         return as_outputs([result._get_key(key) for key in self.out_keys])
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(self, tensordict: T) -> T: ...
+        @overload
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    else:
+        __call__ = nn.Module.__call__
 
     def _run(self, tensordict: Any) -> Any:
         if not self.expand_input and (not tensordict.ndim or tensordict.shape[0] != self.num_copies):

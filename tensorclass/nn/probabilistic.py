@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import torch
-from torch import Size, Tensor
+from torch import Size, Tensor, nn
 from torch.distributions import Distribution
 from torch.fx import Proxy
 
@@ -342,6 +342,9 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         @overload
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    else:
+        __call__ = nn.Module.__call__
 
     def _run(
         self,

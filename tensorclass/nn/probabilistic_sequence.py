@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from torch import Size
+from torch import Size, nn
 from torch.distributions import Distribution
 from torch.fx import Proxy
 
@@ -311,6 +311,9 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         @overload
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...  # pyright: ignore[reportIncompatibleMethodOverride]
+
+    else:
+        __call__ = nn.Module.__call__
 
     def _forward(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import tensordict.nn  # noqa: F401
 import torch
@@ -149,6 +150,11 @@ def beside_a_nested_key(m: Any, **options: Any) -> Any:
     return sorted((sequence(source) if options else sequence(source, tensordict_out=data(m)))["n"].keys())
 
 
+def without_cuda(m: Any) -> Any:
+    with mock.patch("torch.cuda.is_available", return_value=False):
+        return type(m.nn.CudaGraphModule(torch.neg)).__name__
+
+
 def traced(m: Any) -> Any:
     sequence = m.nn.TensorDictSequential(module(m, nn.ReLU(), "a", "b"))
     return numbers(torch.fx.symbolic_trace(sequence)(data(m, a=1.0)))
@@ -199,6 +205,9 @@ MODULES: dict[str, list[tuple[Call, Any, Any]]] = {
         (beside_a_nested_key, ["b"], ["a", "b"]),
         (lambda m: beside_a_nested_key(m, inplace=False), ["b"], ["a", "b"]),
         (lambda m: beside_a_nested_key(m, inplace="empty"), ["b"], ["a", "b"]),
+    ],
+    "Without CUDA there are no graphs.": [
+        (without_cuda, error(RuntimeError), "CudaGraphModule"),
     ],
     "Sequences can be traced.": [
         (traced, {"a": 1.0, "b": 1.0}, error(ValueError)),

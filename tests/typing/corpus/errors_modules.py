@@ -2,7 +2,14 @@
 
 from records import Box, Sample
 
-from tensorclass.nn import TensorClassModuleBase, TensorDictModule
+from tensorclass import TensorDict
+from tensorclass.nn import (
+    ProbabilisticTensorDictModule,
+    TensorClassModuleBase,
+    TensorDictModule,
+    TensorDictParams,
+    TensorDictSequential,
+)
 
 
 class Bound(TensorClassModuleBase[Sample, Box]):
@@ -30,3 +37,23 @@ def calls(sample: Sample, box: Box) -> None:
 def made() -> None:
     TensorDictModule(abs, 3, "out")  # E: no key
     TensorDictModule(abs, "in", "out", strict="yes")  # E: True or False
+
+
+def sequences(sample: Sample, box: Box) -> None:
+    sequence = TensorDictSequential(TensorDictModule(abs, "in", "out"))
+    sequence(sample).low  # E: a Sample comes back
+    sequence(sample, tensordict_out=box).image  # E: the Box comes back
+    TensorDictSequential(3)  # E: no module
+    sequence.append(3)  # E: no module
+
+
+def probabilistic(sample: Sample) -> None:
+    draw = ProbabilisticTensorDictModule(["image"], "label")
+    draw(sample).low  # E: a Sample comes back
+    ProbabilisticTensorDictModule(3, "label")  # E: no keys
+
+
+def parameters() -> None:
+    TensorDictParams(3)  # E: no collection
+    Box.from_module(3)  # E: no module
+    TensorDict().to_module(Sample)  # E: no module
