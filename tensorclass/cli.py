@@ -51,7 +51,7 @@ def _parser() -> ArgumentParser:
             epilog=(
                 "exit codes: 0; 2, with one line on stderr, where a file is missing, empty, cut off, not JSON or of\n"
                 "an unknown format, or where strict and loose files disagree.\n"
-                "needs: pip install 'tensorclass[scores]'"
+                "needs: pip install 'tensorclass[scores]'; with --ray 'tensorclass[scores,ray]'"
             ),
             formatter_class=RawDescriptionHelpFormatter,
             allow_abbrev=False,
@@ -101,6 +101,12 @@ def _add_scores(parser: ArgumentParser) -> None:
         "--filter",
         metavar="NAME",
         help="the filter to take of logs that hold each document once a filter (default: that of the first row)",
+    )
+    parser.add_argument("--ray", action="store_true", help="read the files on a Ray cluster, several at a time")
+    parser.add_argument(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="the cluster; by default that of RAY_ADDRESS, or one on this machine that ends with the command",
     )
     parser.set_defaults(module="tensorclass.scores.command")
 

@@ -11,9 +11,11 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 from tensorclass.atomic import whole_folder
+from tensorclass.convert.extras import require as require_extra
+from tensorclass.distributed.faults import WorkerError
 from tensorclass.scores.comparison import compare
 from tensorclass.scores.document import ComparedRuns, ScoredRun, document, to_json
 from tensorclass.scores.errors import MissingExtraError, ScoreFileError, require
@@ -34,8 +36,8 @@ def run(arguments: Namespace) -> int:
     """Run the command.
 
     Args:
-        arguments: ``files``, ``compare``, ``json``, ``save``, ``seed``, ``filter``, as ``tensorclass scores --help``
-            tells.
+        arguments: ``files``, ``compare``, ``json``, ``save``, ``seed``, ``filter``, ``ray``, ``ray_address``, as
+            ``tensorclass scores --help`` tells.
 
     Returns:
         The exit code: 0, or 2 after one line on stderr.
@@ -43,7 +45,7 @@ def run(arguments: Namespace) -> int:
     try:
         with _ended_by_signals():
             _run(arguments)
-    except (ScoreFileError, MissingExtraError) as error:
+    except (ScoreFileError, MissingExtraError, WorkerError) as error:
         return _failed(str(error))
     except KeyboardInterrupt:
         return _failed("interrupted") + 128  # 130, as shells have it
@@ -62,8 +64,7 @@ def _run(arguments: Namespace) -> None:
         require("rich", "printing a table")  # before hours of reading, not after
     if arguments.save is not None and Path(arguments.save).exists() and not Path(arguments.save).is_dir():
         raise ScoreFileError(str(arguments.save), None, "expected a folder to save in, found a file")
-    with _progress() as progress:
-        runs = read_runs(arguments.files, filter=arguments.filter, progress=progress)
+    runs = _read(arguments)
     if arguments.compare and len(runs) < 2:
         problem = "--compare needs at least two runs, got one"
         if len(arguments.files) > 1:
@@ -85,6 +86,35 @@ def _run(arguments: Namespace) -> None:
         for table in tables(scored, compared):
             console.print(table, "")
     sys.stdout.flush()
+
+
+def _read(arguments: Namespace) -> list[Run]:
+    if arguments.ray or arguments.ray_address is not None:
+        with _cluster(arguments.ray_address) as ray:
+            return read_runs(arguments.files, filter=arguments.filter, executor=ray)
+    with _progress() as progress:
+        return read_runs(arguments.files, filter=arguments.filter, progress=progress)
+
+
+@contextmanager
+def _cluster(address: str | None) -> Generator[Any, None, None]:
+    """Ray, connected to a cluster; one that was started here ends with the block."""
+    try:
+        ray = require_extra("ray", "ray", "--ray")
+    except ImportError as error:
+        raise MissingExtraError(str(error), name="ray") from None
+    if ray.is_initialized():
+        yield ray
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else the command would report to Ray's makers
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="error")
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ScoreFileError(f"--ray-address {address}" if address else "--ray", None, str(error)) from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
 
 
 @contextmanager

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tensorclass.scores.errors import ScoreFileError
 from tensorclass.scores.ifeval import IFEvalScoreData
@@ -83,17 +84,30 @@ def read_runs(
     filter: str | None = None,
     family: type[ScoreData] | None = None,
     progress: Progress | None = None,
+    executor: Any = None,
 ) -> list[Run]:
     """The runs in several files, in the order of the files; see :func:`read_run`.
 
     A strict and a loose file of the same run give one run, and so does a file given twice. Runs whose files have the
     same name are told apart by their folders.
+
+    Args:
+        paths: the files.
+        filter: see :func:`read_run`, as for ``family``.
+        family: see :func:`read_run`.
+        progress: told of the bytes read; without an ``executor``.
+        executor: where the files are read, a file at a time: an executor of ``concurrent.futures``, a client of
+            ``dask.distributed``, or the module ``ray``. Its processes must see the files under the same paths.
+
+    Raises:
+        ScoreFileError: see :func:`read_run`; of several files that cannot be read the first one.
+        WorkerError: the process that read a file ended before it was done.
     """
     if isinstance(paths, (str, Path)):
         raise TypeError(f"paths: expected a list of files, got {str(paths)!r}; one file is read with read_run")
     if family is not None and not (isinstance(family, type) and issubclass(family, ScoreData)):
         raise TypeError(f"family: expected a class derived from ScoreData, got {family!r}")
-    files = _Files(filter, family, progress)
+    files = _Files(filter, family, progress if executor is None else None)
     sources: dict[Path, _Source] = {}
     for given in map(Path, paths):
         other = other_level(given)
@@ -102,6 +116,11 @@ def read_runs(
         else:
             sources.setdefault(given.absolute(), _Source(given, other))
     names = distinct_names([source.path for source in sources.values()])
+    if executor is not None:
+        from tensorclass.scores.reading.spread import read_spread
+
+        work = [partial(files.read, source, name) for source, name in zip(sources.values(), names, strict=True)]
+        return read_spread(work, [str(source.path) for source in sources.values()], executor)
     return [files.read(source, name) for source, name in zip(sources.values(), names, strict=True)]
 
 

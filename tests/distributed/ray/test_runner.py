@@ -1,0 +1,90 @@
+"""Calls as tasks of Ray: what comes back, what went wrong, what is left."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tensorclass import TensorClass
+from tensorclass.distributed.executors import runner_of
+from tensorclass.distributed.ray import RayRunner
+
+pytestmark = [pytest.mark.xdist_group("ray")]
+
+
+class Sample(TensorClass):
+    x: Tensor
+
+
+def add(given: Sample, number: float) -> Sample:
+    return given.replace(x=given.x + number)
+
+
+def test_the_module_is_an_executor(cluster: Any) -> None:
+    runner = runner_of(cluster)
+    assert isinstance(runner, RayRunner)
+    assert (runner.name, runner.workers, runner.place, runner.survives) == ("Ray", 2, "machines", True)
+
+
+def test_a_call_gives_a_future_of_its_result(cluster: Any) -> None:
+    data = Sample(torch.zeros(2**19), batch_size=[2**19])
+    result = RayRunner().submit(add, data, 2.0).result(60)
+    assert type(result) is Sample
+    assert (result.x == 2).all()
+
+
+def test_a_function_of_the_program_goes_along(cluster: Any) -> None:
+    factor = 3
+    assert RayRunner().submit(lambda given: given * factor, 2).result(60) == 6
+
+
+def test_an_error_is_that_of_the_function(cluster: Any) -> None:
+    def fail() -> None:
+        raise KeyError("no such row")
+
+    with pytest.raises(KeyError, match="no such row"):
+        RayRunner().submit(fail).result(60)
+
+
+def test_a_task_that_ends_its_process_is_an_error_and_the_next_one_runs(cluster: Any) -> None:
+    runner = RayRunner()
+    with pytest.raises(cluster.exceptions.WorkerCrashedError):
+        runner.submit(os._exit, 1).result(60)
+    assert runner.submit(abs, -1).result(60) == 1
+
+
+def test_a_task_that_is_cancelled_ends(cluster: Any, tmp_path: Path) -> None:
+    def hang(path: str) -> None:
+        Path(path).write_text(str(os.getpid()))
+        time.sleep(600)
+
+    runner, path = RayRunner(), tmp_path / "process"
+    future = runner.submit(hang, str(path))
+    deadline = time.monotonic() + 30
+    while not path.exists() or not path.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process = int(path.read_text())
+    runner.cancel(future)
+    with pytest.raises(cluster.exceptions.RayError):
+        future.result(30)
+    while Path(f"/proc/{process}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{process}").exists()
+
+
+def test_workers_are_as_many_as_there_is_room_for(cluster: Any) -> None:
+    assert RayRunner(num_cpus=2).workers == 1
+    assert RayRunner(num_cpus=0.5).workers == 4
+    assert RayRunner(workers=7).workers == 7
+
+
+def test_what_counts_retries_is_who_runs_the_calls(cluster: Any) -> None:
+    with pytest.raises(TypeError, match="max_retries is no option here"):
+        RayRunner(max_retries=3)
