@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.fx import Proxy
 from typing_extensions import Self
 
@@ -70,7 +70,7 @@ class EnsembleModule(TensorDictModuleBase):
     @overload
     def forward(self, tensordict: T) -> T: ...
     @overload
-    def forward(self, *args: Any, **kwargs: Any) -> Any: ...
+    def forward(self, *args: Tensor, **kwargs: Tensor) -> Any: ...
     def forward(self, tensordict: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Gives the collection of all copies, the input stays as it is; or the results of a call with tensors."""
         if isinstance(tensordict, TensorCollection):
@@ -93,7 +93,7 @@ class EnsembleModule(TensorDictModuleBase):
         @overload
         def __call__(self, tensordict: T) -> T: ...
         @overload
-        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+        def __call__(self, *args: Tensor, **kwargs: Tensor) -> Any: ...
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
     else:

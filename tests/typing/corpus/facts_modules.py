@@ -9,6 +9,7 @@ from typing_extensions import assert_type
 
 from tensorclass import Stage, TensorClass, TensorDict
 from tensorclass.nn import (
+    EnsembleModule,
     TensorClassModuleBase,
     TensorClassModuleWrapper,
     TensorDictModule,
@@ -95,6 +96,13 @@ def records(batch: Sample) -> None:
     assert_type((Bound() >> Widen() >> same)(batch), Box)
     assert_type(same >> Widen(), Stage[Box, Box])
     assert_type(Stage(Bound()), Stage[Sample, Box])
+
+
+def ensembles(batch: Sample, data: TensorDict) -> None:
+    ensemble = EnsembleModule(TensorDictModule(torch.neg, "image", "image"), 2)
+    assert_type(ensemble(batch), Sample)
+    assert_type(ensemble.forward(batch), Sample)
+    assert_type(EnsembleModule(TensorDictModule(torch.neg, "a", "a"), 2)(data), TensorDict)
 
 
 def own(batch: Sample) -> None:
