@@ -45,6 +45,13 @@ class Runner(ABC):
         future is one of the executor: a process died, or something could not be sent.
         """
 
+    def keep(self, value: Any) -> Any:
+        """What each call of a series is given in place of an argument that is the same in all of them.
+
+        The function gets the value itself. An executor that can have it where the calls run gives what refers to it.
+        """
+        return value
+
     def cancel(self, future: Future[Any]) -> None:
         """Ends a call that is not needed any more, as far as that can be done."""
         future.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pickle import PicklingError
 from typing import Any, ClassVar
 
 _type: Callable[[str, tuple[type, ...], dict[str, Any]], Any] = type
@@ -38,6 +39,10 @@ class WorkerError(RuntimeError):
         self.chunk = chunk
         self.rows = rows
         self.trace = trace
+
+
+class NotSendable(TypeError, PicklingError, AttributeError):
+    """Something cannot be pickled, and so no other process can have it."""
 
 
 class WorkerDied(WorkerError):

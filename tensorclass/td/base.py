@@ -37,6 +37,7 @@ from .state import State
 from .storing import Storing
 from .tables import Tables
 from .torch_functions import HANDLERS, unsupported
+from .workers import Workers
 
 if TYPE_CHECKING:
     from .indexing import Index
@@ -63,6 +64,7 @@ class TensorCollection(
     RayDatasets,
     Modules,
     Distributing,
+    Workers,
     Devices,
     Applying,
     Attributes,

@@ -22,7 +22,7 @@ from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling, is_exporting
 from torch.utils import _pytree
 
-from . import optree_nodes, shapes
+from . import crossing, optree_nodes, shapes
 from .collection import Collection, functorch
 from .shapes import Names
 
@@ -437,7 +437,10 @@ def register(
     unflatten: Callable[[Any, Any], Any] = _unflatten,
     flatten_with_keys: Callable[[Any], Any] = _flatten_with_keys,
 ) -> None:
-    """Makes a class a node of pytrees. Every concrete class of collections is registered when it is defined."""
+    """Makes a class a node of pytrees, and one that processes send each other by one handle.
+
+    Every concrete class of collections is registered when it is defined.
+    """
     as_text: dict[str, Any] = {}
     if flatten is _flatten:
         KINDS[cls] = _kind(cls)
@@ -448,5 +451,6 @@ def register(
             "to_dumpable_context": _dumpable,
             "from_dumpable_context": _restored(dense),
         }
+    crossing.register(cls)
     _pytree.register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=flatten_with_keys, **as_text)
     optree_nodes.register(cls, flatten, unflatten)

@@ -23,7 +23,6 @@ API = Path(__file__).resolve().parents[3] / "shared" / "api" / "tensordict-0.15.
 
 LEFT_OUT = "left out by the issue: docs/differences.md"
 REMOTE = "distributed collections come with a later subject"
-WORKERS = "map over worker processes comes with a later subject"
 
 #: names that belong to later subjects
 LATER = {
@@ -32,7 +31,6 @@ LATER = {
         "all_gather all_reduce arecv asend broadcast from_remote_init gather_and_stack init_remote irecv isend recv"
         " reduce scatter send"
     ),
-    WORKERS: "map map_iter",
 }
 
 MORE = "takes what the peer takes, and more"
@@ -81,6 +79,8 @@ DIFFERENT: dict[str, str] = {
     "save": SAVED,
     "pack_memmap": MORE,
     "unpack_memmap": MORE,
+    "map": MORE,
+    "map_iter": MORE,
     "permute": NAMED,
     "reshape": NAMED,
     "squeeze": NAMED,

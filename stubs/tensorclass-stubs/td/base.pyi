@@ -28,9 +28,10 @@ from tensorclass.td.shaping import Shaping
 from tensorclass.td.state import State
 from tensorclass.td.storing import Storing
 from tensorclass.td.tables import Tables
+from tensorclass.td.workers import Workers
 from tensorclass.td.tensordict import TensorDict
 
-class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Instances, Storing, Persistent, Tables, Files, HuggingFace, RayDatasets, Modules, Distributing, Devices, Applying, Attributes, Locking, State, Printing):
+class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Instances, Storing, Persistent, Tables, Files, HuggingFace, RayDatasets, Modules, Distributing, Workers, Devices, Applying, Attributes, Locking, State, Printing):
     __slots__ = ()
 
     @classmethod

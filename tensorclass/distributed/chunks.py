@@ -1,0 +1,178 @@
+"""Which rows make a chunk, and how results of chunks are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from tensorclass.td.base import TensorCollection
+
+
+class Chunks(NamedTuple):
+    """The chunks of a collection: consecutive rows along a dimension, or single ones."""
+
+    dim: int
+    length: int  #: of that dimension
+    size: int  #: rows of a chunk; the last one can have fewer
+    single: bool  #: whether a chunk is one row, without the dimension
+    order: Tensor | None = None  #: the rows in another order
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        if self.single:
+            return self.length
+        return max(1, -(-self.length // self.size))
+
+    def rows(self, first: int, last: int | None = None) -> tuple[int, int]:
+        """The first row of a chunk, or of several up to another one, and the row behind the last."""
+        last = first + 1 if last is None else last
+        return min(first * self.size, self.length), min(last * self.size, self.length)
+
+    def part(self, data: Any, first: int, last: int) -> Any:
+        """The rows of several chunks, as one collection."""
+        start, stop = self.rows(first, last)
+        lead = (slice(None),) * self.dim
+        if self.order is not None:
+            index: Any = (*lead, self.order[start:stop])
+            return data[index]
+        if start == 0 and stop == self.length:
+            return data
+        index = (*lead, slice(start, stop))
+        return data[index]
+
+    def cut(self, part: Any) -> Iterator[Any]:
+        """The chunks of :meth:`part`."""
+        if self.single:
+            return iter(part.unbind(self.dim))
+        if part.batch_size[self.dim] <= self.size:
+            return iter((part,))
+        return iter(part.split(self.size, self.dim))
+
+    def shown(self, chunk: int) -> str:
+        """A chunk, for messages."""
+        start, stop = self.rows(chunk)
+        if self.order is not None:
+            first = [str(int(row)) for row in self.order[start : min(stop, start + 6)]]
+            shown = f"rows {', '.join(first)}{', ...' if stop - start > 6 else ''}"
+        else:
+            shown = (
+                f"row {start}" if stop == start + 1 else f"rows {start} to {stop - 1}" if stop > start else "no rows"
+            )
+        return f"chunk {chunk} of {self.total} ({shown}{f' of dimension {self.dim}' if self.dim else ''})"
+
+
+class Target(NamedTuple):
+    """What results are written into: the rows that belong to a chunk."""
+
+    out: Any  #: a collection or a tensor
+    chunks: Chunks  #: those of the data
+    length: int  #: of the dimension of the target; a multiple of that of the data, or a fraction
+
+    def write(self, chunk: int, result: Any) -> None:
+        """Writes the result of a chunk."""
+        chunks, (start, stop) = self.chunks, self.chunks.rows(chunk)
+        rows: Any = start if chunks.single else slice(self._scaled(start), self._scaled(stop))
+        index: Any = (*(slice(None),) * chunks.dim, rows)
+        if isinstance(self.out, Tensor):
+            if not isinstance(result, Tensor):
+                raise TypeError(f"map: out is a tensor, and the function gave a {type(result).__name__}")
+            room = self.out[index]
+            if room.shape != result.shape:
+                raise RuntimeError(f"map: out has room for the shape {list(room.shape)}, got {list(result.shape)}")
+            room.copy_(result)
+            return
+        if not isinstance(result, TensorCollection):
+            raise TypeError(f"map: out is a {type(self.out).__name__}, and the function gave a {type(result).__name__}")
+        size = self.out[index].batch_size
+        if size != result.batch_size:
+            raise RuntimeError(f"map: out has room for the batch size {list(size)}, got {list(result.batch_size)}")
+        self.out.update_at_(result, index)
+
+    def _scaled(self, row: int) -> int:
+        return row * self.length // max(1, self.chunks.length)
+
+
+class Joined(NamedTuple):
+    """Results of some chunks: one value for all, or those that are not ``None`` one by one."""
+
+    value: Any
+    each: list[Any] | None = None
+
+
+def join(results: Sequence[Any], dim: int, single: bool) -> Any:
+    """The results of all chunks as one value.
+
+    Collections and tensors are concatenated, or stacked where each is that of one row. Others stay in a list.
+
+    Raises:
+        RuntimeError: they do not fit together.
+        TypeError: some are collections and some tensors, or something else.
+    """
+    kinds = [Tensor if isinstance(item, Tensor) else TensorCollection for item in results]
+    wholes = [isinstance(item, (Tensor, TensorCollection)) for item in results]
+    if not any(wholes):
+        return list(results)
+    at = next((at for at in range(len(results)) if not wholes[at] or kinds[at] is not kinds[0]), None)
+    if at is not None:
+        raise TypeError(
+            f"map: results of chunks cannot be put together: one is a {type(results[0]).__name__}, another one a "
+            f"{type(results[at]).__name__}; map_iter gives them one by one"
+        )
+    ndim = min(item.ndim for item in results)
+    if dim >= ndim + single:
+        what = "shape" if kinds[0] is Tensor else "batch size"
+        item = next(item for item in results if item.ndim == ndim)
+        raise RuntimeError(
+            f"map: results of chunks are put together along the dimension {dim}, and one has the {what} "
+            f"{list(item.shape)}; give results with that dimension, or take map_iter"
+        )
+    if kinds[0] is Tensor:
+        return torch.stack(list(results), dim) if single else torch.cat(list(results), dim)
+    if single:
+        rows: Any = results[0]
+        return rows.maybe_dense_stack(list(results), dim)
+    return results[0] if len(results) == 1 else torch.cat(list(results), dim)
+
+
+def joined(results: list[Any], dim: int, single: bool) -> Joined:
+    """The results of some chunks, as one value where that can be done now."""
+    found = [result for result in results if result is not None]
+    if not found:
+        return Joined(None)
+    try:
+        value = join(found, dim, single)
+    except (RuntimeError, TypeError):
+        return Joined(None, found)
+    if isinstance(value, list) or (single and _is_lazy(value)):
+        return Joined(None, found)
+    return Joined(value)
+
+
+def join_all(parts: Sequence[Joined], dim: int, single: bool) -> Any:
+    """The results of all chunks as one value, of those of some; ``None`` where all are."""
+    if all(part.each is None for part in parts):
+        values = [part.value for part in parts if part.value is not None]
+        if not values:
+            return None
+        try:
+            return join(values, dim, False)
+        except RuntimeError:
+            if not single:
+                raise
+    found: list[Any] = []
+    for part in parts:
+        if part.each is not None:
+            found += part.each
+        elif part.value is not None:
+            found += part.value.unbind(dim) if single else [part.value]
+    return join(found, dim, single)
+
+
+def _is_lazy(value: Any) -> bool:
+    from tensorclass.td.stores.lazy.stack import LazyStacked
+
+    return isinstance(value, LazyStacked)

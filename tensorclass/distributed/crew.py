@@ -1,0 +1,226 @@
+"""The processes of a call: an executor of ``concurrent.futures`` with one process for each.
+
+So it is known which process has which task. One that dies, or is ended because it takes too long, takes no other one
+with it, and is replaced alone.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from contextlib import suppress
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import torch
+
+from .executors import Runner
+from .sharing import Packed
+from .working import Job, Outcome
+
+_GRACE = 5.0  #: seconds for a process to end by itself
+
+
+class _Context:
+    """A context of ``multiprocessing`` that keeps the processes it makes."""
+
+    def __init__(self, context: Any) -> None:
+        self._context: Any = context
+        self.made: list[BaseProcess] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def Process(self, *args: Any, **kwargs: Any) -> BaseProcess:
+        process: BaseProcess = self._context.Process(*args, **kwargs)
+        self.made.append(process)
+        return process
+
+
+class _Member:
+    """One process, with the executor that feeds it."""
+
+    def __init__(self, context: Any, job: Job | Packed, threads: int) -> None:
+        self.context = _Context(context)
+        given: Any = self.context
+        self.executor: ProcessPoolExecutor = ProcessPoolExecutor(
+            1, mp_context=given, initializer=begin, initargs=(job, threads)
+        )
+        self.tasks: set[Future[Any]] = set()  #: that are under way
+        self.chunks: int = 0  #: that it was given so far
+        self.is_gone: bool = False
+        self.codes: dict[int, int | None] = {}  #: how processes ended
+        self._ending: threading.Thread | None = None
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
+        if self.context.made:
+            return self.executor.submit(function, *args)
+        with warnings.catch_warnings():
+            # the threads beside this one feed other processes, and hold nothing that the new one asks for
+            warnings.filterwarnings("ignore", ".*fork.*", DeprecationWarning)
+            return self.executor.submit(function, *args)
+
+    def end(self) -> None:
+        """Lets the process end, which it does when it has nothing to do."""
+        if self._ending is None:
+            self._ending = threading.Thread(target=self._end, daemon=True)
+            self._ending.start()
+
+    def _end(self) -> None:
+        self.executor.shutdown(wait=True, cancel_futures=True)
+        while self.context.made:
+            process = self.context.made[-1]
+            if process.pid is not None:
+                process.join()
+                self.codes[process.pid] = process.exitcode
+                process.close()
+            self.context.made.pop()
+
+    def join(self, end: float) -> None:
+        """Waits for :meth:`end` to be done, until a time."""
+        if self._ending is not None:
+            self._ending.join(max(0.0, end - time.monotonic()))
+
+    def kill(self) -> None:
+        for process in list(self.context.made):
+            with suppress(ValueError):  # it is closed
+                if process.pid is not None and process.is_alive():
+                    process.kill()
+
+    def exit_code(self, pid: int) -> int | None:
+        """How a process ended; ``None`` where it is not one of these, or has not."""
+        for process in list(self.context.made):
+            with suppress(ValueError):
+                if process.pid == pid:
+                    return process.exitcode
+        return self.codes.get(pid)
+
+
+class Crew(Runner):
+    """Processes that know the job from their beginning, so that a task is a few numbers.
+
+    Args:
+        workers: how many.
+        context: that of ``multiprocessing`` that makes them.
+        job: what they do; packed where they do not inherit it.
+        threads: those of torch in each.
+        most: after how many chunks a process is replaced by a new one.
+    """
+
+    def __init__(self, workers: int, context: Any, job: Job | Packed, threads: int, most: int | None) -> None:
+        super().__init__("map", workers, "processes", survives=True)
+        self._make: Callable[[], _Member] = lambda: _Member(context, job, threads)
+        self._members: list[_Member] = []
+        self._gone: list[_Member] = []
+        self._most: int | None = most
+        self._of: dict[Future[Any], _Member] = {}
+
+    def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:
+        first, last, _ = args
+        while True:
+            member = self._free(last - first)
+            try:
+                future = member.submit(function, *args)
+            except BrokenExecutor:  # its process died while it had nothing to do
+                member.is_gone = True
+                continue
+            member.chunks += last - first
+            member.tasks.add(future)
+            self._of[future] = member
+            future.add_done_callback(self._done)
+            return future
+
+    def _free(self, chunks: int) -> _Member:
+        """The member that has the fewest tasks; a new one where there are too few of them."""
+        for member in list(self._members):
+            spent = self._most is not None and member.chunks + chunks > self._most
+            if member.is_gone or (spent and not member.tasks):
+                self._members.remove(member)
+                self._gone.append(member)
+                member.end()
+        if len(self._members) < self.workers and all(member.tasks for member in self._members):
+            self._members.append(self._make())
+        return min(self._members, key=lambda member: len(member.tasks))
+
+    def _done(self, future: Future[Any]) -> None:
+        member = self._of.pop(future)
+        member.tasks.discard(future)
+        if not future.cancelled() and isinstance(future.exception(), BrokenExecutor):
+            member.is_gone = True
+
+    def end(self, future: Future[Any]) -> None:
+        """Kills the process that has a task. The future gets an error then."""
+        member = self._of.get(future)
+        if member is not None:
+            member.kill()
+
+    def exit_code(self, pid: int) -> int | None:
+        """How a process ended, as soon as that is known."""
+        end = time.monotonic() + 2.0
+        while time.monotonic() < end:
+            for member in (*self._members, *self._gone):
+                code = member.exit_code(pid)
+                if code is not None:
+                    return code
+            time.sleep(0.002)
+        return None
+
+    def close(self, *, kill: bool) -> None:
+        """Ends the processes, and waits for that.
+
+        Args:
+            kill: at once, whatever they do. Otherwise they end by themselves, and those that do not are killed.
+        """
+        members = [*self._members, *self._gone]
+        try:
+            for member in members:
+                if kill:
+                    member.kill()
+                member.end()
+            end = time.monotonic() + _GRACE
+            for member in members:
+                member.join(end)
+        finally:
+            end = time.monotonic() + _GRACE
+            for member in members:
+                member.kill()
+                member.end()
+            for member in members:
+                member.join(end)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# in the process
+
+_job: Any = None
+
+
+def begin(job: Job | Packed, threads: int) -> None:
+    """The first that a process does."""
+    global _job
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits is interrupted, and ends this one
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    if threads != torch.get_num_threads():
+        torch.set_num_threads(threads)
+    _job = job.opened() if isinstance(job, Packed) else job
+
+
+def _end_with(parent: Any) -> None:
+    """Ends this process when its parent is gone, however that ended."""
+    wait([parent.sentinel])
+    os._exit(1)
+
+
+def run(first: int, last: int, slot: int) -> Outcome:
+    """Runs a task of the job that the process was made for."""
+    job: Job = _job
+    return job.run(job.chunks.part(job.data, first, last), first, last, slot)

@@ -1,0 +1,232 @@
+"""``map`` and ``map_iter``: a function on chunks of a collection, in other processes.
+
+What a call does is planned and checked first, here. A :class:`Course` then gives the chunks out as tasks, several to
+one where they take little time, looks after the workers, and brings the results back.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from tensorclass.progress import bar
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.nontensor import NonTensorDataBase
+from tensorclass.td.stores.lazy.stack import LazyStacked
+
+from .chunks import Chunks, Joined, Target, join_all
+from .course import Course, Options
+from .executors import Place, Runner, runner_of
+from .working import Job
+
+
+def map(data: TensorCollection, fn: Callable[[Any], Any], out: Any, options: Options) -> Any:
+    """See :meth:`TensorDict.map`."""
+    course = _planned("map", data, fn, out, options, shuffle=False)
+    parts: dict[int, Joined] = {}
+    with bar(course.chunks.total, "map", unit="chunk", progress=options.pbar) as shown:
+        for first, done, found in course.run():
+            parts[first] = found
+            if course.writes_here and course.target is not None:
+                for at, result in enumerate(found.each or ()):
+                    if result is not None:
+                        course.target.write(first + at, result)
+                parts.clear()
+            shown.advance(done)
+    if out is not None:
+        return out
+    return join_all([parts[first] for first in sorted(parts)], course.chunks.dim, course.chunks.single)
+
+
+def map_iter(data: TensorCollection, fn: Callable[[Any], Any], shuffle: bool, options: Options) -> Iterator[Any]:
+    """See :meth:`TensorDict.map_iter`."""
+    if shuffle and not options.index_with_generator:
+        raise RuntimeError(
+            "map_iter: shuffle=True takes the rows of a chunk from all places, which are not cut in advance: leave "
+            "index_with_generator=True"
+        )
+    course = _planned("map_iter", data, fn, None, options, shuffle=shuffle)
+    return _one_by_one(course, shuffle, options.pbar)
+
+
+def _one_by_one(course: Course, shuffle: bool, pbar: bool) -> Iterator[Any]:
+    held: dict[int, list[Any]] = {}
+    following = 0
+    results = course.run()
+    try:
+        with bar(course.chunks.total, "map_iter", unit="chunk", progress=pbar) as shown:
+            for first, done, found in results:
+                each: list[Any] = found
+                held[first] = each
+                if shuffle:
+                    following = first
+                while following in held:
+                    ready = held.pop(following)
+                    following += len(ready)
+                    course.held = len(held)
+                    yield from ready
+                shown.advance(done)
+                course.held = len(held)
+    finally:
+        results.close()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# before anything is done
+
+
+def _planned(what: str, data: Any, fn: Any, out: Any, options: Options, shuffle: bool) -> Course:
+    """Everything that a call needs; raises what is wrong with its arguments."""
+    if not callable(fn):
+        raise TypeError(f"{what}: expected a function of a chunk, got {fn!r}")
+    runner = _runner(what, options)
+    workers = _workers(what, options) if runner is None else runner.workers
+    _check_limits(what, options)
+    chunks = _chunks(what, data, options, workers)
+    seed = _seed(what, options, runner)
+    if shuffle and chunks.length:
+        order = torch.randperm(chunks.length, generator=options.generator)
+        chunks = chunks._replace(order=order)
+    target = None if out is None else _target(what, out, chunks)
+    place: Place = "processes" if runner is None else runner.place
+    writes_here = target is not None and not _is_written_by_workers(out, place)
+    job = Job(
+        fn,
+        chunks,
+        None if writes_here else target,
+        seed,
+        joins=what == "map" and not writes_here,
+        small=-1 if place == "machines" else None,
+    )
+    return Course(what, data, job, target if writes_here else None, runner, workers, options)
+
+
+def _runner(what: str, options: Options) -> Runner | None:
+    """That of the executor or pool that was given; ``None`` where processes are made."""
+    given = {"pool": options.pool, "executor": options.executor}
+    names = [name for name, value in given.items() if value is not None]
+    if not names:
+        return None
+    if len(names) > 1:
+        raise ValueError(f"{what}: expected a pool or an executor, got both")
+    owned = {
+        "num_workers": options.num_workers is not None,
+        "max_tasks_per_child": options.max_tasks_per_child is not None,
+        "mp_start_method": options.mp_start_method is not None,
+        "worker_threads": options.worker_threads != 1,
+    }
+    if wrong := [name for name, is_given in owned.items() if is_given]:
+        raise ValueError(
+            f"{what}: {', '.join(wrong)} cannot be chosen for the workers of {names[0]}=, which are there already; "
+            f"give it where the {names[0]} is made"
+        )
+    return runner_of(given[names[0]])
+
+
+def _workers(what: str, options: Options) -> int:
+    workers = options.num_workers
+    if workers is None:
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+    if type(workers) is not int or workers < 1:
+        raise ValueError(f"{what}: num_workers: expected at least one process, got {workers!r}")
+    return workers
+
+
+def _chunks(what: str, data: Any, options: Options, workers: int) -> Chunks:
+    ndim = data.ndim
+    dim = options.dim
+    if type(dim) is not int:
+        raise TypeError(f"{what}: dim: expected an int, got {dim!r}")
+    if not -ndim <= dim < ndim:
+        raise IndexError(f"{what}: dim: the batch size {list(data.batch_size)} has no dimension {dim}")
+    dim %= ndim
+    length = data.batch_size[dim]
+    size, count = options.chunksize, options.num_chunks
+    if size is not None and count is not None:
+        raise ValueError(f"{what}: expected chunksize or num_chunks, got both ({size} and {count})")
+    for name, value in (("chunksize", size), ("num_chunks", count)):
+        if value is not None and type(value) is not int:
+            raise TypeError(f"{what}: {name}: expected an int, got {value!r}")
+    if size is not None:
+        if size < 0:
+            raise ValueError(f"{what}: chunksize: expected a number of rows, or 0 for single ones, got {size}")
+        return Chunks(dim, length, size or 1, size == 0)
+    if count is None:
+        count = workers
+    if count < 1:
+        raise ValueError(f"{what}: num_chunks: expected at least one, got {count}")
+    return Chunks(dim, length, max(1, -(-length // count)), False)
+
+
+def _check_limits(what: str, options: Options) -> None:
+    start = options.mp_start_method
+    if start is not None and start not in multiprocessing.get_all_start_methods():
+        known = ", ".join([repr(name) for name in multiprocessing.get_all_start_methods()])
+        raise ValueError(f"{what}: mp_start_method: expected one of {known}, got {start!r}")
+    if options.timeout is not None and not options.timeout > 0:
+        raise ValueError(f"{what}: timeout: expected seconds, more than 0, got {options.timeout!r}")
+    for name, value, least in (
+        ("retries", options.retries, 0),
+        ("worker_threads", options.worker_threads, 1),
+        ("max_tasks_per_child", options.max_tasks_per_child, 1),
+    ):
+        if value is not None and (type(value) is not int or value < least):
+            raise ValueError(f"{what}: {name}: expected an int, at least {least}, got {value!r}")
+
+
+def _seed(what: str, options: Options, runner: Runner | None) -> int | None:
+    """What the random numbers of chunks begin from; ``None`` leaves those of the workers alone."""
+    generator = options.generator
+    if generator is not None and not isinstance(generator, Generator):
+        raise TypeError(f"{what}: generator: expected a torch.Generator, got {generator!r}")
+    if runner is not None and generator is None:
+        return None
+    if runner is not None and runner.place == "threads":
+        raise ValueError(
+            f"{what}: generator: threads share the random numbers of their process, which chunks cannot be seeded for; "
+            "leave it out, or draw the numbers in advance, as a field of the data"
+        )
+    return int(torch.empty((), dtype=torch.int64).random_(0, 2**62, generator=generator))
+
+
+def _target(what: str, out: Any, chunks: Chunks) -> Target:
+    """Where results go; raises an error where they cannot."""
+    if not isinstance(out, (Tensor, TensorCollection)):
+        raise TypeError(f"{what}: out: expected a collection or a tensor, got a {type(out).__name__}")
+    size = out.shape
+    if len(size) <= chunks.dim:
+        raise ValueError(f"{what}: out: expected a dimension {chunks.dim}, got the batch size {list(size)}")
+    target = Target(out, chunks, size[chunks.dim])
+    bounds = [chunks.rows(at)[1] for at in range(chunks.total)] if chunks.length else []
+    if chunks.single or not chunks.length:
+        fits = target.length == chunks.length
+    else:
+        fits = all(bound * target.length % chunks.length == 0 for bound in bounds)
+    if not fits:
+        raise ValueError(
+            f"{what}: out: expected {chunks.length} rows in dimension {chunks.dim}, as the data has (or as many times "
+            f"more or less as each chunk gives), got {target.length}"
+        )
+    return target
+
+
+def _is_written_by_workers(out: Any, place: Place) -> bool:
+    """Whether what a worker writes is seen here: tensors that it shares, and no objects."""
+    if place == "machines" or not (isinstance(out, Tensor) or not _has_objects(out)):
+        return False
+    if place == "threads" or out.is_shared():
+        return True
+    return not isinstance(out, Tensor) and out.is_memmap()
+
+
+def _has_objects(node: Any) -> bool:
+    if isinstance(node, NonTensorDataBase) or (type(node._store) is not dict and not isinstance(node, LazyStacked)):
+        return True
+    return any(_has_objects(below) for below in node._nodes())

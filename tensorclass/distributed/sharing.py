@@ -1,0 +1,207 @@
+"""Objects on their way to another process: all their tensors in one piece of memory, with one handle.
+
+What is sent through the queues, pipes and pools of ``multiprocessing`` is pickled. There torch gives each tensor a
+piece of shared memory, and the other side opens it by a handle, which takes some 0.2 ms and an open file for each
+tensor. Here the tensors of a collection, however deep, go one behind the other into one piece of memory, which is sent
+by one handle; or, where they are small, with the text of the pickle and by no handle at all.
+
+What is sent is a copy, so nobody writes into what the other side has. Memory that processes share already is not
+copied: each piece of it is sent by its handle, and files that are mapped to memory by their names.
+
+Collections are sent so because the class of each is registered with the pickler of ``multiprocessing``
+(:mod:`tensorclass.td.crossing`). :func:`packed` does the same for other objects, such as tuples of tensors.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Size, Tensor
+from torch.nn import Parameter
+
+#: how many bytes of tensors go with the text; measured with python -m benchmarks.mapping
+SMALL = 2**17
+_ALIGN = 16
+_frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
+_foreach_copy: Any = torch._foreach_copy_  # pyright: ignore[reportPrivateImportUsage]
+_storage: Any = torch.UntypedStorage
+_PLAIN = (Tensor, Parameter)
+
+Where: TypeAlias = "tuple[int, torch.dtype, Size, tuple[int, ...] | None, int]"
+
+
+class Packed(NamedTuple):
+    """An object taken apart: what pickles to next to nothing, and what its tensors lie in."""
+
+    text: bytes  #: a pickle, in which a tensor is a place in one of the pieces of memory
+    memory: bytearray | torch.UntypedStorage | None  #: what the tensors were copied to
+    shared: list[torch.UntypedStorage]  #: memory that processes share already
+    others: list[Any]  #: tensors that torch sends in its own way: those of accelerators, sparse ones
+
+    def opened(self) -> Any:
+        """The object, put together again. Its tensors lie in the memory, and keep it."""
+        pieces: list[Tensor | None] = [_bytes_of(self.memory)]
+        pieces += [_bytes_of(storage) for storage in self.shared]
+        before = getattr(_now, "pieces", None), getattr(_now, "others", None)
+        _now.pieces, _now.others = pieces, self.others
+        try:
+            return pickle.loads(self.text)
+        finally:
+            _now.pieces, _now.others = before
+
+
+_now: Any = threading.local()  #: the memory of what is being opened
+
+
+def packed(value: Any, *, small: int | None = None, copies: bool = False) -> Packed:
+    """An object taken apart.
+
+    Args:
+        value: what can be pickled.
+        small: how many bytes of tensors are copied to a ``bytearray``; more go into shared memory. ``-1``: any number.
+        copies: copy what is shared already, too.
+
+    Raises:
+        RuntimeError: a tensor requires a gradient and is the result of an operation.
+    """
+    file = io.BytesIO()
+    pickler = _Pickler(file, copies)
+    pickler.dump(value)
+    memory = pickler.filled(SMALL if small is None else small)
+    return Packed(file.getvalue(), memory, pickler.shared, pickler.others)
+
+
+def opened(text: bytes, memory: Any, shared: list[Any], others: list[Any]) -> Any:
+    """What unpickling calls for a collection that was sent."""
+    return Packed(text, memory, shared, others).opened()
+
+
+def reduced(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """How the pickler of ``multiprocessing`` writes a collection."""
+    return opened, tuple(packed(value))
+
+
+class _Pickler(pickle.Pickler):
+    """Writes places in memory where an object has tensors."""
+
+    def __init__(self, file: io.BytesIO, copies: bool) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self.shared: list[torch.UntypedStorage] = []
+        self.others: list[Any] = []
+        self._copies: bool = copies
+        self._sources: list[Tensor] = []
+        self._places: list[Where] = []
+        self._end: int = 0
+        self._kept: dict[int, int] = {}  #: by storage, the number of a shared piece
+        self._same: dict[tuple[Any, ...], Where] = {}  #: tied tensors lie in one place
+
+    def reducer_override(self, obj: Any, /) -> Any:
+        kind = obj.__class__
+        if kind not in _PLAIN:
+            return NotImplemented
+        if obj.requires_grad and not obj.is_leaf:
+            raise RuntimeError(
+                f"a tensor of shape {list(obj.shape)} requires a gradient and is the result of an operation; another "
+                "process cannot have its history: send data.detach(), or compute it under torch.no_grad()"
+            )
+        if obj.layout is not torch.strided or obj.device.type != "cpu" or obj.is_quantized or obj.is_nested:
+            self.others.append(obj)
+            return _other, (len(self.others) - 1,)
+        if obj.is_conj() or obj.is_neg():
+            obj = obj.resolve_conj().resolve_neg()
+        where = self._where(obj.detach() if obj.requires_grad else obj)
+        if kind is Parameter or obj.requires_grad:
+            return _placed, (*where, kind is Parameter, obj.requires_grad)
+        return _placed, where
+
+    def _where(self, tensor: Tensor) -> Where:
+        storage = tensor.untyped_storage()
+        offset, shape = int(tensor.storage_offset()), tensor.shape
+        if not self._copies and storage.is_shared():
+            at = self._kept.get(storage._cdata)
+            if at is None:
+                self.shared.append(storage)
+                at = self._kept[storage._cdata] = len(self.shared)
+            return at, tensor.dtype, shape, tensor.stride(), offset * tensor.dtype.itemsize
+        key = (storage._cdata, offset, shape, tensor.dtype, tensor.stride())
+        where = self._same.get(key)
+        if where is None:
+            where = self._same[key] = self._new_place(tensor)
+        return where
+
+    def _new_place(self, tensor: Tensor) -> Where:
+        shape, strides = tensor.shape, None
+        if not tensor.is_contiguous():
+            repeated = [n > 1 and step == 0 for n, step in zip(shape, tensor.stride(), strict=True)]
+            for dim, again in enumerate(repeated):
+                if again:  # an expanded tensor stays one
+                    tensor = tensor.narrow(dim, 0, 1)
+            dense = torch.empty_like(tensor, device="meta").stride()
+            strides = tuple(0 if again else step for again, step in zip(repeated, dense, strict=True))
+        start = -(-self._end // _ALIGN) * _ALIGN
+        self._end = start + tensor.numel() * tensor.dtype.itemsize
+        self._sources.append(tensor)
+        self._places.append((0, tensor.dtype, tensor.shape, strides, start))
+        return 0, tensor.dtype, shape, strides, start
+
+    def filled(self, small: int) -> bytearray | torch.UntypedStorage | None:
+        """The memory with the values of the tensors."""
+        if not self._sources:
+            return None
+        memory: Any
+        memory = bytearray(self._end) if small < 0 or self._end <= small else _storage._new_shared(self._end)
+        whole = _bytes_of(memory)
+        targets = [_view(whole, *place) for place in self._places]
+        with torch.no_grad():
+            _foreach_copy(targets, self._sources)
+        return memory  # type: ignore[no-any-return]
+
+
+def _bytes_of(memory: bytearray | torch.UntypedStorage | None) -> Tensor | None:
+    """A piece of memory as a tensor of bytes."""
+    if memory is None or not len(memory):
+        return torch.empty(0, dtype=torch.uint8, device="cpu")
+    if isinstance(memory, bytearray):
+        return _frombuffer(memory, dtype=torch.uint8)  # type: ignore[no-any-return]
+    return torch.empty(0, dtype=torch.uint8, device="cpu").set_(memory)
+
+
+def _view(
+    whole: Any, piece: int, dtype: torch.dtype, shape: Sequence[int], strides: tuple[int, ...] | None, start: int
+) -> Tensor:
+    """A tensor in a piece of memory."""
+    count = 1
+    for n in shape:
+        count *= n
+    if strides is None:
+        flat = whole[start : start + count * dtype.itemsize].view(dtype)
+        return flat if len(shape) == 1 else flat.view(shape)  # type: ignore[no-any-return]
+    if not count:
+        return torch.empty(0, dtype=dtype, device="cpu").as_strided(tuple(shape), strides)
+    flat = torch.empty(0, dtype=dtype, device="cpu").set_(whole.untyped_storage())
+    return flat.as_strided(tuple(shape), strides, start // dtype.itemsize)
+
+
+def _placed(
+    piece: int,
+    dtype: torch.dtype,
+    shape: Size,
+    strides: tuple[int, ...] | None,
+    start: int,
+    is_parameter: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """The tensor at a place of what is being opened."""
+    tensor = _view(_now.pieces[piece], piece, dtype, shape, strides, start)
+    if is_parameter:
+        return Parameter(tensor, requires_grad)
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def _other(at: int) -> Any:
+    return _now.others[at]

@@ -1,0 +1,23 @@
+"""How collections cross to other processes of this machine: one handle for all tensors.
+
+:mod:`tensorclass.distributed.sharing` does it, and is imported when the first one is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+_register: Callable[[type, Callable[[Any], Any]], None] = ForkingPickler.register
+
+
+def _reduced(data: Any) -> Any:
+    from tensorclass.distributed.sharing import reduced
+
+    return reduced(data)
+
+
+def register(cls: type) -> None:
+    """Lets the queues, pipes and pools of ``multiprocessing`` send collections of a class by one handle."""
+    _register(cls, _reduced)
