@@ -75,7 +75,7 @@ def _traced_origin(collection: Any) -> Any:
     if is_exporting():  # the structure of a result must be a constant: sizes come from the leaves, or from above
         return len(size), names
     level, leaves = functorch.get_dynamic_layer_stack_depth(), _tensors(collection)
-    return _Origin(size, names, level, [_form(leaf) for leaf in leaves], _vmapped(leaves, level))
+    return _Origin(size, names, level, [_form(leaf) for leaf in leaves], _vmapped(leaves))
 
 
 def _context(collection: Any, values: list[Any]) -> Context:
@@ -178,36 +178,58 @@ def _shared(first: Size, second: Size) -> Size:
 
 def _follow_vmap(new: TensorCollection, origin: _Origin) -> bool:
     """Sets the batch size of a collection whose leaves a ``vmap`` changed; whether that is what happened."""
-    tracing, depth = is_dynamo_compiling(), functorch.get_dynamic_layer_stack_depth()
-    if not tracing:
-        if depth == origin.level + 1:
-            return not new._batch_size or _enter_one(new, origin.level)
-        if depth <= origin.level and not _longer(new, origin):
-            return False
-    leaves = _tensors(new)
+    if is_dynamo_compiling():
+        return _trace_vmap(new, origin)
+    depth = functorch.get_dynamic_layer_stack_depth()
+    if depth <= origin.level:
+        return _longer(new, origin) and _leave(new, origin)
+    if depth == origin.level + 1:
+        return not new._batch_size or _enter_one(new, origin.level)
     ndim = len(new._batch_size)
+    lost = [_lost(leaf, origin.level) for leaf in _tensors(new)]
+    return any(lost) and _enter(new, {tuple(dim for dim in dims if dim < ndim) for dims in lost})
+
+
+def _trace_vmap(new: TensorCollection, origin: _Origin) -> bool:
+    """:func:`_follow_vmap` while dynamo traces."""
+    leaves, ndim = _tensors(new), len(new._batch_size)
     if not leaves:
         return False
-    if depth > origin.level:
-        if tracing:
-            lost = [_missing(form, _form(leaf)) for form, leaf in zip(origin.forms, leaves)]  # noqa: B905
-        else:
-            lost = _all_lost(leaves, origin.level)
+    if functorch.get_dynamic_layer_stack_depth() > origin.level:
+        lost = [_missing(form, _form(leaf)) for form, leaf in zip(origin.forms, leaves)]  # noqa: B905
         return any(lost) and _enter(new, {tuple(dim for dim in dims if dim < ndim) for dims in lost})
-    forms, vmapped = origin.forms, origin.vmapped
-    if not tracing:
-        before = _tensors_among(origin.values or ())
-        forms, vmapped = [_form(leaf) for leaf in before], _vmapped(before, origin.level)
-    if len(forms) != len(leaves):
+    if len(origin.forms) != len(leaves):
         return False
-    if _vmapped(leaves, origin.level) and not (tracing and origin.level > 1):
+    if _vmapped(leaves) and origin.level <= 1:
         return False  # not on the way out; where that cannot be asked, the forms have to tell
     places = list(range(ndim + 1))
-    for form, leaf in zip(forms, leaves):  # noqa: B905
+    for form, leaf in zip(origin.forms, leaves):  # noqa: B905
         places = _gained(form, _form(leaf), places)
-    if not places:
+    return bool(places) and _insert(new, places[0], leaves, origin.vmapped)
+
+
+def _leave(new: TensorCollection, origin: _Origin) -> bool:
+    """Puts the dimension in that the leaves have got, where they agree on it."""
+    before, leaves, level = _tensors_among(origin.values or ()), _tensors(new), origin.level
+    if len(before) != len(leaves):
         return False
-    dim = places[0]
+    is_batched, level_of = functorch.is_batchedtensor, functorch.maybe_get_level
+    vmapped = False
+    places = [*range(len(new._batch_size) + 1)]
+    for was, leaf in zip(before, leaves, strict=True):
+        if is_batched(leaf) and level_of(leaf) == level:
+            return False  # not on the way out
+        vmapped = vmapped or (is_batched(was) and level_of(was) == level)
+        known, now = was.shape, leaf.shape
+        places = [dim for dim in places if now[:dim] + now[dim + 1 :] == known]
+    if len(places) > 1:
+        for was, leaf in zip(before, leaves, strict=True):
+            places = _gained(_form(was), _form(leaf), places)
+    return bool(places) and _insert(new, places[0], leaves, vmapped)
+
+
+def _insert(new: TensorCollection, dim: int, leaves: list[Tensor], vmapped: bool) -> bool:
+    """Puts a dimension in, unless the leaves tell that no vmap did."""
     if not vmapped and any(leaf.stride(dim) for leaf in leaves):
         return False  # what did not depend on what was mapped is expanded on the way out
     count = leaves[0].shape[dim]
@@ -282,11 +304,9 @@ def _enter(new: TensorCollection, taken: set[tuple[int, ...]]) -> bool:
     return True
 
 
-def _vmapped(leaves: Sequence[Tensor], level: int) -> bool:
-    """Whether the transform of a level is a vmap that hides a dimension of a leaf."""
-    if is_dynamo_compiling():  # which does not tell of which level a leaf is
-        return any(functorch.is_batchedtensor(leaf) for leaf in leaves)
-    return any(functorch.is_batchedtensor(leaf) and functorch.maybe_get_level(leaf) == level for leaf in leaves)
+def _vmapped(leaves: Sequence[Tensor]) -> bool:
+    """Whether a vmap hides a dimension of a leaf; of which level it is dynamo does not tell."""
+    return any(functorch.is_batchedtensor(leaf) for leaf in leaves)
 
 
 def _lost(leaf: Tensor, level: int) -> tuple[int, ...]:
@@ -300,11 +320,6 @@ def _lost(leaf: Tensor, level: int) -> tuple[int, ...]:
         return ()
     seen = list(range(leaf.ndim))
     return tuple(sorted(seen.pop(dim) for dim in reversed(hidden)))  # each vmap sees what those around it left
-
-
-def _all_lost(leaves: Sequence[Tensor], level: int) -> list[tuple[int, ...]]:
-    """:func:`_lost` for all."""
-    return [_lost(leaf, level) for leaf in leaves]
 
 
 def _missing(before: Form, after: Form) -> tuple[int, ...]:

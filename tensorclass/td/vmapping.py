@@ -53,13 +53,13 @@ def _mapped(
 ) -> Any:
     """What ``torch.vmap(func, in_dims, out_dims, randomness, chunk_size=chunk_size)`` does when it is called."""
     for arg in args:
-        if isinstance(arg, Collection):
+        kind = type(arg)
+        if kind is not Tensor and (_holds_collection(arg) if kind in _CONTAINERS else isinstance(arg, Collection)):
             break
     else:
         return _through_pytrees(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs)
     if chunk_size is None and not is_compiling():
-        dims = in_dims if type(in_dims) is tuple else (in_dims,) * len(args)
-        size = _mapped_size(args, dims)
+        size = _mapped_size(args, in_dims)
         if size is not None:
             if type(out_dims) is not int:
                 _torch_vmap._check_out_dims_is_int_or_int_pytree(out_dims, func)
@@ -67,7 +67,7 @@ def _mapped(
                 _predispatch.lazy_load_decompositions()
             level = functorch._vmap_increment_nesting(size, randomness)
             try:
-                inputs = _inputs(args, dims, level)
+                inputs = _inputs(args, in_dims, level)
                 if inputs is not None:
                     result = func(*inputs, **kwargs)
                     try:
@@ -80,103 +80,174 @@ def _mapped(
     return _through_pytrees(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs)
 
 
-def _mapped_size(args: tuple[Any, ...], dims: tuple[Any, ...]) -> int | None:
+# -- arguments and results --------------------------------------------------------------------------------------------
+
+_CONTAINERS = frozenset((tuple, list, dict))
+
+
+def _holds_collection(tree: Any) -> bool:
+    for part in tree.values() if type(tree) is dict else tree:
+        kind = type(part)
+        if kind is not Tensor and (_holds_collection(part) if kind in _CONTAINERS else isinstance(part, Collection)):
+            return True
+    return False
+
+
+def _parts(tree: Any, dims: Any) -> list[tuple[Any, Any]]:
+    """What a container holds, each with its dimension; arguments are a tuple."""
+    kind = type(tree)
+    if kind is dict:
+        if type(dims) is int:
+            return [(part, dims) for part in tree.values()]
+        if type(dims) is dict and list(dims) == list(tree):  # torch goes by the order, too
+            return list(zip(tree.values(), dims.values(), strict=True))
+    elif kind is tuple or kind is list:
+        if type(dims) is int:
+            return [(part, dims) for part in tree]
+        if type(dims) is kind and len(dims) == len(tree):
+            return list(zip(tree, dims, strict=True))
+    raise _Unusual
+
+
+def _like(tree: Any, parts: list[Any]) -> Any:
+    """A container like another one."""
+    kind = type(tree)
+    return dict(zip(tree, parts, strict=True)) if kind is dict else parts if kind is list else tuple(parts)
+
+
+def _mapped_size(args: tuple[Any, ...], in_dims: Any) -> int | None:
     """The size of the dimension that is mapped over; ``None`` where arguments do not fit, or are not simple."""
-    if len(dims) != len(args):
-        return None
-    found: int | None = None
-    tensors = False
-    for arg, dim in zip(args, dims, strict=True):
-        if dim is None:
-            continue
-        if type(dim) is not int:
+    sizes: list[int] = []
+    try:
+        if not _note_sizes(args, in_dims, sizes):
             return None
+    except _Unusual:
+        return None
+    first = sizes[0]
+    for size in sizes:
+        if size != first:
+            return None
+    return first
+
+
+def _note_sizes(arg: Any, dim: Any, sizes: list[int]) -> bool:
+    """Notes the sizes of the dimensions that are mapped over; whether there are tensors that have them."""
+    if dim is None:
+        return False
+    if type(dim) is int:
         if isinstance(arg, Tensor):
             ndim = arg.ndim
             if not -ndim <= dim < ndim:
-                return None
-            size = arg.shape[dim]
-            tensors = True
-        elif isinstance(arg, Collection) and 0 <= dim < len(arg._batch_size):
-            size = arg._batch_size[dim]
-            tensors = tensors or _has_tensors(arg)
-        else:  # a dimension counted from the end, or beyond the batch, is not the same one in all values
-            return None
-        if found is None:
-            found = size
-        elif size != found:
-            return None
-    return found if tensors else None
+                raise _Unusual
+            sizes.append(arg.shape[dim])
+            return True
+        if isinstance(arg, Collection):
+            sizes.append(arg._batch_size[_batch_dim(arg, dim, 0)])
+            return _has_tensors(arg)
+    found = False
+    for part, below in _parts(arg, dim):
+        found = _note_sizes(part, below, sizes) or found
+    return found
+
+
+def _batch_dim(node: Collection, dim: int, more: int) -> int:
+    """Which batch dimension a dimension of all values is; there are ``more`` places for one that comes."""
+    ndim = len(node._batch_size) + more
+    if dim < 0:  # of values with different numbers of dimensions it is a different one in each
+        ndims = _ndims(node)
+        if len(ndims) != 1:
+            raise _Unusual
+        dim += ndims.pop() + more
+    if not 0 <= dim < ndim:
+        raise _Unusual
+    return dim
+
+
+def _ndims(node: Collection) -> set[int]:
+    """The numbers of dimensions of the tensors in a tree."""
+    store: Any = node._store
+    if type(store) is not dict:
+        raise _Unusual
+    found: set[int] = set()
+    for value in store.values():
+        found |= {value.ndim} if isinstance(value, Tensor) else _ndims(value)
+    return found
 
 
 def _has_tensors(node: Collection) -> bool:
-    for value in node._store.values():  # noqa: SIM110 -- nearly always the first value tells; a generator costs more
+    store: Any = node._store
+    if type(store) is not dict:  # a lazy stack would make a value to look at
+        return any(isinstance(leaf, Tensor) for leaf in node._leaves())
+    for value in store.values():  # noqa: SIM110 -- nearly always the first value tells; a generator costs more
         if isinstance(value, Tensor) or _has_tensors(value):
             return True
     return False
 
 
-def _inputs(args: tuple[Any, ...], dims: tuple[Any, ...], level: int) -> list[Any] | None:
+def _inputs(args: tuple[Any, ...], in_dims: Any, level: int) -> Any:
     """The arguments as the function sees them; ``None`` where that takes pytrees."""
-    inputs: list[Any] = []
     try:
-        for arg, dim in zip(args, dims, strict=True):
-            if isinstance(arg, Tensor):
-                if dim is not None:
-                    arg = functorch._add_batch_dim(arg, dim if dim >= 0 else dim + arg.ndim, level)
-            elif dim is not None:
-                arg = _without(arg, dim, level)
-            elif isinstance(arg, Collection):
-                arg = _again(arg)
-            else:
-                arg = _pytree.tree_map(_same, arg)
-            inputs.append(arg)
+        return _input(args, in_dims, level)
     except _Unusual:
         return None
-    return inputs
 
 
-def _output(result: Any, out_dims: Any, level: int, size: int) -> Any:
+def _input(arg: Any, dim: Any, level: int) -> Any:
+    if isinstance(arg, Tensor):
+        return arg if dim is None else functorch._add_batch_dim(arg, dim if dim >= 0 else dim + arg.ndim, level)
+    if isinstance(arg, Collection):
+        return _again(arg) if dim is None else _without(arg, _batch_dim(arg, dim, 0), level)
+    if dim is None:
+        return _pytree.tree_map(_same, arg)
+    return _like(arg, [_input(part, below, level) for part, below in _parts(arg, dim)])
+
+
+def _output(result: Any, dim: Any, level: int, size: int) -> Any:
     """The result as the caller gets it."""
-    if type(result) is tuple:
-        dims = out_dims if type(out_dims) is tuple else (out_dims,) * len(result)
-        if len(dims) != len(result):
-            raise _Unusual
-        return tuple([_output(part, dim, level, size) for part, dim in zip(result, dims, strict=True)])
-    if type(out_dims) is not int:
-        raise _Unusual
-    if isinstance(result, Tensor):
-        return functorch._remove_batch_dim(result, level, size, out_dims)
-    if isinstance(result, Collection) and 0 <= out_dims <= len(result._batch_size):
-        return _with(result, out_dims, level, size)
-    raise _Unusual
-
-
-# -- collections ------------------------------------------------------------------------------------------------------
+    if type(dim) is int:
+        if isinstance(result, Tensor):
+            return functorch._remove_batch_dim(result, level, size, dim)
+        if isinstance(result, Collection):
+            return _with(result, _batch_dim(result, dim, 1), level, size)
+    return _like(result, [_output(part, below, level, size) for part, below in _parts(result, dim)])
 
 
 def _same(leaf: Any) -> Any:
     return leaf
 
 
-def _made(node: Any) -> Any:
-    """What unflattening a collection begins with: its class on a plain dict, its device, its objects."""
+# -- collections ------------------------------------------------------------------------------------------------------
+
+
+def _made(node: Any) -> tuple[Any, Any]:
+    """What unflattening a collection begins with: its class on a plain dict, its device, its objects; and its store."""
     kind = KINDS.get(node.__class__)
-    if kind is None:  # it is no node of its values: a lazy stack, an unbatched tensor
-        raise _Unusual
+    if kind is None:
+        return _made(_stacked(node))
     new: Any = object.__new__(kind[0] or getattr(node, "_dense", node.__class__))
     new._device = node._device
     new._lock = None
     if kind[1]:
         new._objects = node._objects
         new._metadata = None
-    return new
+    return new, node._store
+
+
+def _stacked(node: Any) -> Any:
+    """A lazy stack with its values stacked, as pytrees show it."""
+    if not hasattr(node, "_densified"):
+        raise _Unusual  # an unbatched tensor
+    try:
+        return node._densified()
+    except RuntimeError:  # the values of its parts are too different
+        pass
+    raise _Unusual
 
 
 def _again(node: Any) -> Any:
     """A collection that is not mapped: the function gets one of its own, so that it can set keys."""
-    new = _made(node)
-    new._store = {key: value if isinstance(value, Tensor) else _again(value) for key, value in node._store.items()}
+    new, store = _made(node)
+    new._store = {key: value if isinstance(value, Tensor) else _again(value) for key, value in store.items()}
     new._batch_size = node._batch_size
     new._names = node._names
     return new
@@ -184,11 +255,11 @@ def _again(node: Any) -> Any:
 
 def _without(node: Any, dim: int, level: int) -> Any:
     """A collection of which a vmap hides a batch dimension."""
-    new = _made(node)
+    new, store = _made(node)
     hide = functorch._add_batch_dim
     new._store = {
         key: hide(value, dim, level) if isinstance(value, Tensor) else _without(value, dim, level)
-        for key, value in node._store.items()
+        for key, value in store.items()
     }
     size, names = node._batch_size, node._names
     new._batch_size = Size((*size[:dim], *size[dim + 1 :])) if dim else size[1:]
@@ -198,11 +269,11 @@ def _without(node: Any, dim: int, level: int) -> Any:
 
 def _with(node: Any, dim: int, level: int, count: int) -> Any:
     """A collection with the dimension that a vmap hid as a batch dimension."""
-    new = _made(node)
+    new, store = _made(node)
     show = functorch._remove_batch_dim
     new._store = {
         key: show(value, level, count, dim) if isinstance(value, Tensor) else _with(value, dim, level, count)
-        for key, value in node._store.items()
+        for key, value in store.items()
     }
     size, names = node._batch_size, node._names
     new._batch_size = Size((*size[:dim], count, *size[dim:])) if dim else Size((count, *size))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Annotated, Any
@@ -16,7 +17,15 @@ from torch import Tensor
 from torch._functorch import apis, predispatch
 from torch._functorch import vmap as torch_vmap
 
-from tensorclass import NonTensorStack, Shape, TensorClass, TensorDict, UnbatchedTensor, lazy_stack
+from tensorclass import (
+    LazyStackedTensorDict,
+    NonTensorStack,
+    Shape,
+    TensorClass,
+    TensorDict,
+    UnbatchedTensor,
+    lazy_stack,
+)
 from tensorclass.nn import TensorDictParams
 from tensorclass.td import vmapping
 from tests import strategies as draw
@@ -87,6 +96,8 @@ def assert_same(result: Any, expected: Any) -> None:
     elif isinstance(expected, Tensor):
         torch.testing.assert_close(result, expected)
         assert result.stride() == expected.stride()
+    elif isinstance(expected, LazyStackedTensorDict):
+        assert_same(result.tensordicts, expected.tensordicts)
     elif isinstance(expected, TensorDict | TensorClass):
         assert_equal(result, expected)
         assert_consistent(result)
@@ -201,8 +212,24 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "objects for each row": (0, lambda: [TensorDict({"x": torch.rand(2), "o": NonTensorStack("p", "q")}, [2])]),
     "a record": (0, lambda: [Sample(torch.rand(3, 5), batch_size=[3])]),
     "a number for all": ((0, None), lambda: [data(), 5]),
-    "a structure for all": ((0, None), lambda: [data(), {"k": [torch.rand(2), (data((2,)), "t", None)]}]),
+    "a structure for all": ((0, None), lambda: [data(), (torch.rand(2), [data((2,)), 5])]),
     "a function for all": ((0, None), lambda: [data(), torch.sin]),
+    "a dimension for each in a dict": (({"a": 0, "b": 1},), lambda: [{"a": torch.rand(3), "b": data((4, 3))}]),
+    "a list": ((0, 1), lambda: [[data(), data((3, 2))], data((4, 3))]),
+    "a dimension for each in a list": (([0, 1],), lambda: [[data(), data((4, 3))]]),
+    "a tuple": (0, lambda: [(torch.rand(3), data())]),
+    "tuples in a dict": (({"k": (0, None)},), lambda: [{"k": (data(), data((4,)))}]),
+    "empty containers": (0, lambda: [data(), {}, (), []]),
+    "a dimension from the end": (
+        -1,
+        lambda: [TensorDict({"a": torch.rand(3), "n": {"b": torch.rand(3)}}, [3])],
+    ),
+    "a lazy stack": (0, lambda: [lazy_stack([data((4,)), data((4,))])]),
+    "a lazy stack for all": ((0, None), lambda: [data(), lazy_stack([data((4,)), data((4,))])]),
+    "a lazy stack inside": (
+        0,
+        lambda: [TensorDict({"l": lazy_stack([data((4,)), data((4,))]), "x": torch.rand(2)}, [2])],
+    ),
     "parameters": (
         0,
         lambda: [TensorDictParams(TensorDict({"w": torch.rand(3, 2), "n": {"b": torch.rand(3)}}, [3]).detach())],
@@ -221,7 +248,7 @@ def test_any_arguments(name: str) -> None:
 
     def function(*inputs: Any) -> Any:
         calls.append(inputs)
-        return tuple(value for value in inputs if isinstance(value, Tensor | TensorDict | TensorClass))
+        return tuple(value for value in inputs if isinstance(value, Tensor | TensorDict | TensorClass | dict | list))
 
     both(function, *args, in_dims=in_dims)
     for inputs in calls:
@@ -317,19 +344,20 @@ def test_parameters_put_in_place_inside() -> None:
 # -- what is left to pytrees ------------------------------------------------------------------------------------------
 
 UNUSUAL: dict[str, tuple[dict[str, Any], Callable[[], list[Any]]]] = {
-    "a dimension from the end": ({"in_dims": -1}, lambda: [TensorDict({"a": torch.rand(3, 4, 5)}, [3])]),
+    "a dimension from the end": (
+        {"in_dims": -1},
+        lambda: [TensorDict({"a": torch.rand(2, 3), "b": torch.rand(3)}, [])],
+    ),
     "a dimension behind the batch": ({"in_dims": 1, "out_dims": 1}, lambda: [TensorDict({"a": torch.rand(3, 4)}, [3])]),
-    "a dimension for each value": (
-        {"in_dims": ({"a": 0, "b": 1},)},
-        lambda: [{"a": torch.rand(3), "b": data((4, 3))}],
-    ),
-    "a list of collections": ({"in_dims": (0, 1)}, lambda: [[data(), data((3, 2))], data((4, 3))]),
-    "a lazy stack": ({}, lambda: [lazy_stack([data((4,)), data((4,))])]),
-    "a lazy stack for all": ({"in_dims": (0, None)}, lambda: [data(), lazy_stack([data((4,)), data((4,))])]),
-    "a lazy stack inside": (
+    "the last dimension": ({"in_dims": -1, "out_dims": -1}, lambda: [TensorDict({"a": torch.rand(3, 4, 5)}, [3])]),
+    "keys in another order": ({"in_dims": ({"b": 0, "a": 0},)}, lambda: [{"a": data(), "b": torch.rand(3)}]),
+    "a lazy stack from the end": ({"in_dims": -1}, lambda: [lazy_stack([TensorDict({"a": torch.rand(3)}, [3])] * 2)]),
+    "another mapping": ({}, lambda: [{"a": data(), "b": OrderedDict(x=torch.rand(3))}]),
+    "a lazy stack of shapes that differ": (
         {},
-        lambda: [TensorDict({"l": lazy_stack([data((4,)), data((4,))]), "x": torch.rand(2)}, [2])],
+        lambda: [{"l": lazy_stack([TensorDict({"a": torch.rand(2, n)}, [2]) for n in (2, 3)], 1), "x": torch.rand(2)}],
     ),
+    "unbatched": ({}, lambda: [TensorDict({"u": UnbatchedTensor(torch.rand(3)), "x": torch.rand(3)}, [3])]),
     "chunks": ({"chunk_size": 2}, lambda: [data((5, 2))]),
 }
 

@@ -511,6 +511,14 @@ def test_vmap(in_dim: int) -> None:
     assert torch.equal(result["a"], expected["a"])
 
 
+def test_vmap_of_parts_that_differ_maps_each() -> None:
+    parts = [TensorDict({"a": torch.rand(2, n)}, [2]) for n in (3, 4)]
+    result = torch.vmap(lambda data: data)(lazy_stack(parts, 1))
+    assert result.batch_size == (2, 2)
+    for part, own in zip(result.unbind(1), parts, strict=True):
+        assert torch.equal(part["a"], own["a"])
+
+
 def test_pytrees() -> None:
     assert torch.equal(_pytree.tree_map(lambda x: x + 1, even())["a"], even()["a"] + 1)
     mapped = _pytree.tree_map(lambda x: x + 1, uneven())

@@ -70,7 +70,7 @@ class Parts(MutableMapping[str, "Value"]):
             except (RuntimeError, TypeError) as error:
                 raise _cannot_stack(key, values, error) from None
         kinds = {value._is_tree() if isinstance(value, Collection) else None for value in values}
-        if len(kinds) > 1:
+        if len(kinds) > 1 or None in kinds:  # no values at all: what a function put in the place of the leaves
             raise _cannot_stack(key, values, None)
         if forms.get("as_list"):
             return values
