@@ -88,7 +88,10 @@ def wrap_dim(dim: int, ndim: int) -> int:
     if -ndim <= dim < 0:
         return dim + ndim
     if ndim == 0:
-        raise IndexError(f"dimension {dim} is out of range: there are no batch dimensions")
+        raise IndexError(
+            f"dimension {dim} is out of range: there are no batch dimensions; batch_size= gives them, where a "
+            "collection is made"
+        )
     raise IndexError(f"batch dimension out of range: expected it in [{-ndim}, {ndim - 1}], got {dim}")
 
 
