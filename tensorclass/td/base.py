@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from torch import Size
+from torch import Size, Tensor
+from torch.nn import Parameter
 from typing_extensions import Self
 
 from . import shapes
@@ -88,7 +89,7 @@ class TensorCollection(
             result = handler(*args, **kwargs) if kwargs else handler(*args)
             if result is not NotImplemented:
                 return result
-        if all(issubclass(kind, Collection) for kind in types):
+        if all(issubclass(kind, Collection) or kind is Tensor or kind is Parameter for kind in types):
             raise unsupported(func, cls)
         return NotImplemented  # another type may know
 

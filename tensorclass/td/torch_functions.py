@@ -330,6 +330,7 @@ def unsupported(function: Callable[..., Any], cls: type) -> TypeError:
         )
     what = f"these arguments of {short} are not taken" if function in HANDLERS else f"{short} is not defined"
     return TypeError(
-        f"{what} for a {cls.__name__}; to call it on each tensor use data.apply({short}), with further arguments "
-        f"data.apply(lambda value: {short}(value, ...)), and give batch_size= where the leading dimensions change"
+        f"{what} for a {cls.__name__}; give it tensors, or, to call it on each of them, use data.apply({short}), with "
+        f"further arguments data.apply(lambda value: {short}(value, ...)), and give batch_size= where the leading "
+        "dimensions change"
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tensorclass import TensorClass, TensorCollection, TensorDict, stack
 from tensorclass.td.foreach import SINGLE
@@ -555,6 +555,15 @@ def test_the_type_error_names_the_function_and_what_to_do() -> None:
         torch.norm(collection(), 1)
     with pytest.raises(TypeError, match=r"torch\.Tensor\.add_ of a tensor does not take a TensorDict"):
         torch.ones(2, 3).add_(collection())
+
+
+@pytest.mark.parametrize("target", [torch.zeros(3, dtype=torch.int64), nn.Parameter(torch.zeros(3))])
+def test_a_function_that_gets_a_tensor_beside_a_collection_says_what_to_do(target: Tensor) -> None:
+    data: Any = TensorDict(logits=torch.zeros(3, 4), batch_size=[3])
+    with pytest.raises(
+        TypeError, match=r"cross_entropy is not defined for a TensorDict; give it tensors, .* data\.apply"
+    ):
+        nn.functional.cross_entropy(data, target)
 
 
 def test_the_type_error_names_the_class_of_a_record() -> None:
