@@ -24,6 +24,8 @@ import torch
 from torch import Size, Tensor
 from torch.nn import Parameter
 
+from tensorclass.td.buffers import Held
+
 #: how many bytes of tensors go with the text; measured with python -m benchmarks.mapping
 SMALL = 2**17
 _ALIGN = 16
@@ -101,6 +103,8 @@ class _Pickler(pickle.Pickler):
         self._same: dict[tuple[Any, ...], Where] = {}  #: tied tensors lie in one place
 
     def reducer_override(self, obj: Any, /) -> Any:
+        if obj.__class__ is Held:  # what collections have in place of tensors, for who takes buffers
+            obj = obj.tensor
         kind = obj.__class__
         if kind not in _PLAIN:
             return NotImplemented
