@@ -12,6 +12,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey, unravel_key, unravel_key_list
 from tensorclass.td.tensordict import TensorDict
 
+from .sharding import look_into_results
 from .writing import remove
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ class TensorDictModuleBase(nn.Module):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        look_into_results(cls)
         for name in ("in_keys", "out_keys"):
             keys = vars(cls).get(name)
             if isinstance(keys, (list, tuple, str)):  # given in the body of the class

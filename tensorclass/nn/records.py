@@ -17,6 +17,7 @@ from tensorclass.td.tensordict import TensorDict
 
 from .base import TensorDictModuleBase, missing_keys
 from .dispatch import as_outputs, collected, given_values
+from .sharding import look_into_results
 from .tracing import as_call
 
 In = TypeVar("In", contravariant=True)
@@ -54,6 +55,10 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
     >>> module.in_keys, module.out_keys, list(module(TensorDict(codes=torch.ones(4, 3))).keys())
     (['codes'], ['logits'], ['logits'])
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        look_into_results(cls)
 
     @abc.abstractmethod
     def forward(self, x: In, /) -> Out:

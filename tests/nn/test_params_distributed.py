@@ -16,8 +16,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
-from tensorclass import TensorDict
-from tensorclass.nn import TensorDictParams
+from tensorclass import TensorClass, TensorDict
+from tensorclass.nn import TensorClassModuleBase, TensorDictModule, TensorDictParams, TensorDictSequential
 
 pytestmark = [
     pytest.mark.slow,
@@ -105,12 +105,73 @@ def dtensors_are_leaves(mesh: Any) -> None:
     torch.testing.assert_close(whole((held * 2)["0", "bias"]), params["0", "bias"] * 2)
 
 
+class Sample(TensorClass):
+    x: Tensor
+    hidden: Tensor | None = None
+    y: Tensor | None = None
+
+
+def sequence() -> TensorDictSequential:
+    torch.manual_seed(0)
+    return TensorDictSequential(
+        TensorDictModule(nn.Linear(3, 4), "x", "hidden"), TensorDictModule(nn.Linear(4, 2), "hidden", "y")
+    )
+
+
+def a_sharded_sequence_is_trained_on_collections_records_and_tensors(mesh: Any) -> None:
+    sample = Sample(x=X, batch_size=[len(X)])
+    data = TensorDict(x=X, batch_size=[len(X)])
+    for given, with_parts in ((data, True), (data, False), (sample, True)):
+        plain, sharded = sequence(), sequence()
+        if with_parts:
+            fully_shard(sharded[0], mesh=mesh)
+        fully_shard(sharded, mesh=mesh)
+        for module in (plain, sharded):
+            optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+            for _ in range(2):
+                optimizer.zero_grad()
+                result: Any = module(given.clone())
+                assert type(result) is type(given)
+                result["y"].square().mean().backward()
+                optimizer.step()
+        for name, parameter in plain.named_parameters():
+            torch.testing.assert_close(whole(sharded.get_parameter(name)), parameter)
+        torch.testing.assert_close(sharded(X)[1], plain(X)[1])
+
+
+class Nested(TensorClass):
+    inner: TensorDict
+
+
+class Network(TensorClassModuleBase[Sample, Nested]):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.Linear(3, 4)
+
+    def forward(self, x: Sample, /) -> Nested:
+        return Nested(inner=TensorDict(y=self.linear(x.x)), batch_size=x.batch_size)
+
+
+def a_sharded_module_from_record_to_record_is_trained(mesh: Any) -> None:
+    plain, sharded = Network(), Network()
+    fully_shard(sharded, mesh=mesh)
+    for module in (plain, sharded):
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        result = module(Sample(x=X, batch_size=[len(X)]))
+        result.inner["y"].square().mean().backward()
+        optimizer.step()
+    torch.testing.assert_close(whole(sharded.linear.weight), plain.linear.weight)
+
+
 CHECKS: dict[str, Callable[[Any], None]] = {
     check.__name__: check
     for check in (
         sharded_collection_is_trained_as_a_whole_one,
         parameters_of_a_sharded_module_are_swapped,
         dtensors_are_leaves,
+        a_sharded_sequence_is_trained_on_collections_records_and_tensors,
+        a_sharded_module_from_record_to_record_is_trained,
     )
 }
 

@@ -8,7 +8,9 @@ from unittest import mock
 
 import tensordict.nn  # noqa: F401
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 import tensorclass.nn  # noqa: F401
 from tests.parity.sides import described
@@ -150,6 +152,20 @@ def beside_a_nested_key(m: Any, **options: Any) -> Any:
     return sorted((sequence(source) if options else sequence(source, tensordict_out=data(m)))["n"].keys())
 
 
+def sharded_gradients(m: Any) -> int:
+    """How many parameters of a part of a sharded sequence get a gradient."""
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        part = module(m, nn.Linear(1, 1), "a", "b")
+        sequence = m.nn.TensorDictSequential(part, module(m, nn.Linear(1, 1), "b", "c"))
+        for one in (part, sequence):
+            fully_shard(one, mesh=init_device_mesh("cpu", (1,)))
+        sequence(m.TensorDict({"a": torch.ones(1)}, batch_size=[]))["c"].sum().backward()
+        return sum(parameter.grad is not None for parameter in part.parameters())
+    finally:
+        distributed.destroy_process_group()
+
+
 def without_cuda(m: Any) -> Any:
     with mock.patch("torch.cuda.is_available", return_value=False):
         return type(m.nn.CudaGraphModule(torch.neg)).__name__
@@ -205,6 +221,9 @@ MODULES: dict[str, list[tuple[Call, Any, Any]]] = {
         (beside_a_nested_key, ["b"], ["a", "b"]),
         (lambda m: beside_a_nested_key(m, inplace=False), ["b"], ["a", "b"]),
         (lambda m: beside_a_nested_key(m, inplace="empty"), ["b"], ["a", "b"]),
+    ],
+    "Sharded modules are trained.": [
+        (sharded_gradients, 2, 0),
     ],
     "Without CUDA there are no graphs.": [
         (without_cuda, error(RuntimeError), "CudaGraphModule"),
