@@ -1,8 +1,8 @@
 """Modules that ``fully_shard`` of ``torch.distributed.fsdp`` has made of others, and that give collections.
 
 Such a module must know when gradients come, to gather its parameters and to reduce their gradients. It asks the
-tensors of its result for that, and looks for them in dicts, lists, tuples and dataclasses alone: in a collection it would
-find none, and train nothing without a word.
+tensors of its result for that, and looks for them in dicts, lists, tuples and dataclasses alone: in a collection it
+would find none, and train nothing without a word.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def sharded_gradients(m: Any) -> int:
         sequence = m.nn.TensorDictSequential(part, module(m, nn.Linear(1, 1), "b", "c"))
         for one in (part, sequence):
             fully_shard(one, mesh=init_device_mesh("cpu", (1,)))
-        sequence(m.TensorDict({"a": torch.ones(1)}, batch_size=[]))["c"].sum().backward()
+        sequence(m.TensorDict({"a": torch.ones(2, 1)}, batch_size=[2]))["c"].sum().backward()
         return sum(parameter.grad is not None for parameter in part.parameters())
     finally:
         distributed.destroy_process_group()
