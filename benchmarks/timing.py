@@ -1,6 +1,7 @@
 """Time per call of several callables, measured in turns."""
 
 import gc
+import random
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -43,6 +44,26 @@ def time_in_turns(calls: Sequence[Call], plan: Plan = FULL) -> list[float]:
             for kept, smallest in zip(minima, best, strict=True):
                 kept.append(smallest)
     return [statistics.median(kept) / 1000.0 for kept in minima]
+
+
+def time_in_rounds(calls: Sequence[Call], rounds: int, seed: int = 0) -> list[list[float]]:
+    """Microseconds of single calls: `rounds` samples of each of `calls`, those of a round side by side.
+
+    Each round has an order of its own, as a call finds in the caches what the one before it left there. The median over
+    rounds of the ratio of two samples tells differences of a percent, where both take long and the machine is busy.
+    """
+    shuffled = random.Random(seed)
+    order = [*range(len(calls))]
+    samples: list[list[float]] = [[] for _ in calls]
+    with _quiet():
+        for call in calls:
+            for _ in range(10):
+                call()
+        for _ in range(rounds):
+            shuffled.shuffle(order)
+            for i in order:
+                samples[i].append(_sample(calls[i], 1) / 1000.0)
+    return samples
 
 
 def _order(count: int, turn: int) -> list[int]:

@@ -20,6 +20,9 @@ complementary error function: for :math:`\alpha < \beta \le 0`, with :math:`\Del
 (J. Fernandez-de-Cossio-Diaz, Moments of the univariate truncated normal distribution, 2017). An interval in the upper
 tail is mirrored. Around 0 the two error functions have different signs, and nothing is lost. All of it is computed in
 float64 where the device has that, whatever the dtype of the parameters is.
+
+The functions that are exact in the tails take ten times as long as those that are not. Eager on the CPU, where values
+can be looked at, they are called for the elements that need them; elsewhere for all.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Size, Tensor
 from torch._C import _are_functorch_transforms_active as _transforms_active
+from torch._C import _len_torch_dispatch_stack as _modes_active
 from torch.distributions import Distribution, constraints
 from torch.distributions.utils import broadcast_all
 from typing_extensions import Self
@@ -39,13 +43,17 @@ _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 _SQRT_PI_OVER_2 = math.sqrt(math.pi / 2.0)
 _SQRT_HALF = math.sqrt(0.5)
+_SQRT_2 = math.sqrt(2.0)
 _LOG_HALF = -math.log(2.0)
 
 #: below this logarithm of a probability, a first guess and Newton's method take the place of ``ndtri``
 _FAR = -600.0
 
-#: intervals above this can do without the inverse functions that are exact in the tails
-_NEAR = -4.0
+#: smaller probabilities of doubles need the inverse function that is exact in the tails, which takes six times as long
+_SMALL = 0.02
+
+#: the same for floats, which are computed in double precision
+_SMALL_FLOAT = 1e-7
 
 #: where ``Φ`` comes to the end of float64, and logarithms take its place
 _DEEP = -36.0
@@ -107,8 +115,8 @@ class _Interval(NamedTuple):
 
     loc: Tensor
     scale: Tensor
-    mirrored: Tensor
-    tail: Tensor  # the interval lies below 0
+    mirrored: Tensor | None
+    tail: Tensor | None  # the interval lies below 0
     lower: Tensor  # where there is no bound: any number
     upper: Tensor
     no_lower: Tensor | None
@@ -117,6 +125,11 @@ class _Interval(NamedTuple):
     decay: Tensor  # of the tail: φ(lower) / φ(upper)
     mass: Tensor  # of an interval around 0: 2 Z
     log_z: Tensor
+
+
+def _if_any(mask: Tensor, hidden: bool) -> Tensor | None:
+    """The mask, or ``None`` where it is seen to be ``False`` everywhere."""
+    return mask if hidden or bool(mask.any()) else None
 
 
 def _unless(mask: Tensor | None, value: Tensor, other: float) -> Tensor:
@@ -148,24 +161,44 @@ def _halves(
 
 
 def _interval(
-    loc: Tensor, scale: Tensor, alpha: Tensor, beta: Tensor, no_alpha: Tensor | None, no_beta: Tensor | None
+    loc: Tensor,
+    scale: Tensor,
+    alpha: Tensor,
+    beta: Tensor,
+    no_alpha: Tensor | None,
+    no_beta: Tensor | None,
+    hidden: bool,
 ) -> _Interval:
-    mirrored = alpha >= 0
-    if no_alpha is not None:
-        mirrored = mirrored & ~no_alpha
-    lower, upper = torch.where(mirrored, -beta, alpha), torch.where(mirrored, -alpha, beta)
-    no_lower, no_upper = no_alpha, no_beta
-    if no_alpha is not None or no_beta is not None:
-        none = torch.zeros_like(mirrored)
-        no_lower = torch.where(mirrored, none if no_beta is None else no_beta, none if no_alpha is None else no_alpha)
-        no_upper = none if no_beta is None else no_beta & ~mirrored
-    tail = upper <= 0
-    if no_upper is not None:
-        tail = tail & ~no_upper
+    """The interval. Where values can be looked at (they are not ``hidden``), what no element needs is left out."""
+    mirrored: Tensor | None = None
+    if hidden or not float(alpha.detach().max()) < 0:
+        mirrored = _if_any(alpha >= 0 if no_alpha is None else (alpha >= 0) & ~no_alpha, hidden)
+    lower, upper, no_lower, no_upper = alpha, beta, no_alpha, no_beta
+    if mirrored is not None:
+        lower, upper = torch.where(mirrored, -beta, alpha), torch.where(mirrored, -alpha, beta)
+        if no_alpha is not None or no_beta is not None:
+            none = torch.zeros_like(mirrored)
+            below = none if no_alpha is None else no_alpha
+            no_lower = torch.where(mirrored, none if no_beta is None else no_beta, below)
+            no_upper = none if no_beta is None else no_beta & ~mirrored
+    tail: Tensor | None = None
+    if hidden or not float(upper.detach().min()) > 0:
+        tail = _if_any(upper <= 0 if no_upper is None else (upper <= 0) & ~no_upper, hidden)
+    if tail is None:
+        mass = _mass(lower, upper, no_lower, no_upper)
+        log_z = mass.log() + _LOG_HALF
+        return _Interval(loc, scale, mirrored, None, lower, upper, no_lower, no_upper, mass, mass, mass, log_z)
     outer, inner = _halves(tail, lower, upper, no_lower)
-    bracket, decay = _scaled(*outer, no_lower)
     mass = _mass(*inner, None if no_lower is None else no_lower & ~tail, no_upper)
-    log_z = torch.where(tail, bracket.log() - 0.5 * outer[1].square(), mass.log()) + _LOG_HALF
+    if hidden:
+        bracket, decay = _scaled(*outer, no_lower)
+        log_z = torch.where(tail, bracket.log() - 0.5 * outer[1].square(), mass.log()) + _LOG_HALF
+    else:  # erfcx takes twenty times as long as erf: of tails alone
+        low, high = outer[0][tail], outer[1][tail]
+        some_bracket, some_decay = _scaled(low, high, None if no_lower is None else no_lower[tail])
+        ones = torch.ones_like(mass)
+        bracket, decay = ones.masked_scatter(tail, some_bracket), ones.masked_scatter(tail, some_decay)
+        log_z = mass.log().masked_scatter(tail, some_bracket.log() - 0.5 * high.square()) + _LOG_HALF
     return _Interval(loc, scale, mirrored, tail, lower, upper, no_lower, no_upper, bracket, decay, mass, log_z)
 
 
@@ -211,10 +244,13 @@ class TruncatedNormal(Distribution):
     _log_factor: Tensor | None = None
     #: of the mirrored interval ``Φ`` of its ends, the upper one mirrored, and the mass, once they were asked for
     _masses: tuple[Tensor, Tensor, Tensor] | None = None
+    #: whether none of the probabilities between them is small
+    _is_central: bool = False
     #: how far intervals lie in the tails, once it was asked for
     _depth: float | None = None
-    _any_mirrored: bool | None = None
     _may_be_open: tuple[bool, ...]
+    #: the bounds where both are given as numbers
+    _numbers: tuple[float, float] | None = None
 
     def __init__(
         self,
@@ -227,6 +263,8 @@ class TruncatedNormal(Distribution):
         self.loc, self.scale, self.a, self.b = broadcast_all(loc, scale, a, b)
         # masks of missing bounds take time, and most bounds are finite numbers
         self._may_be_open = tuple(isinstance(bound, Tensor) or math.isinf(bound) for bound in (a, b))
+        if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+            self._numbers = (a, b)
         super().__init__(self.loc.shape, validate_args=validate_args)
         if self._validate_args and not bool((self.a < self.b).all()):
             raise ValueError(
@@ -242,7 +280,7 @@ class TruncatedNormal(Distribution):
         new.loc, new.scale, new.a, new.b = (tensor.expand(size) for tensor in (self.loc, self.scale, self.a, self.b))
         Distribution.__init__(new, size, validate_args=False)
         new._validate_args = self._validate_args
-        new._may_be_open = self._may_be_open
+        new._may_be_open, new._numbers = self._may_be_open, self._numbers
         return new
 
     @property
@@ -263,11 +301,12 @@ class TruncatedNormal(Distribution):
             self._log_factor = self._masses = None
             dtype = torch.float64 if self.loc.device.type != "mps" else torch.float32
             loc, scale, a, b = self.loc.to(dtype), self.scale.to(dtype), self.a.to(dtype), self.b.to(dtype)
-            no_alpha = a == -torch.inf if self._may_be_open[0] else None
-            no_beta = b == torch.inf if self._may_be_open[1] else None
+            hidden = self._is_hidden()
+            no_alpha = _if_any(a == -torch.inf, hidden) if self._may_be_open[0] else None
+            no_beta = _if_any(b == torch.inf, hidden) if self._may_be_open[1] else None
             alpha = (_unless(no_alpha, a, 0.0) - loc) / scale
             beta = (_unless(no_beta, b, 0.0) - loc) / scale
-            known = self._interval = _interval(loc, scale, alpha, beta, no_alpha, no_beta)
+            known = self._interval = _interval(loc, scale, alpha, beta, no_alpha, no_beta, hidden)
         return known
 
     def _standard(self, value: Tensor) -> Tensor:
@@ -284,36 +323,51 @@ class TruncatedNormal(Distribution):
 
     def _is_hidden(self) -> bool:
         """Whether asking for values would break a graph, or wait for a device."""
-        return torch.compiler.is_compiling() or _transforms_active() or self.loc.device.type != "cpu"
-
-    def _is_mirrored(self) -> bool:
-        """Whether an interval may be mirrored."""
-        if self._is_hidden():
-            return True
-        if self._any_mirrored is None:
-            self._any_mirrored = bool(self._known.mirrored.any())
-        return self._any_mirrored
+        return (
+            torch.compiler.is_compiling()
+            or _transforms_active()
+            or self.loc.device.type != "cpu"
+            or not self.loc.numel()
+            or _modes_active() > 0
+        )
 
     def _is_beyond(self, depth: float) -> bool:
         """Whether an interval may lie below ``depth``."""
+        known = self._known
+        if known.tail is None:
+            return False
         if self._is_hidden():
             return True
         if self._depth is None:
-            known = self._known
-            ends = torch.where(known.tail, known.upper, 0.0)
-            self._depth = float(ends.detach().min()) if ends.numel() else 0.0
+            self._depth = float(torch.where(known.tail, known.upper, 0.0).detach().min())
         return self._depth < depth
+
+    def _clamped(self, value: Tensor) -> Tensor:
+        """A value between the bounds."""
+        return value.clamp(self.a, self.b) if self._numbers is None else value.clamp(*self._numbers)
+
+    def _are_inside(self, value: Tensor) -> bool:
+        """Whether values are seen to lie between the bounds."""
+        if self._numbers is None or self._is_hidden() or not value.numel() or value.device.type != "cpu":
+            return False
+        least, most = value.detach().aminmax()
+        # as comparisons of tensors do it: a number takes the dtype of the tensor
+        return bool(least >= self._numbers[0]) and bool(most <= self._numbers[1])
 
     def _moments(self) -> tuple[Tensor, Tensor]:
         """The mean of the standardised, mirrored variable, and that of its square."""
         known = self._known
         tail, decay = known.tail, known.decay
         # of a tail: φ(upper) / Z = √(2/π) / bracket; of others: φ(z) / Z = √(2/π) exp(-z²/2) / mass
-        factor = _SQRT_2_OVER_PI / torch.where(tail, known.bracket, known.mass)
         low, high = _unless(known.no_lower, known.lower, 0.0), _unless(known.no_upper, known.upper, 0.0)
-        _, (inner_low, inner_high) = _halves(tail, low, high, None)
-        at_lower = torch.where(tail, decay, _unless(known.no_lower, torch.exp(-0.5 * inner_low.square()), 0.0))
-        at_upper = torch.where(tail, 1.0, _unless(known.no_upper, torch.exp(-0.5 * inner_high.square()), 0.0))
+        inner_low, inner_high = (low, high) if tail is None else _halves(tail, low, high, None)[1]
+        at_lower = _unless(known.no_lower, torch.exp(-0.5 * inner_low.square()), 0.0)
+        at_upper = _unless(known.no_upper, torch.exp(-0.5 * inner_high.square()), 0.0)
+        mass = known.mass
+        if tail is not None:
+            at_lower, at_upper = torch.where(tail, decay, at_lower), torch.where(tail, 1.0, at_upper)
+            mass = torch.where(tail, known.bracket, mass)
+        factor = _SQRT_2_OVER_PI / mass
         return (at_lower - at_upper) * factor, 1.0 + (low * at_lower - high * at_upper) * factor
 
     def _given(self, value: Tensor) -> Tensor:
@@ -333,8 +387,10 @@ class TruncatedNormal(Distribution):
     def mean(self) -> Tensor:
         """The expected value."""
         first, _ = self._moments()
-        first = torch.where(self._known.mirrored, -first, first)
-        return self._given(self._known.loc + self._known.scale * first).clamp(self.a, self.b)
+        known = self._known
+        if known.mirrored is not None:
+            first = torch.where(known.mirrored, -first, first)
+        return self._clamped(self._given(known.loc + known.scale * first))
 
     @property
     def variance(self) -> Tensor:
@@ -381,7 +437,7 @@ class TruncatedNormal(Distribution):
             self._validate_sample(value)
         z = self._standard(value)
         log_prob = self._given(torch.addcmul(self._factor(), z, z, value=-0.5))
-        if self._validate_args:
+        if self._validate_args or self._are_inside(value):
             return log_prob
         return log_prob.masked_fill((value < self.a) | (value > self.b), -torch.inf)
 
@@ -397,26 +453,46 @@ class TruncatedNormal(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         known = self._known
-        value = torch.minimum(torch.maximum(value, self.a), self.b)
-        infinite = value.isinf()
-        z = self._standard(torch.where(infinite, 0.0, value))
-        mirrored = known.mirrored
-        z = torch.where(mirrored, -z, z)
-        tail = known.tail
-        # of a mirrored interval: from the value to its upper bound, which is what lies below the value
-        lower = torch.where(mirrored, z, known.lower)
-        upper = torch.where(mirrored, known.upper, z)
-        no_lower = mirrored & infinite if known.no_lower is None else torch.where(mirrored, infinite, known.no_lower)
-        no_upper = infinite & ~mirrored
-        outer, inner = _halves(tail & ~no_upper, lower, upper, no_lower)
-        below, _ = _scaled(*outer, no_lower)
-        # both scaled masses refer to their own upper end: that of a mirrored interval is the same
-        shift = torch.where(tail & ~mirrored & ~no_upper, (known.upper - z) * (known.upper + z) * 0.5, 0.0)
-        in_tail = below * torch.exp(shift) / known.bracket
-        around = _mass(*inner, no_lower, no_upper) / known.mass
-        # a value at minus infinity has nothing below it
-        probability = torch.where(tail, in_tail, around)
-        return self._given(torch.where(value == -torch.inf, 0.0, probability).clamp(0.0, 1.0))
+        tail, mirrored = known.tail, known.mirrored
+        infinite: Tensor | None = None
+        if self._numbers is None or any(self._may_be_open):
+            value = torch.minimum(torch.maximum(value, self.a), self.b)
+            infinite = value.isinf()
+        else:
+            value = value.clamp(*self._numbers)
+        z = self._standard(_unless(infinite, value, 0.0))
+        lower, upper, no_lower, no_upper = known.lower, z, known.no_lower, infinite
+        if mirrored is not None:
+            # of a mirrored interval: from the value to its upper bound, which is what lies below the value
+            z = torch.where(mirrored, -z, z)
+            lower = torch.where(mirrored, z, known.lower)
+            upper = torch.where(mirrored, known.upper, z)
+            if infinite is not None:
+                plain = torch.zeros_like(mirrored) if known.no_lower is None else known.no_lower
+                no_lower = torch.where(mirrored, infinite, plain)
+                no_upper = infinite & ~mirrored
+        if tail is None:
+            probability = _mass(lower, upper, no_lower, no_upper) / known.mass
+        else:
+            finite = tail if no_upper is None else tail & ~no_upper
+            outer, inner = _halves(finite, lower, upper, no_lower)
+            below = self._bracket(finite, *outer, no_lower)
+            # both scaled masses refer to their own upper end: that of a mirrored interval is the same
+            shifted = finite if mirrored is None else finite & ~mirrored
+            shift = torch.where(shifted, (known.upper - z) * (known.upper + z) * 0.5, 0.0)
+            in_tail = below * torch.exp(shift) / known.bracket
+            probability = torch.where(tail, in_tail, _mass(*inner, no_lower, no_upper) / known.mass)
+        if infinite is not None:  # a value at minus infinity has nothing below it
+            probability = torch.where(value == -torch.inf, 0.0, probability)
+        return self._given(probability.clamp(0.0, 1.0))
+
+    def _bracket(self, tail: Tensor, lower: Tensor, upper: Tensor, no_lower: Tensor | None) -> Tensor:
+        """``2 exp(upper² / 2) Z`` of the tails; of others any number."""
+        if self._is_hidden():
+            return _scaled(lower, upper, no_lower)[0]
+        lower, upper, tail = torch.broadcast_tensors(lower, upper, tail)
+        none = None if no_lower is None else no_lower.expand(tail.shape)[tail]
+        return torch.ones_like(lower).masked_scatter(tail, _scaled(lower[tail], upper[tail], none)[0])
 
     def icdf(self, value: Tensor) -> Tensor:
         """The value with the given probability below it.
@@ -431,14 +507,14 @@ class TruncatedNormal(Distribution):
             raise ValueError("TruncatedNormal.icdf: expected probabilities between 0 and 1")
         known = self._known
         value = value.to(known.loc.dtype)
-        mirrored = self._is_mirrored()
-        below = torch.where(known.mirrored, 1.0 - value, value) if mirrored else value
+        mirrored = known.mirrored
+        below = value if mirrored is None else torch.where(mirrored, 1.0 - value, value)
         z = self._quantile(known, below)
-        if self._is_beyond(_DEEP):
+        if known.tail is not None and self._is_beyond(_DEEP):
             z = torch.where(known.tail & (known.upper < _DEEP), self._deep_quantile(known, below), z)
-        if mirrored:
-            z = torch.where(known.mirrored, -z, z)
-        return self._given(torch.addcmul(known.loc, known.scale, z)).clamp(self.a, self.b)
+        if mirrored is not None:
+            z = torch.where(mirrored, -z, z)
+        return self._clamped(self._given(torch.addcmul(known.loc, known.scale, z)))
 
     def _quantile(self, known: _Interval, below: Tensor) -> Tensor:
         """The z with the share ``below`` of the mirrored interval below it, as far as ``Φ`` is a number there.
@@ -446,26 +522,43 @@ class TruncatedNormal(Distribution):
         From the side of the interval that has less probability, as that has more digits.
         """
         special: Any = torch.special
-        deep = known.tail & (known.upper < _DEEP) if self._is_beyond(_DEEP) else None
+        tail = known.tail
+        deep = None if tail is None or not self._is_beyond(_DEEP) else tail & (known.upper < _DEEP)
+        is_double = self.loc.dtype is torch.float64
         if self._masses is None:
             lower, upper = _unless(deep, known.lower, -2.0), _unless(deep, known.upper, -1.0)
             # what lies above a tail is not asked for
-            high = 0.5 * torch.erfc(torch.where(known.tail, 1.0, upper) * _SQRT_HALF)
-            self._masses = (
-                _unless(known.no_lower, 0.5 * torch.erfc(lower * -_SQRT_HALF), 0.0),
-                _unless(known.no_upper, high, 0.0),
-                torch.exp(_unless(deep, known.log_z, 0.0)),
+            high = 0.5 * torch.erfc(_unless(tail, upper, -1.0) * _SQRT_HALF)
+            low = _unless(known.no_lower, 0.5 * torch.erfc(lower * -_SQRT_HALF), 0.0)
+            high = _unless(known.no_upper, high, 0.0)
+            self._masses = low, high, torch.exp(_unless(deep, known.log_z, 0.0))
+            small = _SMALL if is_double else _SMALL_FLOAT
+            self._is_central = (
+                not self._is_hidden()
+                and deep is None
+                and float(low.detach().min()) > small
+                and float(high.detach().min()) > small
             )
         low, high, mass = self._masses
         from_below = torch.addcmul(low, below, mass)
-        above = (from_below > 0.5) & ~known.tail
-        share = torch.where(above, torch.addcmul(high, 1.0 - below, mass), from_below)
-        share = _unless(deep, share, 0.25)
-        if self.loc.dtype is torch.float64 or self._is_beyond(_NEAR):
+        if self._is_central:
+            return torch.erfinv(2.0 * from_below - 1.0) * _SQRT_2
+        from_below = _unless(deep, from_below, 0.25)
+        if self._is_hidden():
+            above = from_below > 0.5 if tail is None else (from_below > 0.5) & ~tail
+            share = torch.where(above, torch.addcmul(high, 1.0 - below, mass), from_below)
             z: Tensor = special.ndtri(share)
-        else:  # several times faster, and more exact than float32 here
-            z = torch.erfinv(2.0 * share - 1.0) * (2.0 * _SQRT_HALF)
-        return torch.where(above, -z, z)
+            return torch.where(above, -z, z)
+        few = (from_below - 0.5).abs() >= 0.5 - (_SMALL if is_double else _SMALL_FLOAT)
+        z = torch.erfinv(2.0 * from_below.masked_fill(few, 0.5) - 1.0) * _SQRT_2
+        if not bool(few.any()):
+            return z
+        shape = from_below.shape
+        share = from_below[few]
+        above = share > 0.5 if tail is None else (share > 0.5) & ~tail.expand(shape)[few]
+        rest = torch.addcmul(high.expand(shape)[few], 1.0 - below.expand(shape)[few], mass.expand(shape)[few])
+        some: Tensor = special.ndtri(torch.where(above, rest, share))
+        return z.masked_scatter(few, torch.where(above, -some, some))
 
     def _deep_quantile(self, known: _Interval, below: Tensor) -> Tensor:
         """:meth:`_quantile` of an interval below the last numbers that ``Φ`` has."""
