@@ -28,6 +28,40 @@ def _networks(count: int) -> list[nn.Sequential]:
     return [_network() for _ in range(count)]
 
 
+Tree = dict[str, Any]
+"""Parameters and buffers by hand: dicts in dicts, as modules are in modules."""
+
+
+def _tree(module: nn.Module) -> Tree:
+    """What `from_module` gives, by hand."""
+    values: Tree = {key: value for key, value in module._parameters.items() if value is not None}
+    values.update({key: value for key, value in module._buffers.items() if value is not None})
+    for key, child in module._modules.items():
+        below = _tree(child) if child is not None else None
+        if below:
+            values[key] = below
+    return values
+
+
+def _doubled(values: Tree) -> Tree:
+    return {key: _doubled(value) if isinstance(value, dict) else value * 2 for key, value in values.items()}
+
+
+def _put(module: nn.Module, values: Tree, done: list[tuple[Tree, str, Any]]) -> Tree:
+    """Puts other tensors into a module, notes what is to be undone, and gives those that were there."""
+    before: Tree = {}
+    for key, value in values.items():
+        child = module._modules.get(key)
+        if child is not None:
+            before[key] = _put(child, value, done)
+            continue
+        table: Tree = module._parameters if key in module._parameters else module._buffers
+        before[key] = table[key]
+        done.append((table, key, table[key]))
+        table[key] = value
+    return before
+
+
 def _swap(count: int, computed: bool) -> Workload:
     """A block with other parameters: those of another module, or tensors that were computed."""
 
@@ -44,23 +78,18 @@ def _swap(count: int, computed: bool) -> Workload:
         return call
 
     def hand() -> Call:
-        module, other = _layers(count), _layers(count)
-        entries = [
-            (table, key, value * 2 if computed else value)
-            for a, b in zip(module, other, strict=True)
-            for table, given in [(a._parameters, b._parameters)]
-            for key, value in given.items()
-        ]
+        module, values = _layers(count), _tree(_layers(count))
+        if computed:
+            values = _doubled(values)
 
         def call() -> Any:
-            before = [table[key] for table, key, _ in entries]
-            for table, key, value in entries:
-                table[key] = value
+            done: list[tuple[Tree, str, Any]] = []
             try:
+                _put(module, values, done)
                 return module[0].bias
             finally:
-                for (table, key, _), value in zip(entries, before, strict=True):
-                    table[key] = value
+                for table, key, before in reversed(done):
+                    table[key] = before
 
         return call
 
@@ -75,7 +104,7 @@ def _reading(count: int) -> Workload:
 
     def hand() -> Call:
         module = _layers(count)
-        return lambda: ({name: {**child._parameters} for name, child in module._modules.items() if child}, ())
+        return lambda: (_tree(module), ())
 
     return Workload(f"from_module of {count} layers", library, hand)
 

@@ -64,16 +64,15 @@ def _node(store: Any, cls: type[Any]) -> Any:
 
 def _tree(module: nn.Module, filter_empty: bool, cls: type[Any], seen: dict[int, Any]) -> Any:
     """The parameters and buffers of a module; a module that stands in two places gives one collection."""
-    node = seen.get(id(module))
-    if node is not None:
-        return node
     store: dict[str, Any] = {key: value for key, value in module._parameters.items() if value is not None}
     if module._buffers:
         store |= {key: value for key, value in module._buffers.items() if value is not None}
     children: dict[str, Any] = module._modules  # one that is a collection already has a batch size
     for key, child in children.items():
         if child is not None:
-            below = _densified(child) if isinstance(child, Collection) else _tree(child, filter_empty, cls, seen)
+            below = seen.get(id(child))
+            if below is None:
+                below = _densified(child) if isinstance(child, Collection) else _tree(child, filter_empty, cls, seen)
             if below._store or not filter_empty:
                 store[key] = below
     node = seen[id(module)] = _node(store, cls)
@@ -159,6 +158,7 @@ class _Swapping:
         old: dict[str, Any] = {}
         parameters: dict[str, Any] = module._parameters
         given = node._store
+        done = self.done.append
         for key, value in given.items():
             if key in parameters:
                 table = parameters
@@ -177,7 +177,7 @@ class _Swapping:
                 below = seen.get(id(child))
                 old[key] = self.swap(value, child, seen) if below is None else below
                 continue
-            self.done.append((table, key, before, value, given))
+            done((table, key, before, value, given))
             if before is not None:
                 old[key] = before
             table[key] = value

@@ -216,7 +216,7 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
         return all(dist.has_rsample for dist in self.dists.values())
 
     def _collected(self, values: Mapping[Any, Any], shape: Size | Sequence[int] = ()) -> TensorDict:
-        return TensorDict(values, Size(shape) + self._batch_shape)
+        return TensorDict(values, Size(shape) + self._batch_shape if shape else self._batch_shape)
 
     def sample(self, shape: Size | Sequence[int] | None = None) -> TensorDict:  # type: ignore[override]
         """Random values of all variables, with the batch size ``[*shape, *batch_shape]``; no gradients."""
