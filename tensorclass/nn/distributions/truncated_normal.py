@@ -490,7 +490,7 @@ class TruncatedNormal(Distribution):
         """``2 exp(upper² / 2) Z`` of the tails; of others any number."""
         if self._is_hidden():
             return _scaled(lower, upper, no_lower)[0]
-        shape = torch.broadcast_shapes(lower.shape, upper.shape, tail.shape)
+        shape: Size = torch.broadcast_shapes(lower.shape, upper.shape, tail.shape)  # type: ignore[no-untyped-call]
         lower, upper, tail = lower.expand(shape), upper.expand(shape), tail.expand(shape)
         none = None if no_lower is None else no_lower.expand(shape)[tail]
         return torch.ones_like(lower).masked_scatter(tail, _scaled(lower[tail], upper[tail], none)[0])
