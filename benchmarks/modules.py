@@ -97,6 +97,9 @@ def _last(result: Any) -> Tensor:
 
 
 def _print_eager(title: str, calls: Calls, quick: bool) -> None:
+    expected, *results = (_last(call()) for call in calls.values())
+    for result in results:
+        torch.testing.assert_close(result, expected)
     times = time_in_turns(list(calls.values()), QUICK if quick else FULL)
     print(title)
     for name, figure in zip(calls, times, strict=True):

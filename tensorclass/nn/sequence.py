@@ -176,8 +176,11 @@ class TensorDictSequential(TensorDictModuleBase):
 
     def _run_tolerant(self, module: Any, data: TensorCollection) -> Any:
         """What a module gives where its keys are there; a lazy stack is looked at part by part."""
-        there = data.keys(True)
-        if all(key in there for key in keys_of(module, "in_keys")):
+        store = data._store
+        for key in keys_of(module, "in_keys"):
+            if key not in store if type(key) is str else _find(data, key) is MISSING:
+                break
+        else:
             return module(data)
         if not data._holds_values():
             for part in data._nodes():
