@@ -157,6 +157,7 @@ class _Swapping:
         """
         old: dict[str, Any] = {}
         parameters: dict[str, Any] = module._parameters
+        buffers: dict[str, Any] = module._buffers
         given = node._store
         done = self.done.append
         for key, value in given.items():
@@ -165,8 +166,8 @@ class _Swapping:
                 before = table[key]
                 if value.__class__ is not Parameter:
                     value = self._parameter(value, before)
-            elif key in module._buffers:
-                table = module._buffers
+            elif key in buffers:
+                table = buffers
                 before = table[key]
                 if not isinstance(value, Tensor):
                     value = _tensor_of(value)
