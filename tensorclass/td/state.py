@@ -290,6 +290,13 @@ def placed(data: Any) -> Any:
 
     Each tensor by itself would bring the memory of all.
     """
+    first = next(iter(data._leaves()), None)
+    if (
+        first.__class__ is Tensor
+        and first.layout is torch.strided
+        and first.untyped_storage().nbytes() == first.numel() * first.itemsize
+    ):  # what most are: memory of its own, in which there is no place for others
+        return data
     flat = flat_of(data._leaves())
     if flat is None or len(flat.places) < 2 or any(leaf.is_nested for leaf in data._leaves()):
         return data
