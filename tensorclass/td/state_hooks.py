@@ -52,7 +52,7 @@ class Loading:
 
     __slots__ = ("extra", "keys", "module", "replaced", "tree")
 
-    def __init__(self, source: Any, module: nn.Module) -> None:
+    def __init__(self, source: Any, module: Any) -> None:  # a module, of which torch tells no types here
         self.module: nn.Module = module
         flat: dict[str, Any] = {".".join(path): leaf for path, leaf in source._named_leaves()}
         given = dict(flat)
@@ -124,7 +124,7 @@ def _object(value: Any) -> Any:
     return value.to_dict() if value._is_tree() else value.data
 
 
-def _call_pre_hooks(module: nn.Module, flat: dict[str, Any], prefix: str, errors: list[str]) -> None:
+def _call_pre_hooks(module: Any, flat: dict[str, Any], prefix: str, errors: list[str]) -> None:
     """Calls the hooks of a module and of those in it. Each gets its own part of the state dict, as in torch."""
     hooks: Any = module._load_state_dict_pre_hooks
     for hook in hooks.values():

@@ -46,7 +46,7 @@ class NormalParamExtractor(nn.Module):
             raise ValueError("NormalParamExtractor: expected a tensor with location and scale in its last dimension")
         tensor, *others = tensors
         if isinstance(tensor, Proxy):
-            return as_call(self, *tensors)
+            return as_call(self, *tensors)  # pyright: ignore[reportReturnType]
         if not tensor.ndim or tensor.shape[-1] % 2:
             raise ValueError(
                 "NormalParamExtractor: the last dimension is halved, so its size must be even; "
@@ -110,7 +110,7 @@ class AddStateIndependentNormalScale(nn.Module):
             RuntimeError: it does not.
         """
         if isinstance(loc, Proxy):
-            return as_call(self, loc, *others)
+            return as_call(self, loc, *others)  # pyright: ignore[reportReturnType]
         shape = self.scale_shape
         if loc.shape[loc.ndim - len(shape) :] != shape:
             raise RuntimeError(
