@@ -7,6 +7,6 @@ need when they are called.
 """
 
 from .executors import Runner
-from .faults import WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
+from .faults import RecordsDiffer, WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
 
-__all__ = ["Runner", "WorkerDied", "WorkerError", "WorkerRaised", "WorkerTimeout"]
+__all__ = ["RecordsDiffer", "Runner", "WorkerDied", "WorkerError", "WorkerRaised", "WorkerTimeout"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pickle import PicklingError
 from typing import Any, ClassVar
 
@@ -91,6 +91,23 @@ class WorkerRaised(WorkerError):
 
 def _again(error: BaseException | None, message: str, about: dict[str, Any]) -> WorkerRaised:
     return WorkerRaised.of(error, message, **about)
+
+
+class RecordsDiffer(RuntimeError):
+    """The processes of one operation have records of different forms, or do not call the same.
+
+    It is raised on all sides, and nothing was written on any.
+
+    Args:
+        message: what differs, for people.
+        differences: a line for each.
+    """
+
+    differences: list[str]
+
+    def __init__(self, message: str = "", *, differences: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.differences = list(differences)
 
 
 class _Kinds:

@@ -31,6 +31,7 @@ from tensorclass.td.stores.lazy.stack import LazyStacked
 from tensorclass.td.unbatched import UnbatchedTensor
 
 Path: TypeAlias = "tuple[str, ...]"
+_is_contiguous: Callable[[Tensor], bool] = Tensor.is_contiguous
 _foreach_copy: Any = torch._foreach_copy_  # pyright: ignore[reportPrivateImportUsage]
 
 
@@ -61,7 +62,7 @@ class Layout:
         entries: what the digest is of: what stands at each name.
     """
 
-    __slots__ = ("_views", "digest", "entries", "objects", "parts", "size")
+    __slots__ = ("digest", "entries", "flagged", "objects", "parts", "plans", "size")
 
     def __init__(self, parts: Sequence[Part], entries: dict[str, str], objects: Sequence[Path]) -> None:
         self.parts = tuple(parts)
@@ -69,6 +70,9 @@ class Layout:
         self.entries = entries
         last = max((part.start + part.nbytes for part in self.parts), default=0)
         self.size = -(-last // 16) * 16
+        #: tensors that lie one behind the other and can be a conjugate or a negative for all that
+        self.flagged = [at for at, part in enumerate(self.parts) if part.dtype.is_complex or part.shape.numel() == 1]
+        self.plans: dict[Any, Any] = {}  #: what messages keep of it
         text = json.dumps(sorted(entries.items())).encode()
         self.digest = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
@@ -95,16 +99,29 @@ class Layout:
 
 def copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
     """Writes tensors into others of the same shapes by one call."""
-    if targets:
-        with torch.no_grad():
+    with torch.no_grad():
+        if any(target.is_conj() or target.is_neg() for target in targets):
+            for target, source in zip(targets, sources, strict=True):
+                target.copy_(source)
+        elif targets:
             _foreach_copy(list(targets), list(sources))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # taking apart
 
-_known: dict[Any, tuple[Layout, list[int]]] = {}  #: by form; the numbers say which leaf a part is
+_known: dict[Any, tuple[Layout, list[int] | None]] = {}  #: by form; the numbers say which leaf a part is
 _MOST = 256  #: forms that are kept
+
+
+class Taken(NamedTuple):
+    """A collection that was taken apart."""
+
+    layout: Layout
+    tensors: list[Tensor]  #: in the order of the layout
+    plain: bool  #: they are on the CPU, and the items of each lie one behind the other
+    #: in the order of the tree, where the collection has to be told that they were written into
+    leaves: list[Tensor] | None
 
 
 def taken_apart(data: TensorCollection) -> tuple[Layout, list[Tensor]]:
@@ -118,17 +135,34 @@ def taken_apart(data: TensorCollection) -> tuple[Layout, list[Tensor]]:
     >>> [(part.path, part.start) for part in layout.parts], layout.size, [tensor.ndim for tensor in tensors]
     ([(('a', 'c'), 0), (('b',), 24)], 32, [2, 1])
     """
+    return taken(data)[:2]
+
+
+def taken(data: TensorCollection) -> Taken:
+    """:func:`taken_apart`, and how the tensors can be read and written.
+
+    It is called for each message, and a few microseconds are much of what one costs: so the tensors are asked together.
+    """
     form: list[Any] = []
     leaves: list[Tensor] = []
-    _walk(data, form, leaves)
-    key = tuple(form)
+    special = _walk(data, form, leaves)
+    try:
+        plain = all(map(_is_contiguous, leaves)) and False not in [leaf.is_cpu for leaf in leaves]
+    except RuntimeError:  # a sparse tensor
+        plain = False
+    if not plain:
+        form += [(leaf.layout, leaf.is_meta) for leaf in leaves]
+    key = (*form, *[leaf.dtype for leaf in leaves], *[leaf.shape for leaf in leaves])
     found = _known.get(key)
     if found is None:
         if len(_known) >= _MOST:
             _known.clear()
         found = _known[key] = _laid_out(data)
     layout, order = found
-    return layout, [leaves[at] for at in order]
+    tensors = leaves if order is None else [leaves[at] for at in order]
+    if plain and layout.flagged:
+        plain = not any(tensors[at].is_conj() or tensors[at].is_neg() for at in layout.flagged)
+    return Taken(layout, tensors, plain, leaves if special else None)
 
 
 def layout_of(data: TensorCollection) -> Layout:
@@ -136,35 +170,38 @@ def layout_of(data: TensorCollection) -> Layout:
     return taken_apart(data)[0]
 
 
-def _walk(value: Any, form: list[Any], leaves: list[Tensor]) -> None:
-    """What tells forms apart, in the order of the tree, and the tensors."""
+def _walk(value: Any, form: list[Any], leaves: list[Tensor]) -> bool:
+    """What tells forms apart but dtypes and shapes, in the order of the tree, and the tensors.
+
+    Returns:
+        Whether the collection has to be told that its tensors were written into.
+    """
+    store: Any = value._store
     if isinstance(value, LazyStacked):
-        store: Any = value._store
         form.append((store.dim, len(store.items_)))
-        for part in store.items_:
-            _walk(part, form, leaves)
-        return
-    for key, item in value._store.items():
-        if item.__class__ is Tensor and item.layout is torch.strided:
-            form += (key, item.dtype, item.shape, item.device.type == "meta")
+        return any([_walk(part, form, leaves) for part in store.items_])  # noqa: C419  (all of them)
+    special = store.__class__ is not dict
+    for key, item in store.items():
+        if item.__class__ is Tensor:
+            form.append(key)
             leaves.append(item)
         elif isinstance(item, Tensor):
-            form += (key, item.__class__, item.layout, item.device.type == "meta")
-            for part in parts_of(item):
-                form += (part.dtype, part.shape)
-                leaves.append(part)
+            form += (key, item.__class__, item.layout)
+            leaves += parts_of(item)
+            special = special or item.is_nested
         elif isinstance(item, NonTensorDataBase):
             form += (key, isinstance(item, NonTensorData) or item._batch_size)
         elif isinstance(item, UnbatchedTensor):
-            form += (key, UnbatchedTensor, item._tensor.dtype, item._tensor.shape)
+            form += (key, UnbatchedTensor)
             leaves.append(item._tensor)
         else:
             form += (key, "{")
-            _walk(item, form, leaves)
+            special = _walk(item, form, leaves) or special
             form.append("}")
+    return special
 
 
-def _laid_out(data: TensorCollection) -> tuple[Layout, list[int]]:
+def _laid_out(data: TensorCollection) -> tuple[Layout, list[int] | None]:
     found: list[tuple[Path, str, Tensor]] = []
     entries: dict[str, str] = {}
     objects: list[Path] = []
@@ -175,7 +212,7 @@ def _laid_out(data: TensorCollection) -> tuple[Layout, list[int]]:
     order = sorted(range(len(found)), key=lambda at: found[at][:2])
     places, _ = places_of([found[at][2] for at in order])
     parts = [Part(*found[at][:2], dtype, shape, start) for at, (dtype, shape, start) in zip(order, places, strict=True)]
-    return Layout(parts, entries, sorted(objects)), order
+    return Layout(parts, entries, sorted(objects)), None if order == sorted(order) else order
 
 
 def _note(

@@ -5,10 +5,252 @@ What is done is in :mod:`tensorclass.distributed`, which is imported when it is 
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal, overload
+
 from .collection import Collection
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+    from tensorclass.distributed.point_to_point import Transfer
 
 
 class Distributing(Collection):
     """``send``, ``recv``, ``all_reduce`` and their kin."""
 
     __slots__ = ()
+
+    # -- point to point -----------------------------------------------------------------------------------------------
+
+    def send(
+        self,
+        dst: int | None = None,
+        *,
+        group: ProcessGroup | None = None,
+        group_dst: int | None = None,
+        init_tag: int = 0,
+        pseudo_rand: bool = False,
+        consolidated: bool = False,
+        timeout: float | timedelta | None = None,
+        allow_pickle: bool = False,
+    ) -> None:
+        """Sends the values to a process that has a collection of the same form and calls :meth:`recv`.
+
+        All small values are one message, and each large tensor another one that is not copied; they go at the same
+        time. The other side can have another class, batch size or order of keys. Names, dtypes and shapes of the
+        values must be the same: otherwise both sides raise an error that lists the differences, and nothing is
+        written. No side learns more than that before its own call has ended: when ``send`` comes back, the other side
+        has called :meth:`recv` for this record.
+
+        Args:
+            dst: the rank of the other process, in the world.
+            group: the process group, by default that of the world.
+            group_dst: the rank of the other process within ``group``, in the place of ``dst``.
+            init_tag: a number that tells records apart which are on their way between two processes at the same time.
+                Those of the same number arrive in the order in which they were sent.
+            pseudo_rand: tags are far from those of other numbers, as for the peer; both sides must say the same.
+            consolidated: send the piece of memory of a consolidated collection, as it is; one that is not
+                consolidated is copied for it. Both sides must say the same.
+            timeout: how long this may take, in seconds; by default the time-out of the group.
+            allow_pickle: send objects that JSON cannot hold as pickles. The other side must ask for them, too.
+
+        Raises:
+            RecordsDiffer: the other side has another record; it is raised there, too. It is a RuntimeError.
+            WorkerTimeout: the other side did not come in time. It is a TimeoutError. Gloo has then closed the
+                connections of this process in the group, as for all its messages.
+            WorkerDied: the process of the other side has ended, or has given up waiting.
+            ValueError: no rank is named, or two, or this process.
+            TypeError: values that no message can hold. Nothing was sent.
+        """
+        from tensorclass.distributed.point_to_point import send
+
+        send(
+            self, "send", dst, group=group, group_dst=group_dst, init_tag=init_tag, pseudo_rand=pseudo_rand,
+            consolidated=consolidated, timeout=timeout, allow_pickle=allow_pickle,
+        )  # fmt: skip
+
+    def recv(
+        self,
+        src: int | None = None,
+        *,
+        group: ProcessGroup | None = None,
+        group_src: int | None = None,
+        init_tag: int = 0,
+        pseudo_rand: bool = False,
+        consolidated: bool = False,
+        timeout: float | timedelta | None = None,
+        allow_pickle: bool = False,
+    ) -> int:
+        """Receives the values of a collection of the same form that another process sends, into the tensors here.
+
+        Where the sender dies while it sends, the small values and the non-tensor data here are as before. Large tensors
+        (of 256 KB and more) are received where they are, so that some of their values can be new by then.
+
+        Args:
+            src: the rank of the other process, in the world.
+            group: the process group, by default that of the world.
+            group_src: the rank of the other process within ``group``, in the place of ``src``.
+            init_tag: what the other side gives to :meth:`send`.
+            pseudo_rand: what the other side gives.
+            consolidated: what the other side gives; the collection must be consolidated.
+            timeout: how long this may take, in seconds; by default the time-out of the group.
+            allow_pickle: read objects that were sent as pickles, which can run any code. Otherwise nothing is
+                unpickled.
+
+        Returns:
+            ``init_tag`` plus the number of tensors, less one: the last tag, were each tensor a message.
+
+        Raises:
+            RecordsDiffer: the other side has another record; see :meth:`send` for this and other errors.
+            RuntimeError: a tensor here is expanded, so that it cannot be written. Nothing was received.
+        """
+        from tensorclass.distributed.point_to_point import recv
+
+        return recv(
+            self, "recv", src, group=group, group_src=group_src, init_tag=init_tag, pseudo_rand=pseudo_rand,
+            consolidated=consolidated, timeout=timeout, allow_pickle=allow_pickle,
+        )  # fmt: skip
+
+    @overload
+    def isend(
+        self,
+        dst: int | None = ...,
+        *,
+        group: ProcessGroup | None = ...,
+        group_dst: int | None = ...,
+        init_tag: int = ...,
+        pseudo_rand: bool = ...,
+        return_early: Literal[False] = ...,
+        consolidated: bool = ...,
+        timeout: float | timedelta | None = ...,
+        allow_pickle: bool = ...,
+    ) -> int: ...
+    @overload
+    def isend(
+        self,
+        dst: int | None = ...,
+        *,
+        group: ProcessGroup | None = ...,
+        group_dst: int | None = ...,
+        init_tag: int = ...,
+        pseudo_rand: bool = ...,
+        return_early: Literal[True],
+        consolidated: bool = ...,
+        timeout: float | timedelta | None = ...,
+        allow_pickle: bool = ...,
+    ) -> list[Transfer]: ...
+    def isend(
+        self,
+        dst: int | None = None,
+        *,
+        group: ProcessGroup | None = None,
+        group_dst: int | None = None,
+        init_tag: int = 0,
+        pseudo_rand: bool = False,
+        return_early: bool = False,
+        consolidated: bool = False,
+        timeout: float | timedelta | None = None,
+        allow_pickle: bool = False,
+    ) -> int | list[Transfer]:
+        """:meth:`send` that need not wait: with ``return_early``, what it gives is waited for later.
+
+        Args:
+            dst: see :meth:`send`, for this and the following.
+            group: see there.
+            group_dst: see there.
+            init_tag: see there.
+            pseudo_rand: see there.
+            return_early: come back at once, with a list of what is on its way; small values are copied by then, large
+                tensors must not be written to before ``wait()`` of its items has come back. The errors of
+                :meth:`send` are raised there.
+            consolidated: see there.
+            timeout: see there; not with ``return_early``, where ``wait()`` takes it.
+            allow_pickle: see there.
+
+        Returns:
+            The last tag, see :meth:`recv`; with ``return_early`` a list of objects with ``wait(timeout=None)`` and
+            ``is_completed()``.
+        """
+        from tensorclass.distributed.point_to_point import begin_send, send, tag_of
+
+        if not return_early:
+            return send(
+                self, "isend", dst, group=group, group_dst=group_dst, init_tag=init_tag, pseudo_rand=pseudo_rand,
+                consolidated=consolidated, timeout=timeout, allow_pickle=allow_pickle,
+            )  # fmt: skip
+        if timeout is not None:
+            raise ValueError("isend: with return_early=True nothing is waited for: give timeout to wait()")
+        tag = tag_of(init_tag, pseudo_rand)
+        return [begin_send(self, "isend", dst, group, group_dst, tag, consolidated, allow_pickle)]
+
+    @overload
+    def irecv(
+        self,
+        src: int | None = ...,
+        *,
+        group: ProcessGroup | None = ...,
+        group_src: int | None = ...,
+        return_premature: Literal[False] = ...,
+        init_tag: int = ...,
+        pseudo_rand: bool = ...,
+        consolidated: bool = ...,
+        timeout: float | timedelta | None = ...,
+        allow_pickle: bool = ...,
+    ) -> None: ...
+    @overload
+    def irecv(
+        self,
+        src: int | None = ...,
+        *,
+        group: ProcessGroup | None = ...,
+        group_src: int | None = ...,
+        return_premature: Literal[True],
+        init_tag: int = ...,
+        pseudo_rand: bool = ...,
+        consolidated: bool = ...,
+        timeout: float | timedelta | None = ...,
+        allow_pickle: bool = ...,
+    ) -> list[Transfer]: ...
+    def irecv(
+        self,
+        src: int | None = None,
+        *,
+        group: ProcessGroup | None = None,
+        group_src: int | None = None,
+        return_premature: bool = False,
+        init_tag: int = 0,
+        pseudo_rand: bool = False,
+        consolidated: bool = False,
+        timeout: float | timedelta | None = None,
+        allow_pickle: bool = False,
+    ) -> list[Transfer] | None:
+        """:meth:`recv` that need not wait: with ``return_premature``, what it gives is waited for later.
+
+        Args:
+            src: see :meth:`recv`, for this and the following.
+            group: see there.
+            group_src: see there.
+            return_premature: come back at once, with a list of what is on its way. The values are here when
+                ``wait()`` of its items has come back, which raises the errors of :meth:`recv`.
+            init_tag: see there.
+            pseudo_rand: see there.
+            consolidated: see there.
+            timeout: see there; not with ``return_premature``, where ``wait()`` takes it.
+            allow_pickle: see there.
+
+        Returns:
+            ``None``; with ``return_premature`` a list of objects with ``wait(timeout=None)`` and ``is_completed()``.
+        """
+        from tensorclass.distributed.point_to_point import begin_receive, recv, tag_of
+
+        if return_premature:
+            if timeout is not None:
+                raise ValueError("irecv: with return_premature=True nothing is waited for: give timeout to wait()")
+            tag = tag_of(init_tag, pseudo_rand)
+            return [begin_receive(self, "irecv", src, group, group_src, tag, consolidated, allow_pickle)]
+        recv(
+            self, "irecv", src, group=group, group_src=group_src, init_tag=init_tag, pseudo_rand=pseudo_rand,
+            consolidated=consolidated, timeout=timeout, allow_pickle=allow_pickle,
+        )  # fmt: skip
+        return None

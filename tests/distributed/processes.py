@@ -100,13 +100,9 @@ class Group:
 
 def _serve(pipe: Connection, rank: int, size: int, port: int, seconds: float) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo",
-        init_method=f"tcp://127.0.0.1:{port}",
-        rank=rank,
-        world_size=size,
-        timeout=timedelta(seconds=seconds),
-    )
+    # on a busy machine it takes long until all are there
+    store = dist.TCPStore("127.0.0.1", port, size, rank == 0, timeout=timedelta(seconds=120))
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=seconds))
     while True:
         try:
             task = pickle.loads(pipe.recv_bytes())
@@ -121,6 +117,10 @@ def _serve(pipe: Connection, rank: int, size: int, port: int, seconds: float) ->
             found = Failed(error, traceback.format_exc())
         pipe.send_bytes(pickle.dumps(found))
     os._exit(0)  # peers may be gone: nothing is waited for
+
+
+def _is_there(rank: int) -> int:
+    return rank
 
 
 def free_port() -> int:
@@ -157,6 +157,7 @@ def group_of(size: int, seconds: float = 20.0) -> Iterator[Group]:
     memory, before = shared_memory(), children()
     group = Group(size, seconds)
     try:
+        group.run(_is_there, seconds=150)
         yield group
     finally:
         group.close()

@@ -26,10 +26,9 @@ REMOTE = "distributed collections come with a later subject"
 
 #: names that belong to later subjects
 LATER = {
-    LEFT_OUT: "to_mds to_store",
+    LEFT_OUT: "arecv asend to_mds to_store",
     REMOTE: (
-        "all_gather all_reduce arecv asend broadcast from_remote_init gather_and_stack init_remote irecv isend recv"
-        " reduce scatter send"
+        "all_gather all_reduce broadcast from_remote_init gather_and_stack init_remote reduce scatter"
     ),
 }
 
@@ -42,6 +41,8 @@ METHOD = "it is the method of all collections: its first argument is called self
 ONE = "one method for all collections, with the arguments that it has for a TensorDict"
 
 SAVED = "a folder is whole or absent whatever atomic says; allow_pickle and existsok are for all of these"
+
+SENT = "timeout and allow_pickle, as for all that goes between processes"
 
 LOADED = "takes what the peer takes, and strict for records"
 
@@ -59,6 +60,10 @@ DIFFERENT: dict[str, str] = {
     "from_consolidated": "where its tensors go, and what loading takes for records",
     "empty": "names stay where the batch size does, as in the peer's TensorDict",
     "expand": NAMED,
+    "irecv": SENT,
+    "isend": SENT,
+    "recv": SENT,
+    "send": SENT,
     "from_module": "one default of lock for all collections, that of the peer's TensorDict, and filter_empty for all",
     "from_pandas": MORE,
     "from_struct_array": MORE,
