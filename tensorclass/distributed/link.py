@@ -3,9 +3,9 @@
 Gloo gives a message away only when the other side has begun to receive one with the same tag. So the tag of a message
 is made of the form of the record, of ``init_tag``, and of how many messages there were before: where both sides mean
 the same, the first message is the values, and nothing else goes between them. Where they do not, the tags differ, and
-none of the two moves. A side that has waited for a while (:data:`PATIENCE`) writes what it waits for into the store of the
-group, and looks there for what the other side waits for. When both are there and differ, each side knows; it
-lets the message of the other end with one that nobody reads, and both raise an error. The group stays whole.
+none of the two moves. A side that has waited for a while (:data:`PATIENCE`) writes what it waits for into the store of
+the group, and looks there for what the other side waits for. When both are there and differ, each side knows; it lets
+the message of the other end with one that nobody reads, and both raise an error. The group stays whole.
 
 Backends without tags (NCCL) give no such hold. There both sides write and read these notes before each message.
 

@@ -60,14 +60,15 @@ class Route:
 
     def tensors_of(self, data: Any) -> list[Any] | None:
         """The tensors of the record, where it is the same one with the same tensors."""
-        if self._data() is not data:
-            return None
-        nodes: list[Any] = [ref() for ref in self._nodes]
-        if any(node is None for node in nodes):
+        known: bool = self._data() is data
+        if not known:
             return None
         values: list[Any] = list(data._store.values())
-        for node in nodes:
-            values += node._store.values()
+        for ref in self._nodes:
+            store: Any = getattr(ref(), "_store", None)
+            if store is None:
+                return None
+            values += store.values()
         if len(values) != len(self._refs) or not all(map(is_, values, [ref() for ref in self._refs])):
             return None
         tensors = values if self._picks is None else [values[at] for at in self._picks]

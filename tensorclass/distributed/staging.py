@@ -3,8 +3,8 @@
 A message costs some 50 us, and torch takes 20 us to copy 50 tensors into one, whatever their size: a call of its own
 for each. The kernel copies between a list of places in memory and a file by one call, in a third of that. So on Linux
 the memory of a message is a file without a name, in memory only, which is mapped: tensors are written to the file, and
-what is in the mapping is the message. Elsewhere, and for tensors that the kernel cannot read (on other devices, or with gaps
-between their items), torch copies.
+what is in the mapping is the message. Elsewhere, and for tensors that the kernel cannot read (on other devices, or with
+gaps between their items), torch copies.
 """
 
 from __future__ import annotations

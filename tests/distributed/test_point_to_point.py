@@ -52,20 +52,30 @@ MADE: dict[str, Callable[[int], Any]] = {
     ),
     "scalars and nothing": lambda seed: TensorDict({"a": numbers([], seed), "b": numbers([0, 3], seed)}),
     "empty": lambda seed: TensorDict({}, [3]),
-    "large": lambda seed: TensorDict({"a": numbers([300_000], seed), "b": numbers([2], seed), "c": numbers([70_000], 1)}),
-    "record": lambda seed: Sample(numbers([3], seed), Inner(numbers([3, 2], 1), batch_size=[3]), f"at {seed}", batch_size=[3]),
-    "objects": lambda seed: TensorDict({"a": numbers([2], seed), "o": {"k": [seed, (1, None)]}}, [2]).set("t", [f"x{seed}", "y"]),
+    "large": lambda seed: TensorDict(
+        {"a": numbers([300_000], seed), "b": numbers([2], seed), "c": numbers([70_000], 1)}
+    ),
+    "record": lambda seed: Sample(
+        numbers([3], seed), Inner(numbers([3, 2], 1), batch_size=[3]), f"at {seed}", batch_size=[3]
+    ),
+    "objects": lambda seed: TensorDict({"a": numbers([2], seed), "o": {"k": [seed, (1, None)]}}, [2]).set(
+        "t", [f"x{seed}", "y"]
+    ),
     "many objects": lambda seed: TensorDict({"t": [f"row {seed + at}" for at in range(200)]}, [200]),
     "lazy": lambda seed: lazy_stack([TensorDict({"a": numbers([at + 1], seed + at)}) for at in range(3)]),
     "unbatched": lambda seed: TensorDict({"a": numbers([3], seed), "u": UnbatchedTensor(numbers([2], seed))}, [3]),
     "jagged": lambda seed: TensorDict({"j": rows(seed)}, [2]),
-    "with gaps": lambda seed: TensorDict({"a": numbers([4, 3], seed).T, "b": numbers([6], seed)[::2], "l": numbers([600, 600], seed).T}),
+    "with gaps": lambda seed: TensorDict(
+        {"a": numbers([4, 3], seed).T, "b": numbers([6], seed)[::2], "l": numbers([600, 600], seed).T}
+    ),
     "conjugate": lambda seed: TensorDict({"a": torch.complex(numbers([], seed), numbers([], 3)).conj()}),
     "parameters": lambda seed: TensorDict({"a": nn.Parameter(numbers([3], seed)), "b": numbers([3], 1)}),
     "memory-mapped": lambda seed: TensorDict({"a": MemoryMappedTensor.from_tensor(numbers([3], seed))}),
-    "rows of another": lambda seed: TensorDict({"a": numbers([4, 2], seed)}, [4]).get_sub_tensordict(torch.tensor([0, 2])),
+    "rows of another": lambda seed: TensorDict({"a": numbers([4, 2], seed)}, [4]).get_sub_tensordict(
+        torch.tensor([0, 2])
+    ),
     "consolidated": lambda seed: TensorDict({"b": numbers([3], seed), "a": numbers([3, 2], seed)}, [3]).consolidate(),
-}  # fmt: skip
+}
 
 
 def shown(data: Any) -> Any:
@@ -331,7 +341,7 @@ def refused(rank: int, call: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("call", "kind", "message"),
+    "call, kind, message",
     [
         ("none", ValueError, "dst or by group_dst"),
         ("both", ValueError, "not both"),

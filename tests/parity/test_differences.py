@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 from tests.parity.cases.tools import utils
 from tests.parity.converter_differences import CONVERTERS
 from tests.parity.distribution_differences import DISTRIBUTIONS
+from tests.parity.distributed_differences import DISTRIBUTED
 from tests.parity.file_differences import FILES
 from tests.parity.key_differences import KEYS
 from tests.parity.lazy_differences import LAZY_STACKS
@@ -269,6 +270,7 @@ def a_text_written_in_a_folder(m: Any) -> Any:
 
 DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     **CONVERTERS,
+    **DISTRIBUTED,
     **DISTRIBUTIONS,
     **FILES,
     **MODULES,

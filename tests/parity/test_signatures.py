@@ -27,9 +27,7 @@ REMOTE = "distributed collections come with a later subject"
 #: names that belong to later subjects
 LATER = {
     LEFT_OUT: "arecv asend to_mds to_store",
-    REMOTE: (
-        "all_gather all_reduce broadcast from_remote_init gather_and_stack init_remote reduce scatter"
-    ),
+    REMOTE: ("all_gather all_reduce broadcast from_remote_init gather_and_stack init_remote reduce scatter"),
 }
 
 MORE = "takes what the peer takes, and more"

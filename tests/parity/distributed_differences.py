@@ -1,0 +1,26 @@
+"""Where messages between processes and those of the peer differ.
+
+What takes several processes has no case here: tests/parity/test_distributed.py asks both libraries, under the name of
+the sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Call = Callable[[Any], Any]
+
+
+def has_pipes(m: Any) -> list[bool]:
+    return [hasattr(m.TensorDict({}, batch_size=[]), name) for name in ("asend", "arecv")]
+
+
+#: for each sentence of docs/differences.md: a call, what is expected here, and what of the peer
+DISTRIBUTED: dict[str, list[tuple[Call, Any, Any]]] = {
+    "A record is one message.": [],
+    "Two sides that differ are told so.": [],
+    "Nothing is unpickled.": [],
+    "What is on its way is one object.": [],
+    "There are no pipes.": [(has_pipes, [False, False], [True, True])],
+}
