@@ -18,8 +18,8 @@ from torch.utils import _pytree as pytree
 
 from tests.parity.cases.tools import utils
 from tests.parity.converter_differences import CONVERTERS
-from tests.parity.distribution_differences import DISTRIBUTIONS
 from tests.parity.distributed_differences import DISTRIBUTED
+from tests.parity.distribution_differences import DISTRIBUTIONS
 from tests.parity.file_differences import FILES
 from tests.parity.key_differences import KEYS
 from tests.parity.lazy_differences import LAZY_STACKS
