@@ -122,8 +122,7 @@ class Stage(nn.Module, Generic[In, Out]):
             """What the stage gives for ``record``; a TypeError where one of the two is not what was declared."""
             takes, gives, *_ = self._types
             if not isinstance(record, takes):
-                difference = _difference(type(record), takes) if isinstance(record, TensorCollection) else ""
-                raise TypeError(f"{self.name}: expected {_names(takes)}, got {type(record).__name__}{difference}")
+                raise self._refusal(record)
             result = super().__call__(record)
             if not isinstance(result, gives):
                 raise TypeError(
@@ -131,6 +130,62 @@ class Stage(nn.Module, Generic[In, Out]):
                     "annotation, or what the stage returns"
                 )
             return result
+
+    def run(
+        self,
+        record: In,
+        /,
+        *,
+        on: Any = None,
+        batch_size: int | None = None,
+        num_workers: int | None = None,
+        timeout: float | None = None,
+        retries: int = 0,
+        pbar: bool = False,
+    ) -> Out:
+        """What the stage gives for many rows: batch by batch here, in other processes, or on a cluster.
+
+        The result is that of ``stage(record)``, in the order of the rows, where the stage does the same to each row. No
+        gradients are recorded.
+
+        Args:
+            record: the rows, along its first batch dimension.
+            on: where the batches are done: the module ``ray``, a client of ``dask.distributed``, an executor of
+                ``concurrent.futures``. The stage is sent there, with its parameters; functions that it is made of are
+                found by their names, but for Ray and Dask, which take those of the program along.
+            batch_size: the rows of a batch; by default all here, and one batch for each worker elsewhere.
+            num_workers: processes that are made for this call, without ``on``.
+            timeout: the seconds that a batch may take elsewhere.
+            retries: how often a batch is done again elsewhere, after an error, a time-out, or the end of a process.
+            pbar: show a progress bar.
+
+        Raises:
+            TypeError: ``record`` is not what the stage takes.
+            ValueError: an option does not fit the others.
+            WorkerError: a batch failed elsewhere: the error names the worker and the batch, and has the traceback. It
+                is also of the class that the stage raised.
+
+        >>> import torch
+        >>> from tensorclass import Stage, TensorClass
+        >>> class Text(TensorClass):
+        ...     codes: torch.Tensor
+        >>> @Stage
+        ... def double(text: Text) -> Text:
+        ...     return text + text
+        >>> double.run(Text(torch.ones(5), batch_size=[5]), batch_size=2).codes
+        tensor([2., 2., 2., 2., 2.])
+        """
+        from .distributed.pipelines import run
+
+        if not isinstance(record, self._types.takes):
+            raise self._refusal(record)
+        return run(self, record, on, batch_size, num_workers, timeout, retries, pbar)
+
+    def _refusal(self, record: object) -> TypeError:
+        """The error for what is not what the stage takes."""
+        takes = self._types.takes
+        difference = _difference(type(record), takes) if isinstance(record, TensorCollection) else ""
+        return TypeError(f"{self.name}: expected {_names(takes)}, got {type(record).__name__}{difference}")
 
     @property
     def input_type(self) -> type[TensorCollection] | types.UnionType:
