@@ -1,8 +1,8 @@
 """A large record through Ray's object store: `python -m benchmarks.object_store [--megabytes N] [--fields N]`
 
-Time of `ray.put`, of `ray.get`, and of reading all of what came, and by how much this process becomes larger by memory of
-its own (`RssAnon`), beside the same tensors as a plain dict, as a dict of numpy arrays, and as a TensorDict of the peer.
-Medians of five. Linux only: it reads `/proc/self`. It needs the extra `ray`, and twice the memory in `/dev/shm`.
+Time of `ray.put`, of `ray.get`, and of reading all of what came, and by how much this process becomes larger by memory
+of its own (`RssAnon`), beside the same tensors as a plain dict, as a dict of numpy arrays, and as a TensorDict of the
+peer. Medians of five. Linux only: it reads `/proc/self`. It needs the extra `ray`, and twice the memory in `/dev/shm`.
 """
 
 import argparse

@@ -33,6 +33,18 @@ class Stage(nn.Module, Generic[In, Out]):
     def __init__(self, function: Callable[[In], Out], *, name: str | None = None) -> None: ...
     def forward(self, record: In, /) -> Out: ...
     def __call__(self, record: In, /) -> Out: ...
+    def run(
+        self,
+        record: In,
+        /,
+        *,
+        on: Any = None,
+        batch_size: int | None = None,
+        num_workers: int | None = None,
+        timeout: float | None = None,
+        retries: int = 0,
+        pbar: bool = False,
+    ) -> Out: ...
     @property
     def input_type(self) -> type[TensorCollection] | types.UnionType: ...
     @property

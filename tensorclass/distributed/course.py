@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import queue
 import signal
 import threading
@@ -12,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from collections.abc import Generator as Yielding
 from concurrent.futures import CancelledError, Future
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import torch
 from torch import Generator, Tensor
@@ -33,6 +34,7 @@ _TASK: dict[Place, float] = {"threads": 0.02, "processes": 0.02, "machines": 0.1
 _START = 60.0  #: seconds that a process may take to begin, beside the time-out
 _LOOK = 0.25  #: seconds between two looks at the processes
 _UNSET: Any = object()
+T = TypeVar("T")
 
 #: the first of some chunks, how many they are, what they gave
 Results: TypeAlias = "Yielding[tuple[int, int, Any], None, None]"
@@ -161,17 +163,25 @@ class Course:
             job = self._job = job._replace(here=True, data=self._data, ended=threading.Event())
             runner = self._given
             self._call = lambda first, last, slot: runner.submit(working.run_here, job, first, last, slot)
-        else:
+        elif self._place == "processes":
             runner = self._given
             kept = runner.keep(self._packed(job))
             number, chunks, data = self._number, self.chunks, self._data
-            small = None if self._place == "processes" else -1
-            if self._place == "processes":
-                _share(data)
+            _share(data)
 
             def call(first: int, last: int, slot: int) -> Future[Any]:
-                part = packed(chunks.part(data, first, last), small=small)
+                part = packed(chunks.part(data, first, last))
                 return runner.submit(working.run_sent, number, kept, part, first, last, slot)
+
+            self._call = call
+        else:  # Ray and Dask pickle by themselves: they take what the program defines along, and memory as it is
+            runner = self._given
+            kept = self._sent(lambda: runner.keep(job), job)
+            number, chunks, data = self._number, self.chunks, self._data
+
+            def call(first: int, last: int, slot: int) -> Future[Any]:
+                part = chunks.part(data, first, last)
+                return self._sent(lambda: runner.submit(working.run_sent, number, kept, part, first, last, slot), job)
 
             self._call = call
         self._runner = runner
@@ -191,9 +201,17 @@ class Course:
         self._crew = crew.Crew(self._workers, context, given, options.worker_threads, options.max_tasks_per_child)
         return self._crew
 
+    def _sent(self, send: Callable[[], T], job: Job) -> T:
+        """What sending something gives; a clear error where the executor cannot pickle it."""
+        try:
+            return send()
+        except (TypeError, AttributeError, pickle.PicklingError) as error:
+            name = getattr(job.fn, "__qualname__", repr(job.fn))
+            raise NotSendable(f"{self.what}: the function {name}, or the data, cannot be sent: {error}") from error
+
     def _packed(self, job: Job) -> Packed:
         try:
-            return packed(job, small=-1 if self._place == "machines" else None)
+            return packed(job)
         except Exception as error:
             name = getattr(job.fn, "__qualname__", repr(job.fn))
             try:

@@ -101,7 +101,7 @@ def _planned(what: str, data: Any, fn: Any, out: Any, options: Options, shuffle:
         None if writes_here else target,
         seed,
         joins=what == "map" and not writes_here,
-        small=-1 if place == "machines" else None,
+        packs=place == "processes",
     )
     return Course(what, data, job, target if writes_here else None, runner, workers, options)
 

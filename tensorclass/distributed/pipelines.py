@@ -35,13 +35,15 @@ def run(
             raise ValueError(
                 f"{stage.name}: timeout and retries are for the workers of on= or num_workers=, and none are asked for"
             )
-        return _here(batch, record, batch_size, pbar)
+        here: Out = _here(batch, record, batch_size, pbar)
+        return here
     rows: Any = record
     if not record.batch_dims:
         raise ValueError(f"{stage.name}: expected a batch dimension, the rows, got the batch size []; call the stage")
-    return rows.map(  # type: ignore[no-any-return]
+    found: Out = rows.map(
         batch, num_workers=num_workers, chunksize=batch_size, executor=on, timeout=timeout, retries=retries, pbar=pbar
     )
+    return found
 
 
 def _here(batch: Batch, record: Any, batch_size: int | None, pbar: bool) -> Any:

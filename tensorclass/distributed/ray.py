@@ -8,9 +8,10 @@ tensor on the way out (:mod:`tensorclass.td.buffers`). Datasets are made and rea
 from __future__ import annotations
 
 import inspect
+import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from tensorclass.convert.extras import require
 from tensorclass.stage import Stage
@@ -63,13 +64,11 @@ class RayRunner(Runner):
         super().__init__("Ray", workers, "machines", survives=True)
         self._call: Any = self._ray.remote(**{"max_retries": 0, **options})(_called)
         self._running: dict[Future[Any], Any] = {}
-        #: functions in the object store, by their id: they go there once, not with each call
-        self._stored: dict[int, tuple[object, Any]] = {}
 
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()
-        reference = self._call.remote(*[self._once(one) if callable(one) else one for one in (function, *args)])
+        reference = self._call.remote(function, *args)
         self._running[future] = reference
 
         def done(there: Future[Any]) -> None:
@@ -88,15 +87,31 @@ class RayRunner(Runner):
         if reference is not None:
             self._ray.cancel(reference, force=True)
 
-    def _once(self, value: object) -> Any:
-        known = self._stored.get(id(value))
-        if known is None:
-            known = self._stored[id(value)] = value, self._ray.put(value)
-        return known[1]
+    def keep(self, value: Any) -> Any:
+        return _Kept([self._ray.put(value)], uuid.uuid4().hex)
+
+
+class _Kept(NamedTuple):
+    """A value in the object store. Ray would unpickle it for each call, if it were given to it itself."""
+
+    reference: list[Any]
+    name: str
+
+    def value(self) -> Any:
+        """The value, which a worker keeps until it is given another one."""
+        if self.name not in _kept:
+            ray: Any = require("ray", _EXTRA, "RayRunner")
+            found = ray.get(self.reference[0])
+            _kept.clear()
+            _kept[self.name] = found
+        return _kept[self.name]
+
+
+_kept: dict[str, Any] = {}
 
 
 def _called(function: Callable[..., Any], *args: Any) -> Any:
-    return function(*args)
+    return function(*[one.value() if isinstance(one, _Kept) else one for one in args])
 
 
 # -- datasets ---------------------------------------------------------------------------------------------------------

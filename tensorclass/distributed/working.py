@@ -74,7 +74,7 @@ class Job(NamedTuple):
     target: Target | None  #: what workers write results to
     seed: int | None
     joins: bool  #: put results together
-    small: int | None  #: how results are packed; see :func:`packed`. ``None`` with ``here``: not at all
+    packs: bool  #: put the tensors of results into shared memory; else they are sent as they are
     board: Any = None
     here: bool = False  #: the tasks run in threads of this process
     data: Any = None
@@ -108,21 +108,21 @@ class Job(NamedTuple):
     def _outcome(self, begin: float, results: list[Any], failure: Failure | None) -> Outcome:
         done = len(results)
         given: Any = joined(results, self.chunks.dim, self.chunks.single) if self.joins else results
-        if not self.here:
+        if self.packs:
             try:
-                given = packed(given, small=self.small, copies=True)
+                given = packed(given, copies=True)
             except Exception as error:  # one of the results cannot be sent
                 done, results, error = self._sendable(results, error)
                 failure = Failure.of(error, self.here)
                 given = joined(results, self.chunks.dim, self.chunks.single) if self.joins else results
-                given = packed(given, small=self.small, copies=True)
+                given = packed(given, copies=True)
         return Outcome(self._name(), time.perf_counter() - begin, done, given, failure)
 
     def _sendable(self, results: list[Any], error: Exception) -> tuple[int, list[Any], Exception]:
         """The results up to the first one that cannot be sent, and why it cannot."""
         for at, result in enumerate(results):
             try:
-                packed(result, small=self.small, copies=True)
+                packed(result, copies=True)
             except Exception as found:
                 found.__context__ = None
                 return at, results[:at], found
@@ -155,13 +155,13 @@ _known: dict[int, Job] = {}  #: the last job, by its number
 _lock = threading.Lock()
 
 
-def run_sent(number: int, job: Packed, part: Packed, first: int, last: int, slot: int) -> Outcome:
+def run_sent(number: int, job: Packed | Job, part: Any, first: int, last: int, slot: int) -> Outcome:
     """Runs a task in a process that knows nothing of the call.
 
     Args:
         number: that of the call.
-        job: a :class:`Job` without the data.
-        part: the rows of the chunks.
+        job: a :class:`Job` without the data, packed or as it is.
+        part: the rows of the chunks, too.
         first: the first chunk.
         last: the one behind the last.
         slot: that of the task on the board.
@@ -169,10 +169,10 @@ def run_sent(number: int, job: Packed, part: Packed, first: int, last: int, slot
     with _lock:
         known = _known.get(number)
         if known is None:
-            known = job.opened()
+            known = job.opened() if isinstance(job, Packed) else job
             _known.clear()
             _known[number] = known
-    return known.run(part.opened(), first, last, slot)
+    return known.run(part.opened() if isinstance(part, Packed) else part, first, last, slot)
 
 
 def run_here(job: Job, first: int, last: int, slot: int) -> Outcome:

@@ -52,13 +52,6 @@ def test_an_error_is_that_of_the_function(cluster: Any) -> None:
         RayRunner().submit(fail).result(60)
 
 
-def test_a_task_that_ends_its_process_is_an_error_and_the_next_one_runs(cluster: Any) -> None:
-    runner = RayRunner()
-    with pytest.raises(cluster.exceptions.WorkerCrashedError):
-        runner.submit(os._exit, 1).result(60)
-    assert runner.submit(abs, -1).result(60) == 1
-
-
 def test_a_task_that_is_cancelled_ends(cluster: Any, tmp_path: Path) -> None:
     def hang(path: str) -> None:
         Path(path).write_text(str(os.getpid()))

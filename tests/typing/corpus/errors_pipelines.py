@@ -52,5 +52,8 @@ def calls(batch: Sample, box: Box, data: TensorDict) -> None:
     describe(batch)  # E: too general
     bound(batch).image  # E: a Box has none
     (bound >> widen)(box)  # E: the row takes a Sample
+    (bound >> widen).run(box)  # E: the row takes a Sample
+    bound.run(batch, on="ray", chunk=3)  # E: no such argument
+    bound.run(batch).image  # E: a Box has none
     Stage(3)  # E: no function
     Stage(widen, label="a")  # E: no such argument

@@ -11,6 +11,7 @@ from torch.utils.data import ConcatDataset, Dataset, RandomSampler, Subset, rand
 from typing_extensions import assert_type
 
 from tensorclass import DataLoader, RecordDataset, RecordStream, TensorDict, collate
+from tensorclass.distributed.ray import map_batches
 
 
 class Pairs(Dataset[tuple[Tensor, Tensor]]):
@@ -107,11 +108,17 @@ def hugging_face(dataset: Any) -> None:
         assert_type(one, Flags)
 
 
+def flags_of(sample: Sample) -> Flags:
+    return Flags(sample.label > 0, sample.label < 0, batch_size=sample.batch_size)
+
+
 def of_ray(dataset: Any, batch: Sample) -> None:
     assert_type(Flags.from_ray_dataset(dataset), Flags)
     assert_type(TensorDict.from_ray_dataset(dataset, nulls="fill"), TensorDict)
     assert_type(next(Flags.iter_ray_dataset(dataset, batch_size=1)), Flags)
-    batch.to_ray_dataset(blocks=2)
+    mapped = map_batches(batch.to_ray_dataset(blocks=2), flags_of, batch_size=2, concurrency=2)
+    assert_type(Flags.from_ray_dataset(mapped), Flags)
+    map_batches(dataset, lambda sample: sample + 1, Sample)
 
 
 def of_others() -> None:

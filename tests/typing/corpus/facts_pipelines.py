@@ -64,6 +64,17 @@ def rows(batch: Sample, described: Described) -> None:
     Pipeline[Sample, Box](bound, Stage(widen))
 
 
+def many_rows(batch: Sample, described: Described) -> None:
+    assert_type((bound >> widen).run(batch), Box)
+    assert_type((bound >> Draw()).run(batch, batch_size=2), TensorDict)
+    assert_type(bound.run(described), Box)
+
+
+def elsewhere(batch: Sample, executor: Any) -> None:
+    assert_type((bound >> Draw()).run(batch, on=executor, batch_size=2, retries=1), TensorDict)
+    assert_type(bound.run(batch, num_workers=2, timeout=60.0), Box)
+
+
 def of_scenes(scene: Scene) -> Sample:
     return scene.sample
 
