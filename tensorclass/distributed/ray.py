@@ -11,16 +11,13 @@ import inspect
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from tensorclass.convert.extras import require
 from tensorclass.stage import Stage
 from tensorclass.td.base import TensorCollection
 
 from .executors import Runner
-
-if TYPE_CHECKING:
-    from ray.data import Dataset
 
 __all__ = ["RayRunner", "as_batches", "map_batches"]
 
@@ -135,14 +132,14 @@ def as_batches(
 
 
 def map_batches(
-    dataset: Dataset,
+    dataset: Any,
     function: Callable[[In], Out],
     takes: type[In] | None = None,
     *,
     batch_size: int | None = 1024,
     strict: bool = True,
     **options: Any,
-) -> Dataset:
+) -> Any:
     """``dataset.map_batches`` with a function from record to record, whose types are checked.
 
         scores = map_batches(samples.to_ray_dataset(blocks=8), score, batch_size=256)
@@ -160,10 +157,7 @@ def map_batches(
         TypeError: nothing says what the function takes.
     """
     batches = as_batches(function, takes, strict=strict)
-    source: Any = cast("Any", dataset)
-    return source.map_batches(  # type: ignore[no-any-return]
-        batches, batch_size=batch_size, batch_format="pyarrow", zero_copy_batch=True, **options
-    )
+    return dataset.map_batches(batches, batch_size=batch_size, batch_format="pyarrow", zero_copy_batch=True, **options)
 
 
 class _Batches:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 from typing_extensions import Self
 
 from .collection import Collection, DeviceLike
 from .converting import BatchSize, _target
 from .keys import NestedKey
-
-if TYPE_CHECKING:
-    from ray.data import Dataset
 
 
 class RayDatasets(Collection):
@@ -23,7 +20,7 @@ class RayDatasets(Collection):
     @classmethod
     def from_ray_dataset(
         cls,
-        dataset: Dataset,
+        dataset: Any,
         *,
         copy: bool | None = None,
         nulls: Literal["default", "raise", "fill", "mask"] = "default",
@@ -74,7 +71,7 @@ class RayDatasets(Collection):
     @classmethod
     def iter_ray_dataset(
         cls,
-        dataset: Dataset,
+        dataset: Any,
         *,
         batch_size: int,
         drop_last: bool = False,
@@ -107,7 +104,7 @@ class RayDatasets(Collection):
             mask_key=mask_key, device=device, columns=columns, ragged=ragged, strict=strict,
         )  # fmt: skip
 
-    def to_ray_dataset(self: RayDatasets, *, blocks: int | None = None) -> Dataset:
+    def to_ray_dataset(self: RayDatasets, *, blocks: int | None = None) -> Any:
         """A ``ray.data.Dataset`` with a row for each item of the batch.
 
         Further dimensions are Arrow's tensors of a fixed shape, nested collections structs, jagged tensors lists; see
@@ -123,4 +120,4 @@ class RayDatasets(Collection):
         """
         from tensorclass.convert import to_ray_dataset
 
-        return to_ray_dataset(self, blocks=blocks)  # type: ignore[arg-type, no-any-return]
+        return to_ray_dataset(self, blocks=blocks)  # type: ignore[arg-type]

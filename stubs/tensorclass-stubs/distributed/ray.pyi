@@ -4,7 +4,6 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 from tensorclass.td.base import TensorCollection
 from tensorclass.distributed.executors import Runner
-from ray.data import Dataset
 
 __all__ = ["RayRunner", "as_batches", "map_batches"]
 In = TypeVar("In", bound=TensorCollection)
@@ -20,11 +19,11 @@ def as_batches(
     function: Callable[[In], Out], takes: type[In] | None = None, *, strict: bool = True
 ) -> Callable[[Any], Any]: ...
 def map_batches(
-    dataset: Dataset,
+    dataset: Any,
     function: Callable[[In], Out],
     takes: type[In] | None = None,
     *,
     batch_size: int | None = 1024,
     strict: bool = True,
     **options: Any,
-) -> Dataset: ...
+) -> Any: ...

@@ -130,7 +130,7 @@ def test_columns_are_checked_and_chosen(quiet: Any) -> None:
 
 def test_what_is_no_dataset_and_what_has_no_rows_is_an_error() -> None:
     with pytest.raises(TypeError, match=r"expected a ray.data.Dataset, got a list"):
-        Sample.from_ray_dataset([1])  # type: ignore[arg-type]
+        Sample.from_ray_dataset([1])
     with pytest.raises(ValueError, match="batch dimension"):
         sample()[0].to_ray_dataset()
     with pytest.raises(ValueError, match="at least 1, got 0"):
