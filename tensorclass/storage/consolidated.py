@@ -19,7 +19,7 @@ from torch import Size, Tensor
 
 from tensorclass.atomic import whole_file
 from tensorclass.td.collection import DeviceLike, as_device
-from tensorclass.td.consolidated import Flat, Place, gathered, parts_of, places_of, view, with_parts
+from tensorclass.td.consolidated import WHOLE, Flat, Place, gathered, is_sharded, parts_of, places_of, view, with_parts
 from tensorclass.td.memmap import Filename, pieces
 from tensorclass.td.objects import CPU, nested
 
@@ -69,6 +69,8 @@ def consolidate(
     if inplace:
         data._check_unlocked()
     parts = [part for leaf in data._leaves() for part in parts_of(leaf)]
+    if any(map(is_sharded, parts)):
+        raise TypeError(f"consolidate: nothing was changed; there is {WHOLE}")
     if odd := [part.layout for part in parts if part.layout != torch.strided]:
         raise TypeError(f"consolidate: a tensor of the layout {odd[0]} does not lie in one piece; make it dense first")
     devices = {part.device for part in parts}

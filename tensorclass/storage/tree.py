@@ -32,6 +32,7 @@ from torch import Size, Tensor
 from tensorclass.record import TensorClass
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.consolidated import WHOLE, is_sharded
 from tensorclass.td.memmap import pieces
 from tensorclass.td.nontensor import MetaData, NonTensorData, NonTensorDataBase, stack_of
 from tensorclass.td.objects import listed, row_by_row
@@ -179,6 +180,8 @@ def node_of_tensor(value: Tensor, path: Path, leaves: list[Leaf], problems: list
             node.update(type="jagged", shape=list(jagged.values().shape), rows=len(jagged))
             leaves.append(Leaf(path, "", jagged.values(), node))
             leaves.append(Leaf(path, "offsets", jagged.offsets().to(torch.int64), node))
+    elif is_sharded(value):
+        problems.append(f"{name}: {WHOLE}")
     elif value.layout != torch.strided:
         problems.append(f"{name}: a tensor of the layout {value.layout}; make it dense first, with to_dense()")
     else:

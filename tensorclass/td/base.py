@@ -13,6 +13,7 @@ from . import shapes
 from .attributes import Attributes
 from .choosing import Choosing
 from .collection import Collection, DeviceLike, as_device
+from .collective import Collective
 from .combining import Combining
 from .converting import Converting
 from .creation import Creation
@@ -65,6 +66,7 @@ class TensorCollection(
     RayDatasets,
     Modules,
     Distributing,
+    Collective,
     Workers,
     Devices,
     Applying,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -37,6 +38,16 @@ def view(memory: Tensor, dtype: torch.dtype, shape: Sequence[int], start: int) -
         flat = flat.clone()  # another program has put it where its dtype cannot lie
     flat = flat if dtype is torch.uint8 else flat.view(dtype)
     return flat.view(*size) if size else flat.view(size)  # a Size takes long to pass
+
+
+def is_sharded(leaf: Tensor) -> bool:
+    """Whether a tensor is a ``DTensor``. Torch's module is not imported for it: it takes long."""
+    module: Any = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(leaf, module.DTensor)
+
+
+#: what to do with one where its values are read
+WHOLE = "a DTensor, of which each process has a part; take whole values, full_tensor(), or this process's, to_local()"
 
 
 def parts_of(leaf: Tensor) -> tuple[Tensor, ...]:

@@ -27,7 +27,7 @@ REMOTE = "distributed collections come with a later subject"
 #: names that belong to later subjects
 LATER = {
     LEFT_OUT: "arecv asend to_mds to_store",
-    REMOTE: ("all_gather all_reduce broadcast from_remote_init gather_and_stack init_remote reduce scatter"),
+    REMOTE: "from_remote_init init_remote",
 }
 
 MORE = "takes what the peer takes, and more"
@@ -58,9 +58,15 @@ DIFFERENT: dict[str, str] = {
     "from_consolidated": "where its tensors go, and what loading takes for records",
     "empty": "names stay where the batch size does, as in the peer's TensorDict",
     "expand": NAMED,
+    "all_gather": SENT,
+    "all_reduce": SENT,
+    "broadcast": SENT,
+    "gather_and_stack": SENT,
     "irecv": SENT,
     "isend": SENT,
     "recv": SENT,
+    "reduce": SENT,
+    "scatter": SENT,
     "send": SENT,
     "from_module": "one default of lock for all collections, that of the peer's TensorDict, and filter_empty for all",
     "from_pandas": MORE,

@@ -1,0 +1,357 @@
+"""``all_reduce`` and ``reduce``: the values of all ranks made one, in place.
+
+Tensors of one dtype go in flat buckets, so that the cost grows with bytes and not with the number of fields; a large
+tensor goes as it is, without a copy. :class:`Plan` says which goes where; it is made once for a form of records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from tensorclass.td.base import TensorCollection
+
+from . import leaves as leaves_of
+from .agreement import Call, Head, agree, expected, mixed, note, refuse
+from .groups import Group, group_of
+from .layout import Layout, copy
+from .places import ALONE, strides_of
+from .staging import Staging
+
+#: how many bytes of one dtype go as one message by default: more would not be faster, and is memory
+BUCKET = 4 * 2**20
+#: up to how many bytes the first message of a call has values in it
+_HEAD = 2**20
+
+_ReduceOp: Any = dist.ReduceOp
+_SUM, _AVG, _MAX, _MIN = _ReduceOp.SUM, _ReduceOp.AVG, _ReduceOp.MAX, _ReduceOp.MIN
+#: up to which number a dtype has all integers
+_EXACT: dict[torch.dtype, int] = {
+    torch.float64: 2**53,
+    torch.float32: 2**24,
+    torch.float16: 2**11,
+    torch.bfloat16: 2**8,
+    torch.int64: 2**63,
+    torch.int32: 2**31 - 1,
+    torch.int16: 2**15 - 1,
+    torch.int8: 2**7 - 1,
+    torch.uint8: 2**8 - 1,
+}
+
+
+class Bucket:
+    """Tensors of one dtype and device one behind the other.
+
+    Attributes:
+        members: which tensors of a layout.
+        forms: shape, strides and first item of each.
+        count: how many items they have together.
+    """
+
+    __slots__ = ("count", "device", "dtype", "forms", "members")
+
+    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
+        self.dtype = dtype
+        self.device = device
+        self.members: list[int] = []
+        self.forms: list[tuple[Sequence[int], Sequence[int], int]] = []
+        self.count: int = 0
+
+    def add(self, member: int, shape: torch.Size) -> None:
+        """Puts a tensor behind the others."""
+        self.members.append(member)
+        self.forms.append((shape, strides_of(shape), self.count))
+        self.count += shape.numel()
+
+    def of(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """The tensors of this bucket among all."""
+        return [tensors[at] for at in self.members]
+
+    def views(self, memory: Tensor) -> list[Tensor]:
+        """The tensors in a piece of memory."""
+        return [memory.as_strided(*form) for form in self.forms]
+
+
+class Plan:
+    """How the tensors of a form are reduced.
+
+    Attributes:
+        call: the digest of the call.
+        buckets: what goes together.
+        alone: which tensors go as they are.
+        problem: why they cannot be reduced.
+    """
+
+    __slots__ = ("alone", "buckets", "call", "problem")
+
+    def __init__(self, taken: leaves_of.Taken, what: str, op: Any, limit: int) -> None:
+        self.call: int = mixed(what, taken.form)
+        self.alone: list[int] = []
+        self.problem: Exception | None = None
+        self.buckets: list[Bucket] = []
+        filling: dict[tuple[torch.dtype, str], Bucket] = {}
+        problems: list[str] = []
+        for at, (part, tensor) in enumerate(zip(taken.layout.parts, taken.tensors, strict=True)):
+            if part.part:
+                continue  # where rows of a jagged tensor begin
+            if why := _unfit(part.dtype, op):
+                problems.append(f"{leaves_of.name_of(part)}: {why}")
+            if part.nbytes >= min(limit, ALONE):
+                self.alone.append(at)
+            elif part.nbytes:
+                key = part.dtype, tensor.device.type
+                bucket = filling.get(key)
+                if bucket is None or bucket.count * part.dtype.itemsize + part.nbytes > limit:
+                    bucket = filling[key] = Bucket(part.dtype, tensor.device)
+                    self.buckets.append(bucket)
+                bucket.add(at, part.shape)
+        if problems:
+            kind = RuntimeError if op == _AVG else ValueError  # as torch has it
+            self.problem = kind(f"{what}: nothing was written; {'; '.join(problems)}")
+
+
+def _unfit(dtype: torch.dtype, op: Any) -> str:
+    if dtype.is_complex and op not in (_SUM, _AVG):
+        return f"{_named(op)} is not defined for {dtype}"
+    if op == _AVG and not (dtype.is_floating_point or dtype.is_complex):
+        return f"the mean of {dtype} is no {dtype}; cast it first, or reduce with SUM"
+    return ""
+
+
+class ReduceHead(Head):
+    """A bucket of small tensors that has the digest of its call behind them, as numbers that survive the reduction.
+
+    Sums (and means) of such numbers are those of equal ones only if all were equal, but for a chance of 2 ** -63; for
+    maxima and minima both the numbers and what they lack to 255 are sent.
+    """
+
+    __slots__ = ("bucket", "call", "numbers", "op", "result", "right", "scratch", "staging", "whole", "words")
+
+    def __init__(self, bucket: Bucket, call: int, op: Any, numbers: Callable[[int], list[int]], size: int) -> None:
+        self.bucket = bucket
+        self.call: int = call
+        self.op = op
+        self.numbers = numbers
+        own = torch.tensor(numbers(call), dtype=torch.int64, device="cpu")
+        forms = [(bucket.dtype, torch.Size(shape)) for shape, _, _ in bucket.forms]
+        self.staging = Staging(0, [*forms, (bucket.dtype, own.shape)], bucket.device)
+        self.whole: Tensor = self.staging.memory.view(bucket.dtype)
+        self.result: Tensor = self.staging.views()[-1]
+        self.scratch: Tensor = torch.empty_like(self.result)
+        self.words: Tensor = own.to(bucket.device, bucket.dtype)
+        self.right: Tensor = (own * size if op == _SUM else own).to(bucket.device, bucket.dtype)
+
+    def agreed(self, group: Group, call: int, content: Any) -> bool:
+        """See :meth:`.agreement.Head.agreed`; the content is the record, taken apart."""
+        if content is None:
+            self.whole.zero_()
+            self.result.copy_(torch.tensor(self.numbers(call), dtype=torch.int64, device="cpu"))
+        else:
+            self.staging.gather([*self.bucket.of(content.tensors), self.words], content.plain)
+        group.wait(group.all_reduce(self.whole, self.op))
+        return torch.equal(self.result, self.right)
+
+    def write(self, content: leaves_of.Taken) -> None:
+        """Writes what was reduced into the record."""
+        targets = self.bucket.of(content.tensors)
+        if content.plain:
+            self.staging.scatter([*targets, self.scratch], True)
+        else:
+            leaves_of.write(targets, self.staging.views()[:-1])
+
+
+def _head(plan: Plan, op: Any, known: Any) -> Head | None:
+    """The head of a plan, where one of its buckets can be one."""
+    if op not in (_SUM, _MAX, _MIN) and not (op == _AVG and known.gloo):  # others may divide before they add
+        return None
+    extreme = op in (_MAX, _MIN)
+    for bucket in plan.buckets:
+        most = _EXACT.get(bucket.dtype, 0) // (1 if extreme else known.size)
+        if most and bucket.count * bucket.dtype.itemsize <= _HEAD:
+            return ReduceHead(bucket, plan.call, op, partial(_numbers, 8 if most >= 255 else 1, extreme), known.size)
+    return None
+
+
+def _numbers(width: int, extreme: bool, call: int) -> list[int]:
+    """A digest as small numbers."""
+    most = 2**width - 1
+    found = [call >> at & most for at in range(0, 64, width)]
+    return found + [most - number for number in found] if extreme else found
+
+
+class Pending:
+    """A message of a reduction that is on its way.
+
+    What :meth:`wait` gives back is written into the record then, and not before.
+    """
+
+    __slots__ = ("_done", "_group", "_work", "_write")
+
+    def __init__(self, group: Group, work: dist.Work, write: Callable[[], None] | None) -> None:
+        self._group = group
+        self._work = work
+        self._write = write
+        self._done: bool = False
+
+    def wait(self) -> bool:
+        """Waits for the message and writes its values into the record; always true.
+
+        Raises:
+            WorkerTimeout: not all ranks came in time.
+            WorkerDied: a rank is gone.
+        """
+        if not self._done:
+            self._group.wait(self._work)
+            if self._write is not None:
+                self._write()
+                self._write = None
+            self._done = True
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether the message has arrived, so that :meth:`wait` does not have to."""
+        return self._done or self._work.is_completed()
+
+
+def _as_op(op: Any, what: str) -> Any:
+    if op is None:
+        return _SUM
+    if not isinstance(op, (_ReduceOp, _ReduceOp.RedOpType)):
+        raise TypeError(f"{what}: op: expected one of torch.distributed.ReduceOp, got {op!r}")
+    return op
+
+
+def _named(op: Any) -> str:
+    return str(getattr(op, "name", None) or op).rpartition(".")[2]
+
+
+def _as_limit(bucket_bytes: int | None, what: str) -> int:
+    if bucket_bytes is None:
+        return BUCKET
+    if bucket_bytes < 1:
+        raise ValueError(f"{what}: bucket_bytes: expected a positive number of bytes, got {bucket_bytes}")
+    return bucket_bytes
+
+
+def all_reduce(
+    data: TensorCollection,
+    op: Any = None,
+    *,
+    group: dist.ProcessGroup | None = None,
+    async_op: bool = False,
+    bucket_bytes: int | None = None,
+    timeout: float | timedelta | None = None,
+) -> list[Pending] | None:
+    """See :meth:`TensorDict.all_reduce`."""
+    op, limit = _as_op(op, "all_reduce"), _as_limit(bucket_bytes, "all_reduce")
+    found = group_of(group, "all_reduce", timeout)
+    if found is None:
+        return None
+    return _reduce(data, op, found, limit, None, async_op)
+
+
+def reduce(
+    data: TensorCollection,
+    dst: int,
+    op: Any = None,
+    async_op: bool = False,
+    return_premature: bool = False,
+    group: dist.ProcessGroup | None = None,
+    *,
+    bucket_bytes: int | None = None,
+    timeout: float | timedelta | None = None,
+) -> list[Pending] | None:
+    """See :meth:`TensorDict.reduce`."""
+    op, limit = _as_op(op, "reduce"), _as_limit(bucket_bytes, "reduce")
+    found = group_of(group, "reduce", timeout)
+    if found is None:
+        return None
+    pending = _reduce(data, op, found, limit, found.group_rank(dst, "dst"), async_op)
+    if pending is None or return_premature:
+        return pending
+    for message in pending:
+        message.wait()
+    return None
+
+
+_plans: dict[tuple[Layout, int, str], Plan] = {}  #: made plans
+_MOST = 256
+
+
+def _plan(taken: leaves_of.Taken, what: str, op: Any, limit: int) -> Plan:
+    key = taken.layout, taken.form, what
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) >= _MOST:
+            _plans.clear()
+        plan = _plans[key] = Plan(taken, what, op, limit)
+    return plan
+
+
+def _reduce(
+    data: TensorCollection, op: Any, group: Group, limit: int, root: int | None, async_op: bool
+) -> list[Pending] | None:
+    known = group.known
+    to = "" if root is None else f"dst={known.ranks[root]}, "
+    what = f"{group.what}({to}{_named(op)}, bucket_bytes={limit}{', async_op=True' if async_op else ''})"
+    try:
+        taken = leaves_of.to_reduce(data, group)
+    except Exception as error:
+        refuse(group, what, error)
+    plan, tensors = _plan(taken, what, op, limit), taken.tensors
+    writes = root is None or root == known.rank
+    begun: Bucket | None = None
+    head: Any = expected(group)
+    if head is not None:
+        mine = head.call == plan.call
+        if head.agreed(group, plan.call, taken if mine else None):
+            begun = head.bucket
+            if writes:
+                head.write(taken)
+    if begun is None:
+        agree(group, Call(what, taken.form, taken.entries, plan.problem))
+    note(group, plan.call, lambda: None if async_op else _head(plan, op, known))
+    pending: list[Pending] = []
+    for bucket in plan.buckets:
+        if bucket is begun:
+            continue
+        members = bucket.of(tensors)
+        memory = torch.empty(bucket.count, dtype=bucket.dtype, device=bucket.device)
+        views = bucket.views(memory)
+        copy(views, members)
+        pending.append(Pending(group, _begin(group, memory, op, root), _writing(members, views) if writes else None))
+        if not async_op and len(pending) > 2:
+            pending.pop(0).wait()  # so that no more than three buckets are there at once
+    pending += [_alone(group, tensors[at], op, root, writes) for at in plan.alone]
+    if async_op and taken.finish is None:
+        return pending
+    for message in pending:
+        message.wait()
+    if taken.finish is not None and writes:
+        taken.finish()
+    return [] if async_op else None
+
+
+def _writing(targets: list[Tensor], sources: list[Tensor]) -> Callable[[], None]:
+    return lambda: leaves_of.write(targets, sources)
+
+
+def _begin(group: Group, tensor: Tensor, op: Any, root: int | None) -> dist.Work:
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    return group.all_reduce(tensor, op) if root is None else group.reduce(tensor, op, root)
+
+
+def _alone(group: Group, tensor: Tensor, op: Any, root: int | None, writes: bool) -> Pending:
+    """A large tensor: reduced where it is, if it is in one piece and may be overwritten."""
+    value = tensor.detach()
+    if writes and value.is_contiguous() and not value.is_conj() and not value.is_neg():
+        return Pending(group, _begin(group, value, op, root), None)
+    piece = value.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+    return Pending(group, _begin(group, piece, op, root), _writing([value], [piece]) if writes else None)
