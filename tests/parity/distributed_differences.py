@@ -1,6 +1,6 @@
 """Where messages between processes and those of the peer differ.
 
-What takes several processes has no case here: tests/parity/test_distributed.py asks both libraries, under the name of
+What takes several processes has no case here: tests/parity/test_distributed.py and test_collectives.py ask both libraries, under the name of
 the sentence.
 """
 
@@ -22,5 +22,9 @@ DISTRIBUTED: dict[str, list[tuple[Call, Any, Any]]] = {
     "Two sides that differ are told so.": [],
     "Nothing is unpickled.": [],
     "What is on its way is one object.": [],
+    "Ranks that differ all raise.": [],
+    "Only the destination of `reduce` changes.": [],
+    "Records stay records.": [],
+    "`broadcast` gives the sender its own collection.": [],
     "There are no pipes.": [(has_pipes, [False, False], [True, True])],
 }
