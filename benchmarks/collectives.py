@@ -90,47 +90,57 @@ def large(rounds: int) -> None:
 
 def others(rounds: int) -> None:
     """The other collectives."""
-    rank, world = dist.get_rank(), dist.get_world_size()
     for fields, items in ((1, 64), (50, 64), (1, 1_000_000)):
-        ours, peer = _records(fields, items)
-        holders = _records(fields, items, (world - 1,))
-        flat = torch.zeros(fields * items)
-        parts = [torch.zeros(fields * items) for _ in range(world)]
-        calls = 2 if items > 1000 else 5
-        cases: dict[str, Cases] = {
-            "broadcast": {
-                "ours": lambda: ours.broadcast(0),
-                "peer": lambda: peer.broadcast(0),
-                "one": lambda: dist.broadcast(flat, 0),
-            },
-            "all_gather": {
-                "ours": ours.all_gather,
-                "peer": peer.all_gather,
-                "one": lambda: dist.all_gather(parts, flat),
-            },
-            "gather_and_stack": {
-                "ours": lambda: (ours if rank else holders[0]).gather_and_stack(0),
-                "peer": lambda: (peer if rank else holders[1]).gather_and_stack(0),
-                "one": lambda: dist.gather(flat, parts if rank == 0 else None, 0),
-            },
-            "scatter": {
-                "ours": lambda: ours.scatter(0, [ours] * world if rank == 0 else None),
-                "peer": lambda: peer.scatter(0, [peer] * world if rank == 0 else None),
-                "one": lambda: dist.scatter(flat, parts if rank == 0 else None, 0),
-            },
-            "reduce": {
-                "ours": lambda: ours.reduce(0),
-                "peer": lambda: peer.reduce(0),
-                "one": lambda: dist.reduce(flat, 0),
-            },
-            "all_reduce, async": {
-                "ours": lambda: [message.wait() for message in ours.all_reduce(async_op=True)],
-                "peer": lambda: [message.wait() for message in peer.all_reduce(async_op=True)],
-                "one": lambda: dist.all_reduce(flat, async_op=True).wait(),
-            },
-        }
-        for name, found in cases.items():
-            _show(f"{name}, {fields} fields, {fields * items * 4} B", measured(found, rounds, calls), "one")
+        for name, found in _others(fields, items).items():
+            figures = measured(found, rounds, 2 if items > 1000 else 5)
+            _show(f"{name}, {fields} fields, {fields * items * 4} B", figures, "one")
+
+
+def _others(fields: int, items: int) -> dict[str, Cases]:
+    rank, world = dist.get_rank(), dist.get_world_size()
+    ours, peer = _records(fields, items)
+    holders = _records(fields, items, (world - 1,))
+    flat = torch.zeros(fields * items)
+    parts = [torch.zeros(fields * items) for _ in range(world)]
+    return {
+        "broadcast": {
+            "ours": lambda: ours.broadcast(0),
+            "peer": lambda: peer.broadcast(0),
+            "one": lambda: dist.broadcast(flat, 0),
+        },
+        "all_gather": {
+            "ours": ours.all_gather,
+            "peer": peer.all_gather,
+            "one": lambda: dist.all_gather(parts, flat),
+        },
+        "gather_and_stack": {
+            "ours": lambda: (ours if rank else holders[0]).gather_and_stack(0),
+            "peer": lambda: (peer if rank else holders[1]).gather_and_stack(0),
+            "one": lambda: dist.gather(flat, parts if rank == 0 else None, 0),
+        },
+        "scatter": {
+            "ours": lambda: ours.scatter(0, [ours] * world if rank == 0 else None),
+            "peer": lambda: peer.scatter(0, [peer] * world if rank == 0 else None),
+            "one": lambda: dist.scatter(flat, parts if rank == 0 else None, 0),
+        },
+        "reduce": {
+            "ours": lambda: ours.reduce(0),
+            "peer": lambda: peer.reduce(0),
+            "one": lambda: dist.reduce(flat, 0),
+        },
+        "all_reduce, async": {
+            "ours": lambda: [message.wait() for message in ours.all_reduce(async_op=True)],
+            "peer": lambda: [message.wait() for message in peer.all_reduce(async_op=True)],
+            "one": lambda: dist.all_reduce(flat, async_op=True).wait(),
+        },
+    }
+
+
+def _between(flat: torch.Tensor, rank: int) -> None:
+    if rank == 0:
+        dist.send(flat, 1)
+    elif rank == 1:
+        dist.recv(flat, 0)
 
 
 def constants(rounds: int) -> None:

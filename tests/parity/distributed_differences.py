@@ -1,7 +1,7 @@
 """Where messages between processes and those of the peer differ.
 
-What takes several processes has no case here: tests/parity/test_distributed.py and test_collectives.py ask both libraries, under the name of
-the sentence.
+What takes several processes has no case here: tests/parity/test_distributed.py and test_collectives.py ask both
+libraries, under the name of the sentence.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from typing_extensions import Self
 from tensorclass.td.attributes import Attributes
 from tensorclass.td.choosing import Choosing
 from tensorclass.td.collection import DeviceLike
+from tensorclass.td.collective import Collective
 from tensorclass.td.combining import Combining
 from tensorclass.td.converting import Converting
 from tensorclass.td.creation import Creation
@@ -31,7 +32,7 @@ from tensorclass.td.tables import Tables
 from tensorclass.td.workers import Workers
 from tensorclass.td.tensordict import TensorDict
 
-class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Instances, Storing, Persistent, Tables, Files, HuggingFace, RayDatasets, Modules, Distributing, Workers, Devices, Applying, Attributes, Locking, State, Printing):
+class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Instances, Storing, Persistent, Tables, Files, HuggingFace, RayDatasets, Modules, Distributing, Collective, Workers, Devices, Applying, Attributes, Locking, State, Printing):
     __slots__ = ()
 
     @classmethod
