@@ -115,12 +115,13 @@ class TensorDictSequential(TensorDictModuleBase):
         if not isinstance(tensordict, TensorCollection):
             return self._call_with_tensors(tensordict, args, kwargs)
         if args or kwargs:
-            if tensordict_out is not None or kwargs or len(args) > 1 or not isinstance(args[0], TensorCollection):
+            out: Any = args[0] if len(args) == 1 else None
+            if tensordict_out is not None or kwargs or not isinstance(out, TensorCollection):
                 raise WrongArguments(
                     f"{type(self).__name__}: expected one collection, and maybe tensordict_out; got {len(args)} more "
                     f"arguments and the keywords {[*kwargs]}"
                 )
-            tensordict_out = args[0]
+            tensordict_out = out
         if SKIPPING.current() and skips(tensordict, self._in_keys, self._out_keys):
             return tensordict
         if tensordict_out is not None or (self.inplace is not None and self.inplace is not True):

@@ -290,7 +290,7 @@ def placed(data: Any) -> Any:
 
     Each tensor by itself would bring the memory of all.
     """
-    first = next(iter(data._leaves()), None)
+    first: Any = next(iter(data._leaves()), None)
     if (
         first.__class__ is Tensor
         and first.layout is torch.strided

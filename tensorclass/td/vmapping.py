@@ -53,7 +53,7 @@ def _mapped(
 ) -> Any:
     """What ``torch.vmap(func, in_dims, out_dims, randomness, chunk_size=chunk_size)`` does when it is called."""
     for arg in args:
-        kind = type(arg)
+        kind = arg.__class__
         if kind is not Tensor and (_holds_collection(arg) if kind in _CONTAINERS else isinstance(arg, Collection)):
             break
     else:
@@ -86,8 +86,8 @@ _CONTAINERS = frozenset((tuple, list, dict))
 
 
 def _holds_collection(tree: Any) -> bool:
-    for part in tree.values() if type(tree) is dict else tree:
-        kind = type(part)
+    for part in tree.values() if tree.__class__ is dict else tree:
+        kind = part.__class__
         if kind is not Tensor and (_holds_collection(part) if kind in _CONTAINERS else isinstance(part, Collection)):
             return True
     return False
@@ -95,23 +95,23 @@ def _holds_collection(tree: Any) -> bool:
 
 def _parts(tree: Any, dims: Any) -> list[tuple[Any, Any]]:
     """What a container holds, each with its dimension; arguments are a tuple."""
-    kind = type(tree)
+    kind = tree.__class__
     if kind is dict:
         if type(dims) is int:
             return [(part, dims) for part in tree.values()]
-        if type(dims) is dict and list(dims) == list(tree):  # torch goes by the order, too
+        if dims.__class__ is dict and list(dims) == list(tree):  # torch goes by the order, too
             return list(zip(tree.values(), dims.values(), strict=True))
     elif kind is tuple or kind is list:
         if type(dims) is int:
             return [(part, dims) for part in tree]
-        if type(dims) is kind and len(dims) == len(tree):
+        if dims.__class__ is kind and len(dims) == len(tree):
             return list(zip(tree, dims, strict=True))
     raise _Unusual
 
 
 def _like(tree: Any, parts: list[Any]) -> Any:
     """A container like another one."""
-    kind = type(tree)
+    kind = tree.__class__
     return dict(zip(tree, parts, strict=True)) if kind is dict else parts if kind is list else tuple(parts)
 
 
@@ -166,7 +166,7 @@ def _batch_dim(node: Collection, dim: int, more: int) -> int:
 def _ndims(node: Collection) -> set[int]:
     """The numbers of dimensions of the tensors in a tree."""
     store: Any = node._store
-    if type(store) is not dict:
+    if store.__class__ is not dict:
         raise _Unusual
     found: set[int] = set()
     for value in store.values():
@@ -176,7 +176,7 @@ def _ndims(node: Collection) -> set[int]:
 
 def _has_tensors(node: Collection) -> bool:
     store: Any = node._store
-    if type(store) is not dict:  # a lazy stack would make a value to look at
+    if store.__class__ is not dict:  # a lazy stack would make a value to look at
         return any(isinstance(leaf, Tensor) for leaf in node._leaves())
     for value in store.values():  # noqa: SIM110 -- nearly always the first value tells; a generator costs more
         if isinstance(value, Tensor) or _has_tensors(value):

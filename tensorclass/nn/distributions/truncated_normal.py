@@ -39,6 +39,8 @@ from torch.distributions import Distribution, constraints
 from torch.distributions.utils import broadcast_all
 from typing_extensions import Self
 
+from tensorclass.td import shapes
+
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 _SQRT_PI_OVER_2 = math.sqrt(math.pi / 2.0)
@@ -490,7 +492,7 @@ class TruncatedNormal(Distribution):
         """``2 exp(upper² / 2) Z`` of the tails; of others any number."""
         if self._is_hidden():
             return _scaled(lower, upper, no_lower)[0]
-        shape: Size = torch.broadcast_shapes(lower.shape, upper.shape, tail.shape)  # type: ignore[no-untyped-call]
+        shape = shapes.broadcast(lower.shape, upper.shape, tail.shape)
         lower, upper, tail = lower.expand(shape), upper.expand(shape), tail.expand(shape)
         none = None if no_lower is None else no_lower.expand(shape)[tail]
         return torch.ones_like(lower).masked_scatter(tail, _scaled(lower[tail], upper[tail], none)[0])
