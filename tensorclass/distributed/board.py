@@ -30,20 +30,25 @@ class Board:
 
     Args:
         slots: how many.
+        here: the tasks run in threads of this process.
     """
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, here: bool = False) -> None:
         self.slots: int = slots
+        self._file: int = -1
         self._size: int = slots * _SLOT.size
         self._token: int = time.monotonic_ns()  # files come and go under one path
         self._path: str = ""
+        if here:
+            self._memory: mmap.mmap | bytearray = bytearray(self._size)
+            return
         if _BY_HANDLE:  # a file without a name: nothing is left, however this process ends
-            self._file: int = os.memfd_create("tensorclass-map", os.MFD_CLOEXEC)
+            self._file = os.memfd_create("tensorclass-map", os.MFD_CLOEXEC)
             self._path = f"/proc/{os.getpid()}/fd/{self._file}"
         else:
             self._file, self._path = tempfile.mkstemp(prefix="tensorclass-map-")
         os.ftruncate(self._file, self._size)
-        self._memory: mmap.mmap = mmap.mmap(self._file, self._size)
+        self._memory = mmap.mmap(self._file, self._size)
 
     def __reduce__(self) -> Any:
         return _opened, (self._path, self._token, self.slots)
@@ -63,6 +68,8 @@ class Board:
 
     def close(self) -> None:
         """Gives the memory back."""
+        if isinstance(self._memory, bytearray):
+            return
         self._memory.close()
         os.close(self._file)
         if not _BY_HANDLE:
@@ -79,7 +86,9 @@ class _Opened:
         finally:
             os.close(file)
 
-    begin = Board.begin
+    def begin(self, slot: int, chunk: int, who: int) -> None:
+        """See :class:`Board`."""
+        _SLOT.pack_into(self._memory, slot * _SLOT.size, who, chunk, time.monotonic())
 
 
 _last: tuple[str, int, Any] = ("", 0, None)

@@ -12,7 +12,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Generator as Yielding
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import BrokenExecutor, CancelledError, Future
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import torch
@@ -32,7 +32,7 @@ from .working import Failure, Job, Outcome
 #: how many seconds a task shall take, by where it runs; chunks that take less go together
 _TASK: dict[Place, float] = {"threads": 0.02, "processes": 0.02, "machines": 0.1}
 _START = 60.0  #: seconds that a process may take to begin, beside the time-out
-_LOOK = 0.25  #: seconds between two looks at the processes
+_LOOK = 0.1  #: seconds between two looks at the processes
 _UNSET: Any = object()
 T = TypeVar("T")
 
@@ -153,7 +153,7 @@ class Course:
     def _begin(self) -> None:
         slots = self._window
         self._slots: list[int] = list(range(slots))[::-1]
-        board = self._board = Board(slots) if self._place != "machines" else None
+        board = self._board = None if self._place == "machines" else Board(slots, self._place == "threads")
         job = self._job._replace(board=board)
         runner: Runner
         if self._given is None:
@@ -233,7 +233,7 @@ class Course:
             for future in list(self._running):
                 self._runner.cancel(future)
         self._running.clear()
-        if self._board is not None and self._place != "threads":
+        if self._board is not None:
             self._board.close()
 
     # -- tasks --------------------------------------------------------------------------------------------------------
@@ -251,7 +251,11 @@ class Course:
             if self._board is not None:
                 self._board.clear(slot)
             task = _Task(first, last, slot)
-            future = self._call(first, last, slot)
+            try:
+                future = self._call(first, last, slot)
+            except BrokenExecutor as error:  # a process died since the last task ended
+                future = Future()
+                future.set_exception(error)
             self._running[future] = task
             future.add_done_callback(self._done.put)
 
@@ -299,6 +303,8 @@ class Course:
             if future.done():
                 continue
             note = self._board.note(task.slot) if self._board is not None else None
+            if self._crew is None and self._place == "processes" and note is not None and not _is_alive(note.who):
+                return future
             if timeout is not None and now >= self._deadline(task, timeout):
                 if note is None and begun:
                     continue  # it waits for others
@@ -308,8 +314,6 @@ class Course:
                     return future
                 self._crew.end(future)
                 return self._ended(future)
-            if self._crew is None and self._place == "processes" and note is not None and not _is_alive(note.who):
-                return future
         return None
 
     def _ended(self, future: Future[Any]) -> Future[Any]:
@@ -381,13 +385,23 @@ class Course:
             if self._barren <= 3 * self._workers + self._options.retries:  # it waited behind one whose process died
                 self._again.appendleft((task.first, task.last))
                 return
+        if not self._runner.survives:
+            task, note = self._to_blame(task, note)
+            raise self._fault(task, task.first if note is None else note.chunk, note, error) from error
         fault = self._fault(task, chunk, note, error)
         if chunk > task.first:  # what it had done is lost, too
             self._again.appendleft((task.first, chunk))
-        if not self._runner.survives:
-            raise fault from error
         fault.__cause__ = error
         self._failed(chunk, task.last, fault)
+
+    def _to_blame(self, task: _Task, note: Note | None) -> tuple[_Task, Note | None]:
+        """The task whose process died, of an executor that ends all of them then."""
+        noted = [(other, self._board.note(other.slot)) for other in self._running.values() if self._board is not None]
+        for other, found in [(task, note), *noted]:
+            code = None if found is None else self._runner.exit_code(found.who)
+            if code not in (None, 0, -signal.SIGTERM):
+                return other, found
+        return task, note
 
     def _fault(self, task: _Task, chunk: int, note: Note | None, error: BaseException | None) -> WorkerError:
         thread = self._place == "threads"
@@ -408,7 +422,7 @@ class Course:
         return WorkerDied(text, worker=worker, chunk=chunk, rows=rows)
 
     def _how(self, note: Note | None, error: BaseException | None) -> str:
-        code = self._crew.exit_code(note.who) if self._crew is not None and note is not None else None
+        code = None if note is None else self._runner.exit_code(note.who)
         if code is not None and code < 0:
             names = {number.value: number.name for number in signal.Signals}
             return f"was killed by {names.get(-code, f'signal {-code}')}"
@@ -457,6 +471,12 @@ def _share(data: Any) -> None:
 
 
 def _is_alive(pid: int) -> bool:
+    """Whether a process runs; one that ended, and that nobody asked for yet, does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        pass
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -12,9 +12,9 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -44,6 +44,23 @@ class _Context:
         return process
 
 
+@contextmanager
+def _not_interrupted() -> Iterator[None]:
+    """An interrupt (SIGINT) comes behind the block; Python would lose one that comes while it forks."""
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[tuple[int, Any]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        before(*came[0])
+
+
 class _Member:
     """One process, with the executor that feeds it."""
 
@@ -62,7 +79,7 @@ class _Member:
     def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
         if self.context.made:
             return self.executor.submit(function, *args)
-        with warnings.catch_warnings():
+        with _not_interrupted(), warnings.catch_warnings():
             # the threads beside this one feed other processes, and hold nothing that the new one asks for
             warnings.filterwarnings("ignore", ".*fork.*", DeprecationWarning)
             return self.executor.submit(function, *args)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -52,6 +53,10 @@ class Runner(ABC):
         """
         return value
 
+    def exit_code(self, pid: int) -> int | None:
+        """How a process ended; ``None`` where that is not known."""
+        return None
+
     def cancel(self, future: Future[Any]) -> None:
         """Ends a call that is not needed any more, as far as that can be done."""
         future.cancel()
@@ -68,9 +73,21 @@ class FuturesRunner(Runner):
         place: Place = "threads" if threads else "processes" if here else "machines"
         super().__init__(type(executor).__name__, workers, place, survives=threads or not here)
         self._executor: Executor = executor
+        self._processes: dict[int, Any] = {}
 
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:
-        return self._executor.submit(function, *args)
+        future = self._executor.submit(function, *args)
+        processes: dict[int, Any] = getattr(self._executor, "_processes", None) or {}
+        if len(processes) > len(self._processes):  # it forgets them when one dies
+            self._processes |= processes
+        return future
+
+    def exit_code(self, pid: int) -> int | None:
+        process, end = self._processes.get(pid), time.monotonic() + 1.0
+        while process is not None and process.exitcode is None and time.monotonic() < end:
+            time.sleep(0.002)
+        code: int | None = None if process is None else process.exitcode
+        return code
 
 
 class PoolRunner(Runner):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import multiprocessing.forkserver
 import multiprocessing.resource_tracker
 import os
@@ -26,6 +27,7 @@ class Held(NamedTuple):
     @classmethod
     def now(cls) -> Held:
         """Counts them."""
+        multiprocessing.active_children()  # forgets those that have ended, as each new process does
         staying = {  # one of each, for all of the program
             getattr(multiprocessing.resource_tracker._resource_tracker, "_pid", None),
             getattr(multiprocessing.forkserver._forkserver, "_forkserver_pid", None),

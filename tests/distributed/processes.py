@@ -139,8 +139,8 @@ def shared_memory() -> set[str]:
 def children() -> set[int]:
     """The processes that this one has started and that are there."""
     found: set[int] = set()
-    for task in os.listdir("/proc/self/task"):
-        with open(f"/proc/self/task/{task}/children") as file:
+    for task in os.listdir("/proc/self/task"):  # a thread may end meanwhile
+        with suppress(FileNotFoundError), open(f"/proc/self/task/{task}/children") as file:
             found.update(map(int, file.read().split()))
     return found
 
