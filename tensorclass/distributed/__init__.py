@@ -7,6 +7,14 @@ need when they are called.
 """
 
 from .executors import Runner
-from .faults import RecordsDiffer, WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
+from .faults import NotSendable, RecordsDiffer, WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
 
-__all__ = ["RecordsDiffer", "Runner", "WorkerDied", "WorkerError", "WorkerRaised", "WorkerTimeout"]
+__all__ = [
+    "NotSendable",
+    "RecordsDiffer",
+    "Runner",
+    "WorkerDied",
+    "WorkerError",
+    "WorkerRaised",
+    "WorkerTimeout",
+]

@@ -153,7 +153,10 @@ class Course:
     def _begin(self) -> None:
         slots = self._window
         self._slots: list[int] = list(range(slots))[::-1]
-        board = self._board = None if self._place == "machines" else Board(slots, self._place == "threads")
+        if self._place != "machines":
+            with crew.not_interrupted():
+                self._board = Board(slots, self._place == "threads")
+        board = self._board
         job = self._job._replace(board=board)
         runner: Runner
         if self._given is None:

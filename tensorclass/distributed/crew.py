@@ -45,8 +45,8 @@ class _Context:
 
 
 @contextmanager
-def _not_interrupted() -> Iterator[None]:
-    """An interrupt (SIGINT) comes behind the block; Python would lose one that comes while it forks."""
+def not_interrupted() -> Iterator[None]:
+    """An interrupt (SIGINT) comes behind the block: what it makes is there then, or Python would lose it in a fork."""
     before = signal.getsignal(signal.SIGINT)
     if not callable(before) or threading.current_thread() is not threading.main_thread():
         yield
@@ -79,7 +79,7 @@ class _Member:
     def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
         if self.context.made:
             return self.executor.submit(function, *args)
-        with _not_interrupted(), warnings.catch_warnings():
+        with not_interrupted(), warnings.catch_warnings():
             # the threads beside this one feed other processes, and hold nothing that the new one asks for
             warnings.filterwarnings("ignore", ".*fork.*", DeprecationWarning)
             return self.executor.submit(function, *args)
@@ -163,7 +163,8 @@ class Crew(Runner):
                 self._gone.append(member)
                 member.end()
         if len(self._members) < self.workers and all(member.tasks for member in self._members):
-            self._members.append(self._make())
+            with not_interrupted():
+                self._members.append(self._make())
         return min(self._members, key=lambda member: len(member.tasks))
 
     def _done(self, future: Future[Any]) -> None:

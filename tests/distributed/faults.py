@@ -164,18 +164,17 @@ def _interrupted(rng: random.Random) -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
-    thread.start()
     try:
+        thread.start()
         try:
             drawn.call(num_workers=drawn.workers, timeout=30.0)
             done.set()
-            thread.join()
-            time.sleep(0.01)  # for a signal that came late
-        except KeyboardInterrupt:
-            pass
-        thread.join()
+        finally:
+            thread.join()  # an interrupt that comes late comes here
     except KeyboardInterrupt:
-        thread.join()
+        pass
+    while thread.is_alive():
+        thread.join(0.01)
 
 
 def _signal(pid: int) -> None:
@@ -290,6 +289,8 @@ def run(rounds: int, seed: int, only: str = "") -> int:
             print(f"round {number} ({name}) failed:\n{traceback.format_exc()}", flush=True)
         slowest = max(slowest, (time.monotonic() - start, f"round {number}: {name}"))
         left = left_since(before, 3.0)
+        if (number + 1) % 50 == 0:
+            print(f"{number + 1} rounds, {time.monotonic() - begin:.0f} s", flush=True)
         for item in left:
             leaks[item.split()[0] if item[0].isalpha() else item.split(maxsplit=1)[1]] += 1
             print(f"round {number} ({name}) left {item}", flush=True)
