@@ -205,7 +205,6 @@ def test_workers_give_the_same_batches(dataset: Any, context: str) -> None:
     assert [type(batch) for batch in batches] == [Sample] * 3
     for i, batch in enumerate(batches):
         assert_equal(batch, record()[4 * i : 4 * i + 4])
-        assert batch.is_shared()
 
 
 def test_samples_that_differ_in_shape_become_a_lazy_stack() -> None:

@@ -21,10 +21,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
-from torch import Size, Tensor
+from torch import Tensor
 from torch.nn import Parameter
-
-from tensorclass.td.buffers import Held
 
 #: how many bytes of tensors go with the text; measured with python -m benchmarks.mapping
 SMALL = 2**17
@@ -34,7 +32,8 @@ _foreach_copy: Any = torch._foreach_copy_  # pyright: ignore[reportPrivateImport
 _storage: Any = torch.UntypedStorage
 _PLAIN = (Tensor, Parameter)
 
-Where: TypeAlias = "tuple[int, torch.dtype, Size, tuple[int, ...] | None, int]"
+#: the piece, dtype, shape, strides where they are not those of a contiguous tensor, and the first byte
+Where: TypeAlias = "tuple[int, torch.dtype, tuple[int, ...], tuple[int, ...] | None, int]"
 
 
 class Packed(NamedTuple):
@@ -92,7 +91,7 @@ class _Pickler(pickle.Pickler):
     """Writes places in memory where an object has tensors."""
 
     def __init__(self, file: io.BytesIO, copies: bool) -> None:
-        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        super().__init__(file, 4)  # from 5 on collections give the memory of their tensors themselves (td/buffers.py)
         self.shared: list[torch.UntypedStorage] = []
         self.others: list[Any] = []
         self._copies: bool = copies
@@ -103,8 +102,6 @@ class _Pickler(pickle.Pickler):
         self._same: dict[tuple[Any, ...], Where] = {}  #: tied tensors lie in one place
 
     def reducer_override(self, obj: Any, /) -> Any:
-        if obj.__class__ is Held:  # what collections have in place of tensors, for who takes buffers
-            obj = obj.tensor
         kind = obj.__class__
         if kind not in _PLAIN:
             return NotImplemented
@@ -131,7 +128,7 @@ class _Pickler(pickle.Pickler):
             if at is None:
                 self.shared.append(storage)
                 at = self._kept[storage._cdata] = len(self.shared)
-            return at, tensor.dtype, shape, tensor.stride(), offset * tensor.dtype.itemsize
+            return at, tensor.dtype, tuple(shape), tensor.stride(), offset * tensor.dtype.itemsize
         key = (storage._cdata, offset, shape, tensor.dtype, tensor.stride())
         where = self._same.get(key)
         if where is None:
@@ -150,8 +147,8 @@ class _Pickler(pickle.Pickler):
         start = -(-self._end // _ALIGN) * _ALIGN
         self._end = start + tensor.numel() * tensor.dtype.itemsize
         self._sources.append(tensor)
-        self._places.append((0, tensor.dtype, tensor.shape, strides, start))
-        return 0, tensor.dtype, shape, strides, start
+        self._places.append((0, tensor.dtype, tuple(tensor.shape), strides, start))
+        return 0, tensor.dtype, tuple(shape), strides, start
 
     def filled(self, small: int) -> bytearray | torch.UntypedStorage | None:
         """The memory with the values of the tensors."""
@@ -194,7 +191,7 @@ def _view(
 def _placed(
     piece: int,
     dtype: torch.dtype,
-    shape: Size,
+    shape: tuple[int, ...],
     strides: tuple[int, ...] | None,
     start: int,
     is_parameter: bool = False,

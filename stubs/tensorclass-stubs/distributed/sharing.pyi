@@ -2,10 +2,9 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 import torch
-from torch import Size
 
 SMALL = 2 ** 17
-Where: TypeAlias = "tuple[int, torch.dtype, Size, tuple[int, ...] | None, int]"
+Where: TypeAlias = "tuple[int, torch.dtype, tuple[int, ...], tuple[int, ...] | None, int]"
 
 class Packed(NamedTuple):
     text: bytes
