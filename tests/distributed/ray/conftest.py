@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+
+from tensorclass import TensorDict
 
 STORE = 200_000_000  #: bytes; /dev/shm is small on some machines
 
@@ -25,22 +28,27 @@ def cluster() -> Iterator[Any]:
     ray: Any = pytest.importorskip("ray")
     folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # the paths of sockets must be short
     given = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_TOKEN": secrets.token_hex(32)}  # else one is put into ~/.ray
-    before, shared = dict(os.environ), memory()
+    before, shared, others = dict(os.environ), memory(), descendants(os.getpid())
     os.environ.update(given)
     try:
         ray.init(
             num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=STORE, _temp_dir=folder,
         )  # fmt: skip
         yield ray
+        kept = ray.get(ray.put(TensorDict({"x": torch.arange(2**18)}, [2**18])))
     finally:
+        started = descendants(os.getpid()) - others
         ray.shutdown()
         for name in given:
             os.environ.pop(name)
             if name in before:
                 os.environ[name] = before[name]
-        left = waited(folder)
+        left = waited(started)
         shutil.rmtree(folder, ignore_errors=True)
-    assert left == []
+    assert kept["x"][-1] == 2**18 - 1  # a record outlives the cluster
+    kept["x"].zero_()
+    del kept
+    assert left == set()
     assert memory() - shared == set()
 
 
@@ -49,24 +57,32 @@ def memory() -> set[str]:
     return {name for name in os.listdir("/dev/shm") if "plasma" in name or "ray" in name}
 
 
-def waited(folder: str) -> list[str]:
-    """The processes of a cluster that are still there after some seconds."""
-    for _ in range(100):
-        left = processes(folder)
+def waited(processes: set[int]) -> set[int]:
+    """Those of some processes that are still there after some seconds."""
+    left = processes
+    for _ in range(200):
+        left = {process for process in left if _parent(process) is not None}
         if not left:
             break
         time.sleep(0.1)
     return left
 
 
-def processes(folder: str) -> list[str]:
-    """The commands of the processes that have files of a cluster in their arguments."""
-    found: list[str] = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if folder in command:
-            found.append(command)
+def descendants(process: int) -> set[int]:
+    """The processes that one has started, and those that these have."""
+    parents = {int(path.name): _parent(int(path.name)) for path in Path("/proc").glob("[0-9]*")}
+    found: set[int] = set()
+    new = {process}
+    while new:
+        new = {one for one, parent in parents.items() if parent in new} - found
+        found |= new
     return found
+
+
+def _parent(process: int) -> int | None:
+    """That of a process; ``None`` where it has ended."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[1])
