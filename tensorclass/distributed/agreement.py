@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from .faults import RecordsDiffer, WorkerRaised
@@ -30,6 +31,9 @@ from .layout import differences
 _MOST = 256
 
 MASK = 2**63 - 1
+_NONE = -(2**63)  #: less than the digest of any form, and than its negative
+_ReduceOp: Any = dist.ReduceOp
+_MAX: Any = _ReduceOp.MAX
 
 
 class Head(Protocol):
@@ -54,7 +58,7 @@ class Expected:
     __slots__ = ("call", "head", "sure")
 
     def __init__(self, call: int) -> None:
-        self.call = call
+        self.call: int = call
         self.head: Head | None = None
         #: whether it came twice in a row
         self.sure: bool = False
@@ -105,7 +109,8 @@ class Agreed(NamedTuple):
     """What all ranks know when they mean the same."""
 
     form: int  #: the digest of the records
-    numbers: list[list[int]]  #: those of each rank
+    most: list[int]  #: the largest of each number
+    same: bool  #: the first two numbers are the same on all ranks
 
 
 def agree(group: Group, call: Call) -> Agreed:
@@ -117,15 +122,17 @@ def agree(group: Group, call: Call) -> Agreed:
         Exception: this rank cannot: its own error.
     """
     known = group.known
-    what = mixed(call.what, 0)
-    mine = [what, call.form & MASK, int(call.problem is not None), *call.numbers, 0, 0, 0][:6]
-    table = gathered(group, torch.tensor(mine, dtype=torch.int64, device=known.device))
-    rows: list[list[int]] = table.tolist()
-    forms = {row[1] for row in rows if row[1]}
-    if len({row[0] for row in rows}) > 1 or len(forms) > 1 or any(row[2] for row in rows):
+    what, form = mixed(call.what, 0), call.form & MASK
+    first, second, third = (*call.numbers, 0, 0, 0)[:3]
+    mine = [what, -what, *((form, -form) if form else (_NONE, _NONE)), int(call.problem is not None)]
+    told = torch.tensor([*mine, first, second, third, -first, -second], dtype=torch.int64, device=known.device)
+    group.wait(group.all_reduce(told, _MAX))
+    most: list[int] = told.tolist()
+    some = most[2] != _NONE
+    if most[0] != -most[1] or (some and most[2] != -most[3]) or most[4]:
         known.forget()
-        raise _error(group, call, rows)
-    return Agreed(max(forms, default=0), [row[3:] for row in rows])
+        raise _error(group, call)
+    return Agreed(most[2] if some else 0, most[5:8], most[5:7] == [-most[8], -most[9]])
 
 
 def refuse(group: Group, what: str, problem: Exception) -> NoReturn:
@@ -144,8 +151,12 @@ def gathered(group: Group, tensor: Tensor) -> Tensor:
     return target.view(group.known.size, *tensor.shape)
 
 
-def texts(group: Group, text: bytes, sizes: Sequence[int]) -> list[bytes]:
-    """The texts of all ranks, whose sizes are known."""
+def texts(group: Group, text: bytes, sizes: Sequence[int] | None = None) -> list[bytes]:
+    """The texts of all ranks."""
+    if sizes is None:
+        own: Tensor = torch.tensor(len(text), dtype=torch.int64, device=group.known.device)
+        lengths: list[int] = gathered(group, own).tolist()
+        return texts(group, text, lengths)
     most = max(sizes)
     if not most:
         return [b""] * len(sizes)
@@ -166,15 +177,14 @@ def to_bytes(tensor: Tensor) -> bytes:
     return tensor.numpy().tobytes()
 
 
-def _error(group: Group, call: Call, rows: list[list[int]]) -> BaseException:
+def _error(group: Group, call: Call) -> BaseException:
     """What is wrong, found out by one more message of each rank."""
     known = group.known
     told: dict[str, Any] = {"what": call.what, "entries": call.entries if call.form else None}
     if call.problem is not None:
         told["problem"] = f"{type(call.problem).__name__}: {call.problem}"
     text = json.dumps(told).encode()
-    sizes: list[int] = gathered(group, torch.tensor(len(text), dtype=torch.int64, device=known.device)).tolist()
-    sides: list[dict[str, Any]] = [json.loads(found) for found in texts(group, text, sizes)]
+    sides: list[dict[str, Any]] = [json.loads(found) for found in texts(group, text)]
     if call.problem is not None:
         return call.problem
     problems = [f"rank {known.ranks[at]}: {side['problem']}" for at, side in enumerate(sides) if "problem" in side]

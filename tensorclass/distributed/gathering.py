@@ -22,6 +22,7 @@ from .agreement import MASK, Call, Head, agree, as_bytes, expected, gathered, mi
 from .groups import Group, group_of
 from .layout import Layout, Path, Reader, described, objects_text, parts_in, read_objects, rebuilt, taken
 from .places import Places, places_of
+from .staging import Staging
 
 #: up to how many bytes of all ranks together the first message of a call has values in it
 _HEAD = 2**20
@@ -39,16 +40,17 @@ class _Content(NamedTuple):
 class GatherHead(Head):
     """The small tensors of all ranks, each with its digest in front."""
 
-    __slots__ = ("call", "places", "rows", "sizes", "staging", "told", "words")
+    __slots__ = ("call", "places", "rows", "same", "sizes", "staging", "told", "words")
 
     def __init__(self, call: int, places: Places, group: Group, told: Any) -> None:
         self.call: int = call
-        self.places = places
-        self.staging = places.staging(_WORDS, group.known.device)
+        self.places: Places = places
+        self.staging: Staging = places.staging(_WORDS, group.known.device)
         self.words: Tensor = self.staging.memory[:_WORDS].view(torch.int64)
-        self.told = told  #: what a rank knows of the records when it has none itself
+        self.told: Any = told  #: what a rank knows of the records when it has none itself
         self.rows: Tensor = self.staging.memory
-        self.sizes: list[list[int]] = []
+        self.sizes: list[int] = []
+        self.same: bool = True
 
     def agreed(self, group: Group, call: int, content: Any) -> bool:
         """See :meth:`.agreement.Head.agreed`."""
@@ -63,7 +65,8 @@ class GatherHead(Head):
         group.wait(group.all_gather(rows, memory))
         self.rows = rows.view(group.known.size, -1)
         found: list[list[int]] = self.rows[:, :_WORDS].view(torch.int64).tolist()
-        self.sizes = [row[1:3] for row in found]
+        self.sizes = [row[1] for row in found]
+        self.same = len({(row[1], row[2]) for row in found}) == 1
         return all(row[0] == self.call for row in found)
 
 
@@ -84,14 +87,13 @@ def all_gather(
     small, large = _split(mine, places, known.device)
     head: Any = expected(found)
     if head is not None and head.agreed(found, call.digest, small if head.call == call.digest else None):
-        rows, sizes = head.rows[:, _WORDS:], head.sizes
+        rows, sizes, same = head.rows[:, _WORDS:], head.sizes, head.same
     else:
-        sizes = agree(found, call).numbers
+        sizes, same = None, agree(found, call).same
         rows = gathered(found, _packed(places, small, known.device))
     _note(found, call.digest, places, None)
     wide = [gathered(found, tensor) for tensor in large]
-    same = len({(size[0], size[1]) for size in sizes}) == 1
-    told = [None] * known.size if same else texts(found, mine.text, [size[0] for size in sizes])
+    told = [None] * known.size if same else texts(found, mine.text, sizes)
     return [
         _made(
             data,
@@ -140,8 +142,8 @@ def gather_and_stack(
         rows, sizes = head.rows[:, _WORDS:], head.sizes
     else:
         agreed = agree(found, call._replace(numbers=(*(call.numbers or (0, 0)), len(text))))
-        sizes, digest = agreed.numbers, mixed(what, agreed.form)
-        told = _shared(found, text, sizes[senders[0]][2], senders[0])
+        sizes, digest = (None if agreed.most[0] else [0] * known.size), mixed(what, agreed.form)
+        told = _shared(found, text, agreed.most[2], senders[0])
         places = places_of(parts_in(told, what))
     small, large = _split(mine, places, known.device)
     if rows is None:
@@ -151,7 +153,7 @@ def gather_and_stack(
         _gathered_to(found, root, _own(places, at, large, which, known.device)) for which, at in enumerate(places.alone)
     ]
     # what was told of the records can be from another call, and their non-tensor data has changed
-    texts_of = texts(found, mine.text, [size[0] for size in sizes])
+    texts_of = texts(found, mine.text, sizes)
     if root != known.rank:
         return None
     return data.update(_stacked(found, told, senders, places, rows, wide, texts_of, allow_pickle))

@@ -27,12 +27,13 @@ _AllgatherOptions: Any = c10d.AllgatherOptions  # type: ignore[attr-defined]
 
 #: how long a rank whose message failed waits for the others to say that theirs did, in seconds
 GRACE = 2.0
+_SCRATCH = 2**26  #: how many bytes are kept for copies
 
 
 class Known:
     """What a process remembers of a group. It does not hold the group, which ends when its user lets go of it."""
 
-    __slots__ = ("calls", "device", "following", "gloo", "last", "rank", "ranks", "size")
+    __slots__ = ("_scratch", "calls", "device", "following", "gloo", "last", "rank", "ranks", "size")
 
     def __init__(self, group: dist.ProcessGroup) -> None:
         self.ranks: list[int] = dist.get_process_group_ranks(group)
@@ -43,11 +44,23 @@ class Known:
         if self.device.type != "cpu":
             self.device = torch.device(self.device.type, torch.accelerator.current_device_index())
         self.gloo: bool = self.device.type == "cpu" and group._get_backend(self.device).name() == "gloo"
+        self._scratch: Tensor = torch.empty(0, dtype=torch.uint8, device="cpu")
         #: how many calls there were
         self.calls: int = 0
         #: which call was the last one, and which ones came behind which
         self.last: int = 0
         self.following: dict[int, Expected] = {}
+
+    def copied(self, tensor: Tensor) -> Tensor:
+        """A copy of a tensor that is good until the next one is asked for: new memory takes as long as the copy."""
+        size = tensor.numel() * tensor.dtype.itemsize
+        if size > _SCRATCH or tensor.device.type != "cpu":
+            return tensor.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+        if len(self._scratch) < size:
+            self._scratch = torch.empty(-(-size // 4096) * 4096, dtype=torch.uint8, device="cpu")
+        found = self._scratch[:size].view(tensor.dtype).view(tensor.shape)
+        found.copy_(tensor)
+        return found
 
     def forget(self) -> None:
         """Begins anew: what comes next is not expected to be anything."""
@@ -71,10 +84,10 @@ class Group:
     __slots__ = ("known", "pg", "timeout", "what")
 
     def __init__(self, group: dist.ProcessGroup, known: Known, what: str, timeout: timedelta | None) -> None:
-        self.pg = group
-        self.known = known
-        self.what = what
-        self.timeout = timeout
+        self.pg: dist.ProcessGroup = group
+        self.known: Known = known
+        self.what: str = what
+        self.timeout: timedelta | None = timeout
         known.calls += 1
 
     def group_rank(self, rank: int | None, name: str) -> int:

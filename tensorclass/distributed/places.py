@@ -33,7 +33,7 @@ class Places:
     __slots__ = ("_places", "_reads", "alone", "forms", "size", "small")
 
     def __init__(self, forms: Iterable[Form], alone: bool = True) -> None:
-        self.forms = tuple(forms)
+        self.forms: tuple[Form, ...] = tuple(forms)
         self.alone: list[int] = []
         self.small: list[int] = []
         self._reads: list[tuple[torch.dtype, Sequence[int], Sequence[int], int]] = []

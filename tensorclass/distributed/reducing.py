@@ -19,7 +19,7 @@ from tensorclass.td.base import TensorCollection
 
 from . import leaves as leaves_of
 from .agreement import Call, Head, agree, expected, mixed, note, refuse
-from .groups import Group, group_of
+from .groups import Group, Known, group_of
 from .layout import Layout, copy
 from .places import ALONE, strides_of
 from .staging import Staging
@@ -57,8 +57,8 @@ class Bucket:
     __slots__ = ("count", "device", "dtype", "forms", "members")
 
     def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
-        self.dtype = dtype
-        self.device = device
+        self.dtype: torch.dtype = dtype
+        self.device: torch.device = device
         self.members: list[int] = []
         self.forms: list[tuple[Sequence[int], Sequence[int], int]] = []
         self.count: int = 0
@@ -131,50 +131,92 @@ class ReduceHead(Head):
     maxima and minima both the numbers and what they lack to 255 are sent.
     """
 
-    __slots__ = ("bucket", "call", "numbers", "op", "result", "right", "scratch", "staging", "whole", "words")
+    __slots__ = ("_free", "_last", "bucket", "call", "deferred", "numbers", "op", "right", "words")
 
     def __init__(self, bucket: Bucket, call: int, op: Any, numbers: Callable[[int], list[int]], size: int) -> None:
-        self.bucket = bucket
+        self.bucket: Bucket = bucket
         self.call: int = call
-        self.op = op
-        self.numbers = numbers
+        self.op: Any = op
+        self.numbers: Callable[[int], list[int]] = numbers
+        #: the ranks need not wait for it to go on
+        self.deferred: bool = False
         own = torch.tensor(numbers(call), dtype=torch.int64, device="cpu")
-        forms = [(bucket.dtype, torch.Size(shape)) for shape, _, _ in bucket.forms]
-        self.staging = Staging(0, [*forms, (bucket.dtype, own.shape)], bucket.device)
-        self.whole: Tensor = self.staging.memory.view(bucket.dtype)
-        self.result: Tensor = self.staging.views()[-1]
-        self.scratch: Tensor = torch.empty_like(self.result)
         self.words: Tensor = own.to(bucket.device, bucket.dtype)
         self.right: Tensor = (own * size if op == _SUM else own).to(bucket.device, bucket.dtype)
+        self._free: list[_Space] = []
+        self._last: _Space | None = None
+
+    def sent(self, group: Group, call: int, content: leaves_of.Taken | None) -> tuple[dist.Work, _Space]:
+        """Begins with the message; :meth:`give` back what it lies in."""
+        space = self._free.pop() if self._free else _Space(self.bucket, self.words)
+        if content is None:
+            space.whole.zero_()
+            space.result.copy_(torch.tensor(self.numbers(call), dtype=torch.int64, device="cpu"))
+        else:
+            space.fill(self.bucket.of(content.tensors), self.words, content.plain)
+        return group.all_reduce(space.whole, self.op), space
+
+    def give(self, space: _Space) -> None:
+        """Takes space back that no message is in any more."""
+        self._free.append(space)
 
     def agreed(self, group: Group, call: int, content: Any) -> bool:
         """See :meth:`.agreement.Head.agreed`; the content is the record, taken apart."""
-        if content is None:
-            self.whole.zero_()
-            self.result.copy_(torch.tensor(self.numbers(call), dtype=torch.int64, device="cpu"))
-        else:
-            self.staging.gather([*self.bucket.of(content.tensors), self.words], content.plain)
-        group.wait(group.all_reduce(self.whole, self.op))
-        return torch.equal(self.result, self.right)
+        work, space = self.sent(group, call, content)
+        group.wait(work)
+        self._last = space
+        self.give(space)
+        return torch.equal(space.result, self.right)
 
-    def write(self, content: leaves_of.Taken) -> None:
+    def write(self, content: leaves_of.Taken, space: _Space | None = None) -> None:
         """Writes what was reduced into the record."""
-        targets = self.bucket.of(content.tensors)
-        if content.plain:
-            self.staging.scatter([*targets, self.scratch], True)
+        found = space or self._last
+        if found is not None:
+            found.empty(self.bucket.of(content.tensors), content.plain)
+
+
+class _Space:
+    """The memory of a bucket and the numbers behind it."""
+
+    __slots__ = ("result", "scratch", "staging", "whole")
+
+    def __init__(self, bucket: Bucket, words: Tensor) -> None:
+        forms = [(bucket.dtype, torch.Size(shape)) for shape, _, _ in bucket.forms]
+        self.staging: Staging = Staging(0, [*forms, (bucket.dtype, words.shape)], bucket.device)
+        self.whole: Tensor = self.staging.memory.view(bucket.dtype)
+        self.result: Tensor = self.staging.views()[-1]
+        self.scratch: Tensor = torch.empty_like(self.result)
+
+    def fill(self, tensors: list[Tensor], words: Tensor, plain: bool) -> None:
+        if len(tensors) <= _FEW:
+            copy(self.staging.views(), [*tensors, words])
         else:
-            leaves_of.write(targets, self.staging.views()[:-1])
+            self.staging.gather([*tensors, words], plain)
+
+    def empty(self, tensors: list[Tensor], plain: bool) -> None:
+        if plain and len(tensors) > _FEW:
+            self.staging.scatter([*tensors, self.scratch], True)
+        else:
+            leaves_of.write(tensors, self.staging.views()[:-1])
 
 
-def _head(plan: Plan, op: Any, known: Any) -> Head | None:
+_FEW = 4  #: tensors that torch copies faster than the kernel
+
+
+def _head(plan: Plan, op: Any, known: Known, async_op: bool) -> Head | None:
     """The head of a plan, where one of its buckets can be one."""
     if op not in (_SUM, _MAX, _MIN) and not (op == _AVG and known.gloo):  # others may divide before they add
+        return None
+    if async_op and (len(plan.buckets) > 1 or plan.alone):
         return None
     extreme = op in (_MAX, _MIN)
     for bucket in plan.buckets:
         most = _EXACT.get(bucket.dtype, 0) // (1 if extreme else known.size)
         if most and bucket.count * bucket.dtype.itemsize <= _HEAD:
-            return ReduceHead(bucket, plan.call, op, partial(_numbers, 8 if most >= 255 else 1, extreme), known.size)
+            numbers = partial(_numbers, 8 if most >= 255 else 1, extreme)
+            head = ReduceHead(bucket, plan.call, op, numbers, known.size)
+            head.deferred = async_op
+            return head
     return None
 
 
@@ -194,9 +236,9 @@ class Pending:
     __slots__ = ("_done", "_group", "_work", "_write")
 
     def __init__(self, group: Group, work: dist.Work, write: Callable[[], None] | None) -> None:
-        self._group = group
-        self._work = work
-        self._write = write
+        self._group: Group = group
+        self._work: dist.Work = work
+        self._write: Callable[[], None] | None = write
         self._done: bool = False
 
     def wait(self) -> bool:
@@ -304,19 +346,66 @@ def _reduce(
         taken = leaves_of.to_reduce(data, group)
     except Exception as error:
         refuse(group, what, error)
-    plan, tensors = _plan(taken, what, op, limit), taken.tensors
+    plan, call = _plan(taken, what, op, limit), Call(what, taken.form, taken.entries)
+    call = call._replace(problem=plan.problem) if plan.problem is not None else call
     writes = root is None or root == known.rank
-    begun: Bucket | None = None
     head: Any = expected(group)
+    begun: Bucket | None = None
+
+    def go_on() -> list[Pending]:
+        note(group, plan.call, lambda: _head(plan, op, known, async_op))
+        return _messages(group, plan, taken, op, root, begun, async_op)
+
     if head is not None:
-        mine = head.call == plan.call
-        if head.agreed(group, plan.call, taken if mine else None):
+        content = taken if head.call == plan.call else None
+        if async_op and isinstance(head, ReduceHead) and head.deferred:
+            work, space = head.sent(group, plan.call, content)
+            known.last = head.call  # which the other ranks take it for, as yet
+            return [Pending(group, work, lambda: _settle(group, head, space, taken, writes, call, go_on))]
+        if head.agreed(group, plan.call, content):
             begun = head.bucket
             if writes:
                 head.write(taken)
     if begun is None:
-        agree(group, Call(what, taken.form, taken.entries, plan.problem))
-    note(group, plan.call, lambda: None if async_op else _head(plan, op, known))
+        agree(group, call)
+    pending = go_on()
+    if async_op and taken.finish is None:
+        return pending
+    for message in pending:
+        message.wait()
+    if taken.finish is not None and writes:
+        taken.finish()
+    return [] if async_op else None
+
+
+def _settle(
+    group: Group,
+    head: ReduceHead,
+    space: _Space,
+    taken: leaves_of.Taken,
+    writes: bool,
+    call: Call,
+    go_on: Callable[[], list[Pending]],
+) -> None:
+    """What is done when the head of a call has arrived that has gone on without it."""
+    head.give(space)
+    if torch.equal(space.result, head.right):
+        if writes:
+            head.write(taken, space)
+    else:
+        agree(group, call)
+        for message in go_on():
+            message.wait()
+    if taken.finish is not None and writes:
+        taken.finish()
+
+
+def _messages(
+    group: Group, plan: Plan, taken: leaves_of.Taken, op: Any, root: int | None, begun: Bucket | None, async_op: bool
+) -> list[Pending]:
+    """Begins with all messages but the one that has come."""
+    tensors = taken.tensors
+    writes = root is None or root == group.known.rank
     pending: list[Pending] = []
     for bucket in plan.buckets:
         if bucket is begun:
@@ -328,14 +417,13 @@ def _reduce(
         pending.append(Pending(group, _begin(group, memory, op, root), _writing(members, views) if writes else None))
         if not async_op and len(pending) > 2:
             pending.pop(0).wait()  # so that no more than three buckets are there at once
-    pending += [_alone(group, tensors[at], op, root, writes) for at in plan.alone]
-    if async_op and taken.finish is None:
-        return pending
-    for message in pending:
-        message.wait()
-    if taken.finish is not None and writes:
-        taken.finish()
-    return [] if async_op else None
+    for at in plan.alone:
+        value = tensors[at].detach()
+        if writes or async_op:
+            pending.append(_alone(group, value, op, root, writes))
+        else:  # one after the other, since they lie in the same memory
+            group.wait(_begin(group, group.known.copied(value), op, root))
+    return pending
 
 
 def _writing(targets: list[Tensor], sources: list[Tensor]) -> Callable[[], None]:
@@ -348,9 +436,8 @@ def _begin(group: Group, tensor: Tensor, op: Any, root: int | None) -> dist.Work
     return group.all_reduce(tensor, op) if root is None else group.reduce(tensor, op, root)
 
 
-def _alone(group: Group, tensor: Tensor, op: Any, root: int | None, writes: bool) -> Pending:
+def _alone(group: Group, value: Tensor, op: Any, root: int | None, writes: bool) -> Pending:
     """A large tensor: reduced where it is, if it is in one piece and may be overwritten."""
-    value = tensor.detach()
     if writes and value.is_contiguous() and not value.is_conj() and not value.is_neg():
         return Pending(group, _begin(group, value, op, root), None)
     piece = value.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)

@@ -48,7 +48,8 @@ class _Parcel(NamedTuple):
         if self.places.small:
             staging.gather([self.tensors[at] for at in self.places.small], self.plain)
         memory = staging.memory
-        memory[:_WORDS].view(torch.int64)[:2] = torch.tensor([call, len(self.text)])
+        told = [call, len(self.text), int(bool(self.places.alone)), 0]
+        memory[:_WORDS].view(torch.int64).copy_(torch.tensor(told, dtype=torch.int64))
         memory[_WORDS : _WORDS + len(self.text)] = as_bytes(self.text)
         if size == len(memory):
             return memory
@@ -68,9 +69,9 @@ class SpreadHead(Head):
 
     def __init__(self, call: int, root: int, size: int, scatters: bool) -> None:
         self.call: int = call
-        self.root = root
-        self.size = size
-        self.spreads = scatters
+        self.root: int = root
+        self.size: int = size
+        self.spreads: bool = scatters
         self.memory: Tensor = torch.empty(0)
 
     def agreed(self, group: Group, call: int, content: Any) -> bool:
@@ -167,16 +168,16 @@ def _sent(
     ):
         memory, size = head.memory, head.size
     else:
-        size = agree(group, Call(what, 0, {}, None, (size, 0, 0))).numbers[root][0]
+        size = agree(group, Call(what, 0, {}, None, (size, 0, 0))).most[0]
         messages = [parcel.message(0, size).to(known.device) for parcel in parcels]
         memory = _spread(group, messages or [torch.empty(size, dtype=torch.uint8, device=known.device)], root, scatters)
     call = mixed(f"{base} {size}", 0)
     note(group, call, lambda: SpreadHead(call, root, size, scatters) if size <= _HEAD else None)
-    length = _words(memory)[1]
+    _, length, some, _ = _words(memory)
     text = to_bytes(memory[_WORDS : _WORDS + length].cpu())
     parts: list[Part] = parts_in(text, group.what)
-    places = parcels[0].places if sends and not scatters else places_of(parts, not scatters)
-    large = [_large(group, at, places, parcels, root) for at in places.alone]
+    places = parcels[0].places if sends and not scatters else places_of(parts, bool(some))
+    large = [_large(group, at, places, parcels, root, scatters) for at in places.alone]
     if sends and not scatters:
         return data if target is None else data.to(target)
     small = places.views(memory[_WORDS + _padded(length) :])
@@ -187,13 +188,12 @@ def _sent(
     return made if target is None else made.to(target)
 
 
-def _large(group: Group, at: int, places: Places, parcels: list[_Parcel], root: int) -> Tensor:
+def _large(group: Group, at: int, places: Places, parcels: list[_Parcel], root: int, scatters: bool) -> Tensor:
     """A large tensor: of the memory it has where it is sent."""
     dtype, shape = places.forms[at]
     device = group.known.device
-    tensor = as_message(parcels[0].tensors[at], device) if parcels else torch.empty(shape, dtype=dtype, device=device)
-    group.wait(group.broadcast(tensor, root))
-    return tensor
+    tensors = [as_message(parcel.tensors[at], device) for parcel in parcels]
+    return _spread(group, tensors or [torch.empty(shape, dtype=dtype, device=device)], root, scatters)
 
 
 def _parcels(
@@ -210,10 +210,9 @@ def _parcels(
     found = list(given)
     if len(found) != count:
         raise ValueError(f"{group.what}: tensordicts: expected {count} records, one for each rank, got {len(found)}")
-    parcels: list[_Parcel] = []
-    for data in found:
-        layout, tensors, plain, _ = taken(data)
-        parcels.append(
-            _Parcel(described(data, group.what, pickles), tensors, plain, places_of(layout.parts, not scatters))
-        )
-    return parcels
+    apart = [taken(data) for data in found]
+    alike = len({part.layout.digest for part in apart}) == 1  # so that all know where large tensors go alone
+    return [
+        _Parcel(described(data, group.what, pickles), part.tensors, part.plain, places_of(part.layout.parts, alike))
+        for data, part in zip(found, apart, strict=True)
+    ]

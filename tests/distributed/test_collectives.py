@@ -120,7 +120,7 @@ def buckets_hold_no_more_than_was_said(rank: int) -> None:
     whole = groups.Group.all_reduce
 
     def noted(self: Any, tensor: Tensor, op: Any) -> Any:
-        sent.append(tensor.numel())
+        sent.extend([tensor.numel()] * tensor.is_floating_point())  # the others are numbers that ranks compare
         return whole(self, tensor, op)
 
     groups.Group.all_reduce = noted  # type: ignore[method-assign]
@@ -545,3 +545,44 @@ def test_a_time_out_is_positive(pair: Group) -> None:
 
 def no_time(rank: int) -> None:
     TensorDict({}).all_reduce(timeout=0)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# messages that are on their way while ranks do something else
+
+
+def several_are_on_their_way(rank: int) -> None:
+    for _ in range(ROUNDS):
+        every = [TensorDict({"a": torch.full((3,), float(rank + at))}) for at in range(4)]
+        pending = [data.all_reduce(async_op=True) for data in every]
+        assert every[0]["a"].tolist() == [float(rank)] * 3
+        for messages in reversed(pending):
+            for message in messages or ():
+                message.wait()
+                message.wait()
+        assert [data["a"][0].item() for data in every] == [1.0, 3.0, 5.0, 7.0]
+        other = TensorDict({"b": torch.ones(2)})  # not what is expected, on all ranks
+        for message in other.all_reduce(async_op=True) or ():
+            message.wait()
+        assert other["b"].tolist() == [2.0, 2.0]
+
+
+def what_differs_is_found_when_it_is_waited_for(rank: int) -> str:
+    for _ in range(ROUNDS):
+        for message in TensorDict({"a": torch.ones(3)}).all_reduce(async_op=True) or ():
+            message.wait()
+    data = TensorDict({"a": torch.ones(3 + rank)})
+    with pytest.raises(RecordsDiffer) as caught:
+        for message in data.all_reduce(async_op=True) or ():
+            message.wait()
+    assert data["a"].eq(1).all()
+    good = TensorDict({"a": torch.ones(3)})
+    good.all_reduce()
+    assert good["a"].tolist() == [2.0] * 3
+    return str(caught.value)
+
+
+def test_messages_that_are_on_their_way(pair: Group) -> None:
+    pair.run(several_are_on_their_way)
+    told = pair.run(what_differs_is_found_when_it_is_waited_for)
+    assert all("a: float32 [3] on rank 0, float32 [4] on rank 1" in text for text in told)

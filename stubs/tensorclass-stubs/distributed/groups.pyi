@@ -18,9 +18,10 @@ class Known:
     calls: int
     last: int
     following: dict[int, Expected]
-    __slots__ = ("calls", "device", "following", "gloo", "last", "rank", "ranks", "size")
+    __slots__ = ("_scratch", "calls", "device", "following", "gloo", "last", "rank", "ranks", "size")
 
     def __init__(self, group: dist.ProcessGroup) -> None: ...
+    def copied(self, tensor: Tensor) -> Tensor: ...
     def forget(self) -> None: ...
 
 class Group:

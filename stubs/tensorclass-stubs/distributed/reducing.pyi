@@ -14,11 +14,11 @@ from tensorclass.distributed.staging import Staging
 BUCKET = 4 * 2 ** 20
 
 class Bucket:
+    dtype: torch.dtype
+    device: torch.device
     members: list[int]
     forms: list[tuple[Sequence[int], Sequence[int], int]]
     count: int
-    dtype: torch.dtype
-    device: torch.device
     __slots__ = ("count", "device", "dtype", "forms", "members")
 
     def __init__(self, dtype: torch.dtype, device: torch.device) -> None: ...
@@ -36,20 +36,30 @@ class Plan:
     def __init__(self, taken: leaves_of.Taken, what: str, op: Any, limit: int) -> None: ...
 
 class ReduceHead(Head):
-    whole: Tensor
-    result: Tensor
-    scratch: Tensor
-    words: Tensor
-    right: Tensor
     bucket: Bucket
     op: Any
     numbers: Callable[[int], list[int]]
-    staging: Staging
-    __slots__ = ("bucket", "call", "numbers", "op", "result", "right", "scratch", "staging", "whole", "words")
+    deferred: bool
+    words: Tensor
+    right: Tensor
+    __slots__ = ("_free", "_last", "bucket", "call", "deferred", "numbers", "op", "right", "words")
 
     def __init__(self, bucket: Bucket, call: int, op: Any, numbers: Callable[[int], list[int]], size: int) -> None: ...
+    def sent(self, group: Group, call: int, content: leaves_of.Taken | None) -> tuple[dist.Work, _Space]: ...
+    def give(self, space: _Space) -> None: ...
     def agreed(self, group: Group, call: int, content: Any) -> bool: ...
-    def write(self, content: leaves_of.Taken) -> None: ...
+    def write(self, content: leaves_of.Taken, space: _Space | None = None) -> None: ...
+
+class _Space:
+    staging: Staging
+    whole: Tensor
+    result: Tensor
+    scratch: Tensor
+    __slots__ = ("result", "scratch", "staging", "whole")
+
+    def __init__(self, bucket: Bucket, words: Tensor) -> None: ...
+    def fill(self, tensors: list[Tensor], words: Tensor, plain: bool) -> None: ...
+    def empty(self, tensors: list[Tensor], plain: bool) -> None: ...
 
 class Pending:
     __slots__ = ("_done", "_group", "_work", "_write")

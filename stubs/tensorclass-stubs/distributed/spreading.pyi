@@ -10,10 +10,10 @@ from tensorclass.distributed.agreement import Head
 from tensorclass.distributed.groups import Group
 
 class SpreadHead(Head):
-    memory: Tensor
     root: int
     size: int
     spreads: bool
+    memory: Tensor
     __slots__ = ("call", "memory", "root", "size", "spreads")
 
     def __init__(self, call: int, root: int, size: int, scatters: bool) -> None: ...
