@@ -228,7 +228,7 @@ INTEGER = {"__and__", "__or__", "__xor__", "__rand__", "__ror__", "__rxor__", "_
 DEVICE = {"cuda", "pin_memory", "pin_memory_", "record_stream"} | {"qint8", "qint32", "quint8", "quint4x2"}
 
 #: those that need a cluster or other processes, which tests/distributed has
-CLUSTER = {"broadcast", "from_ray_dataset", "scatter"}
+CLUSTER = {"broadcast", "from_ray_dataset", "from_remote_init", "scatter"}
 
 #: results whose class the annotations do not say
 MORE: dict[str, Callable[[Any], Any]] = {

@@ -61,6 +61,8 @@ class Link:
         self.device = torch.device(wanted, torch.accelerator.current_device_index()) if wanted != "cpu" else _CPU
         backend: Any = group._get_backend(self.device) if self.registered else group
         self.tagged: bool = backend.name() == "gloo"
+        if self.tagged:
+            self.device = _CPU
         self.timeout = _timeout_of(backend)
         self.store: Any = group.get_group_store() if self.registered else None
         if not self.tagged and self.store is None:
@@ -112,7 +114,8 @@ def link_of(group: Any, what: str, device: torch.device | None = None) -> tuple[
     name = device.type if device is not None else ""
     link = links.get(name)
     if link is None:
-        link = links[name] = Link(pg, device)
+        link = Link(pg, device)
+        link = links[name] = links.setdefault(f"memory: {link.device}", link)  # one for all names of a backend
     if device is None:
         _latest = weakref.ref(pg), link
     return pg, link
@@ -385,17 +388,30 @@ class Turn:
     def fail(self, error: RuntimeError, seconds: float | None) -> NoReturn:
         """Raises the error of a message that did not come, with the name of the other side."""
         self.stop()
-        text = str(error)
-        after = "The group cannot be used any more: make a new one, or start the processes anew"
-        if "imed out" in text or ("imeout" in text and "closure" not in text):
-            raise WorkerTimeout(f"{self._late(seconds)}. {after}", worker=self.name) from error
-        if any(word in text for word in ("onnection", "ocket", "roken pipe", "losed", "closure", "eset")):
-            raise WorkerDied(
-                f"{self.what}: the connection to {self.name} has ended: its process did, or it has given up waiting "
-                f"({text.splitlines()[0][-120:]}). {after}",
-                worker=self.name,
-            ) from error
-        raise error
+        raise failure(
+            error, self._late(seconds), f"{self.what}: the connection to {self.name} has ended", self.name
+        ) from error
+
+
+def failure(error: RuntimeError, late: str, gone: str, who: str) -> RuntimeError:
+    """The error to raise for one of a backend: what it means, where that is known.
+
+    Args:
+        error: that of the backend.
+        late: what to say where the time was up.
+        gone: what to say where a process has ended.
+        who: who it was.
+    """
+    text = str(error)
+    after = "The group cannot be used any more: make a new one, or start the processes anew"
+    if "imed out" in text or ("imeout" in text and "closure" not in text):
+        return WorkerTimeout(f"{late}. {after}", worker=who)
+    if any(word in text for word in ("onnection", "ocket", "roken pipe", "losed", "closure", "eset")):
+        return WorkerDied(
+            f"{gone}: its process did, or one of the two had given up ({text.splitlines()[0][-120:]}). {after}",
+            worker=who,
+        )
+    return error
 
 
 class _Watch:

@@ -8,7 +8,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, overload
 
-from .collection import Collection
+from typing_extensions import Self
+
+from .collection import Collection, DeviceLike
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -254,3 +256,80 @@ class Distributing(Collection):
             consolidated=consolidated, timeout=timeout, allow_pickle=allow_pickle,
         )  # fmt: skip
         return None
+
+    # -- to a process that does not know what comes -------------------------------------------------------------------
+
+    def init_remote(
+        self,
+        dst: int | None = None,
+        group: ProcessGroup | None = None,
+        device: DeviceLike | None = None,
+        use_broadcast: bool = False,
+        *,
+        timeout: float | timedelta | None = None,
+        allow_pickle: bool = False,
+    ) -> None:
+        """Sends the whole collection to a process that does not know what it looks like: see :meth:`from_remote_init`.
+
+        Keys, dtypes, shapes, batch sizes, names of dimensions and non-tensor data go as JSON, and the tensors as one
+        piece of memory: that of the collection where it is consolidated, and else a copy.
+
+        Args:
+            dst: the rank of the other process, in the world.
+            group: the process group, by default that of the world.
+            device: what the messages go through, where the group has several backends: ``"cuda"`` for NCCL.
+            use_broadcast: send it to all other processes of the group; ``dst`` is left out then.
+            timeout: how long a message may take, in seconds; by default the time-out of the group.
+            allow_pickle: send objects that JSON cannot hold as pickles. The other side must ask for them, too.
+
+        Raises:
+            WorkerTimeout: the other side did not come in time; see :meth:`send` for this and other errors.
+            RecordsDiffer: it came with another call, such as :meth:`recv`.
+            TypeError: values that no message can hold, all of them. Nothing was sent.
+        """
+        from tensorclass.distributed.remote import init_remote
+
+        init_remote(
+            self, dst, group=group, device=device, use_broadcast=use_broadcast, timeout=timeout,
+            allow_pickle=allow_pickle,
+        )  # fmt: skip
+
+    @classmethod
+    def from_remote_init(
+        cls,
+        src: int,
+        group: ProcessGroup | None = None,
+        device: DeviceLike | None = None,
+        use_broadcast: bool = False,
+        *,
+        timeout: float | timedelta | None = None,
+        allow_pickle: bool = False,
+    ) -> Self:
+        """A collection that another process sends with :meth:`init_remote`.
+
+        It is consolidated: its tensors lie one behind the other, so that more of the same form can come with
+        ``recv(consolidated=True)``.
+
+        Args:
+            src: the rank of the other process, in the world.
+            group: the process group, by default that of the world.
+            device: where the tensors are moved; the messages go through the backend for it, where the group has one.
+                A group of several backends needs the same ``device`` on both sides.
+            use_broadcast: what the other side gives.
+            timeout: how long a message may take, in seconds; by default the time-out of the group.
+            allow_pickle: read objects that were sent as pickles, which can run any code. Otherwise nothing is
+                unpickled.
+
+        Returns:
+            An instance of this class, whatever the class on the other side is: a record wants its fields.
+
+        Raises:
+            FileError: what came does not fit the record, or is damaged. It is a ValueError.
+            WorkerTimeout: the other side did not come in time; see :meth:`send` for this and other errors.
+        """
+        from tensorclass.distributed.remote import from_remote_init
+
+        return from_remote_init(  # type: ignore[no-any-return]
+            cls, src, group=group, device=device, use_broadcast=use_broadcast, timeout=timeout,
+            allow_pickle=allow_pickle,
+        )  # fmt: skip

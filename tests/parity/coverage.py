@@ -27,7 +27,7 @@ _NO_OPERATIONS = {
 #: subjects that come later: several processes
 LATER = {
     "several processes": """
-        all_gather all_reduce broadcast gather_and_stack init_remote from_remote_init reduce scatter
+        all_gather all_reduce broadcast gather_and_stack reduce scatter
     """,
 }
 
@@ -36,7 +36,7 @@ LEFT_OUT = {
     "from_module from_modules to_module from_module() from_modules()": "take modules; test_nn_params.py compares them",
     "Buffer()": "torch.nn.Buffer itself",
     "arecv asend to_mds to_store": "left out by the issue",
-    "send recv isend irecv": "need several processes; tests/parity/test_distributed.py has them",
+    "send recv isend irecv init_remote from_remote_init": "need several processes: tests/parity/test_distributed.py",
     "from_csv to_csv from_json to_json from_parquet to_parquet from_pandas to_pandas from_csv() from_json()"
     " from_parquet() from_pandas() from_arrow() to_arrow()": "tables, in tests/parity/test_converters.py",
     "from_h5 to_h5 from_zarr to_zarr from_h5() from_zarr()": "differ in metadata; tests/parity/test_files.py has them",

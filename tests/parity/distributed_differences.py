@@ -21,6 +21,7 @@ DISTRIBUTED: dict[str, list[tuple[Call, Any, Any]]] = {
     "A record is one message.": [],
     "Two sides that differ are told so.": [],
     "Nothing is unpickled.": [],
+    "The class that asks decides.": [],
     "What is on its way is one object.": [],
     "Ranks that differ all raise.": [],
     "Only the destination of `reduce` changes.": [],

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import tensordict
 import torch
 
+import tensorclass
 from tests.distributed.processes import Failed, Group, group_of
 from tests.parity.distributed_differences import DISTRIBUTED
 
@@ -68,6 +70,23 @@ def test_scattered_tags_bring_the_values_of_the_peer(pair: Group) -> None:
     ours, peers = [pair.run(send, library, "nested", options, ("send", "recv")) for library in LIBRARIES]
     assert [values for values, _ in ours] == [values for values, _ in peers]
     assert [type(given) for _, given in ours] == [type(given) for _, given in peers]
+
+
+def to_one_who_knows_nothing(rank: int, library: str, kind: str, use_broadcast: bool) -> Any:
+    m: Any = importlib.import_module(library)
+    if rank == 0:
+        return made(m, kind, 0).init_remote(**({"use_broadcast": True} if use_broadcast else {"dst": 1}))
+    data = m.TensorDict.from_remote_init(0, use_broadcast=use_broadcast)
+    return outcome(data, list(data.batch_size)), data.is_consolidated(), type(data).__name__
+
+
+@pytest.mark.parametrize("use_broadcast", [False, True], ids=["one", "all"])
+@pytest.mark.parametrize("kind", ["nested", "lazy", "consolidated"])
+def test_what_comes_to_one_who_knows_nothing_is_what_the_peer_gives(
+    pair: Group, kind: str, use_broadcast: bool
+) -> None:
+    ours, peers = [pair.run(to_one_who_knows_nothing, library, kind, use_broadcast) for library in LIBRARIES]
+    assert ours == peers
 
 
 def refused(rank: int, library: str, how: str) -> Any:
@@ -135,6 +154,27 @@ def test_two_sides_that_differ_are_told_so(pair: Group) -> None:
     assert peers[1] == [1065353216] * 3  # bytes of another dtype
 
 
+class OurRecord(tensorclass.TensorClass):
+    x: torch.Tensor
+
+
+class PeerRecord(tensordict.TensorClass):  # type: ignore[misc]
+    x: torch.Tensor
+
+
+def record(rank: int, library: str) -> Any:
+    cls: Any = OurRecord if library == "tensorclass" else PeerRecord
+    if rank == 0:
+        return cls(torch.zeros(3), batch_size=[3]).init_remote(1)
+    return type(importlib.import_module(library).TensorDict.from_remote_init(0)).__name__
+
+
+def test_the_class_that_asks_decides(pair: Group) -> None:
+    assert "The class that asks decides." in DISTRIBUTED
+    ours, peers = [pair.run(record, library)[1] for library in LIBRARIES]
+    assert (ours, peers) == ("TensorDict", "PeerRecord")
+
+
 def unpicklable(rank: int, library: str) -> Any:
     m: Any = importlib.import_module(library)
     if rank == 0:
@@ -146,3 +186,12 @@ def unpicklable(rank: int, library: str) -> Any:
 def test_nothing_is_unpickled(pair: Group) -> None:
     assert "Nothing is unpickled." in DISTRIBUTED
     assert pair.run(unpicklable, "tensordict")[1] == "Group"
+    ours = pair.outcomes(refuses, "tensorclass")
+    assert ours[0].kind is TypeError
+    assert "allow_pickle" in ours[0].message
+
+
+def refuses(rank: int, library: str) -> None:
+    m: Any = importlib.import_module(library)
+    if rank == 0:
+        m.TensorDict({"o": m.NonTensorData(Group)}, batch_size=[]).init_remote(1)
