@@ -65,16 +65,18 @@ class Layout:
     __slots__ = ("digest", "entries", "flagged", "objects", "parts", "plans", "size")
 
     def __init__(self, parts: Sequence[Part], entries: dict[str, str], objects: Sequence[Path]) -> None:
-        self.parts = tuple(parts)
-        self.objects = tuple(objects)
-        self.entries = entries
+        self.parts: tuple[Part, ...] = tuple(parts)
+        self.objects: tuple[Path, ...] = tuple(objects)
+        self.entries: dict[str, str] = entries
         last = max((part.start + part.nbytes for part in self.parts), default=0)
-        self.size = -(-last // 16) * 16
+        self.size: int = -(-last // 16) * 16
         #: tensors that lie one behind the other and can be a conjugate or a negative for all that
-        self.flagged = [at for at, part in enumerate(self.parts) if part.dtype.is_complex or part.shape.numel() == 1]
+        self.flagged: list[int] = [
+            at for at, part in enumerate(self.parts) if part.dtype.is_complex or part.shape.numel() == 1
+        ]
         self.plans: dict[Any, Any] = {}  #: what messages keep of it
         text = json.dumps(sorted(entries.items())).encode()
-        self.digest = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+        self.digest: int = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
     def views(self, memory: Tensor, start: int = 0) -> list[Tensor]:
         """The tensors as views of a piece of memory of bytes, in the order of ``parts``."""

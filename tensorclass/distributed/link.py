@@ -52,18 +52,20 @@ class Link:
 
     def __init__(self, group: Any, device: torch.device | None) -> None:
         self.rank: int = group.rank()
-        self.registered = isinstance(group, dist.ProcessGroup) and group in c10d._world.pg_map
+        self.registered: bool = isinstance(group, dist.ProcessGroup) and group in c10d._world.pg_map
         self.ranks: list[int] = dist.get_process_group_ranks(group) if self.registered else list(range(group.size()))
         types: set[str] = {found.type for found in getattr(group, "_device_types", ())} or {"cpu"}
         wanted = device.type if device is not None else "cpu" if "cpu" in types else min(types)
         if wanted not in types:
             raise ValueError(f"the group has no backend for {wanted}; it has those for {sorted(types)}")
-        self.device = torch.device(wanted, torch.accelerator.current_device_index()) if wanted != "cpu" else _CPU
+        self.device: torch.device = (
+            torch.device(wanted, torch.accelerator.current_device_index()) if wanted != "cpu" else _CPU
+        )
         backend: Any = group._get_backend(self.device) if self.registered else group
         self.tagged: bool = backend.name() == "gloo"
         if self.tagged:
             self.device = _CPU
-        self.timeout = _timeout_of(backend)
+        self.timeout: float = _timeout_of(backend)
         self.store: Any = group.get_group_store() if self.registered else None
         if not self.tagged and self.store is None:
             raise ValueError("a group of this backend must be registered: make it with torch.distributed.new_group")
@@ -185,21 +187,21 @@ class Turn:
         self, what: str, group: Any, link: Link, peer: int, sends: bool, init_tag: int, digest: int,
         entries: dict[str, str], size: int, beside: bytes = b"",
     ) -> None:  # fmt: skip
-        self.what = what
-        self.group = group
-        self.link = link
-        self.peer = peer
-        self.sends = sends
-        self.init_tag = init_tag
-        self.digest = digest
-        self.entries = entries
-        self.size = size
-        self.number = link.next(sends, peer, init_tag)
-        self.tag = (digest + init_tag * 0x9E3779B1 + self.number * 0x85EBCA6B) % _TOP
-        self.pause = PATIENCE
-        self.look = 0.0
-        self.told = False  # whether the store of the group has a note
-        self.done = False
+        self.what: str = what
+        self.group: Any = group
+        self.link: Link = link
+        self.peer: int = peer
+        self.sends: bool = sends
+        self.init_tag: int = init_tag
+        self.digest: int = digest
+        self.entries: dict[str, str] = entries
+        self.size: int = size
+        self.number: int = link.next(sends, peer, init_tag)
+        self.tag: int = (digest + init_tag * 0x9E3779B1 + self.number * 0x85EBCA6B) % _TOP
+        self.pause: float = PATIENCE
+        self.look: float = 0.0
+        self.told: bool = False  # whether the store of the group has a note
+        self.done: bool = False
         self.answer: dict[str, Any] | None = None  # the note of the other side
         self.wrong: list[str] | None = None  # in what the sides differ
         if link.tagged:
@@ -418,7 +420,7 @@ class _Watch:
     """A thread that looks after messages that take long."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock: threading.Lock = threading.Lock()
         self._turns: dict[int, Turn] = {}
         self._awake = threading.Event()
         self._thread: threading.Thread | None = None

@@ -43,13 +43,15 @@ class Plan:
     __slots__ = ("device", "forms", "head", "large", "mark", "small")
 
     def __init__(self, layout: Layout, device: torch.device) -> None:
-        self.device = device
+        self.device: torch.device = device
         sizes = [part.nbytes for part in layout.parts]
-        self.small = [at for at, size in enumerate(sizes) if size < LARGE]
-        self.large = [at for at, size in enumerate(sizes) if size >= LARGE]
-        self.forms = [(layout.parts[at].dtype, layout.parts[at].shape) for at in self.small]
-        self.head = _HEAD + (_INLINE if layout.objects else 0)
-        self.mark = layout.digest.to_bytes(8, "little")
+        self.small: list[int] = [at for at, size in enumerate(sizes) if size < LARGE]
+        self.large: list[int] = [at for at, size in enumerate(sizes) if size >= LARGE]
+        self.forms: list[tuple[torch.dtype, Size]] = [
+            (layout.parts[at].dtype, layout.parts[at].shape) for at in self.small
+        ]
+        self.head: int = _HEAD + (_INLINE if layout.objects else 0)
+        self.mark: bytes = layout.digest.to_bytes(8, "little")
 
     def staging(self) -> Staging:
         """Memory for the first message."""
@@ -79,10 +81,10 @@ class Transfer:
     def __init__(
         self, turn: Turn, works: list[Any], finish: Callable[[float | None], None], keep: Any, count: int
     ) -> None:
-        self._turn = turn
-        self._works = works
+        self._turn: Turn = turn
+        self._works: list[Any] = works
         self._finish = finish
-        self._keep = keep
+        self._keep: Any = keep
         #: how many tensors
         self.count: int = count
         self._over: bool = False
