@@ -413,14 +413,16 @@ class Course:
         tried = self._tried(chunk)
         if task.is_late:
             seconds = f"{self._options.timeout:g} s"
-            if note is None:
+            if self._board is None:
+                text = f"{self.what}: {shown} did not come back from {worker} within {seconds}{tried}"
+            elif note is None:
                 text = f"{self.what}: {shown} was not begun within {seconds} by {worker}{tried}"
             else:
                 ended = "; the process was killed" if self._crew is not None else ""
                 text = f"{self.what}: {shown} is not done after {seconds} in {worker}{ended}{tried}"
             return WorkerTimeout(text, worker=worker, chunk=chunk, rows=rows)
         how = self._how(note, error)
-        begun = "while it worked on" if note is not None else "before it began"
+        begun = "with" if self._board is None else "before it began" if note is None else "while it worked on"
         text = f"{self.what}: {worker} {how} {begun} {shown}{tried}"
         return WorkerDied(text, worker=worker, chunk=chunk, rows=rows)
 
