@@ -168,13 +168,16 @@ class Course:
             self._call = lambda first, last, slot: runner.submit(working.run_here, job, first, last, slot)
         elif self._place == "processes":
             runner = self._given
-            kept = runner.keep(self._packed(job))
+            whole = self._packed(job)
+            runner.kept.append(whole)
+            kept = runner.keep(whole.by_handles())
             number, chunks, data = self._number, self.chunks, self._data
             _share(data)
+            parts: dict[int, Packed] = {}  #: by slot, as long as the task needs its memory
 
             def call(first: int, last: int, slot: int) -> Future[Any]:
-                part = packed(chunks.part(data, first, last))
-                return runner.submit(working.run_sent, number, kept, part, first, last, slot)
+                part = parts[slot] = packed(chunks.part(data, first, last))
+                return runner.submit(working.run_sent, number, kept, part.by_handles(), first, last, slot)
 
             self._call = call
         else:  # Ray and Dask pickle by themselves: they take what the program defines along, and memory as it is
@@ -235,6 +238,8 @@ class Course:
         else:
             for future in list(self._running):
                 self._runner.cancel(future)
+            if self._runner is not None:
+                self._runner.release()
         self._running.clear()
         if self._board is not None:
             self._board.close()

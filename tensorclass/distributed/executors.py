@@ -37,6 +37,8 @@ class Runner(ABC):
         self.workers: int = max(1, workers)
         self.place: Place = place
         self.survives: bool = survives
+        #: what is held until the call is over
+        self.kept: list[Any] = []
 
     @abstractmethod
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:
@@ -61,6 +63,10 @@ class Runner(ABC):
         """Ends a call that is not needed any more, as far as that can be done."""
         future.cancel()
 
+    def release(self) -> None:
+        """Lets go of what was kept for a series of calls, which is over."""
+        del self.kept[:]
+
 
 class FuturesRunner(Runner):
     """An executor of ``concurrent.futures``, or another one that is like it."""
@@ -73,17 +79,18 @@ class FuturesRunner(Runner):
         place: Place = "threads" if threads else "processes" if here else "machines"
         super().__init__(type(executor).__name__, workers, place, survives=threads or not here)
         self._executor: Executor = executor
-        self._processes: dict[int, Any] = {}
 
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:
         future = self._executor.submit(function, *args)
         processes: dict[int, Any] = getattr(self._executor, "_processes", None) or {}
-        if len(processes) > len(self._processes):  # it forgets them when one dies
-            self._processes |= processes
+        self.kept += [
+            process for process in processes.values() if process not in self.kept
+        ]  # it forgets those that die
         return future
 
     def exit_code(self, pid: int) -> int | None:
-        process, end = self._processes.get(pid), time.monotonic() + 1.0
+        process: Any = next((kept for kept in self.kept if getattr(kept, "pid", None) == pid), None)
+        end = time.monotonic() + 1.0
         while process is not None and process.exitcode is None and time.monotonic() < end:
             time.sleep(0.002)
         code: int | None = None if process is None else process.exitcode

@@ -15,6 +15,7 @@ Collections are sent so because the class of each is registered with the pickler
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import threading
 from collections.abc import Callable, Sequence
@@ -30,23 +31,47 @@ _ALIGN = 16
 _frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
 _foreach_copy: Any = torch._foreach_copy_  # pyright: ignore[reportPrivateImportUsage]
 _storage: Any = torch.UntypedStorage
+_strategy: Any = torch.multiprocessing.get_sharing_strategy
 _PLAIN = (Tensor, Parameter)
+_BY_HANDLE = os.path.isdir("/proc/self/fd")  #: whether an open file has a path
 
 #: the piece, dtype, shape, strides where they are not those of a contiguous tensor, and the first byte
 Where: TypeAlias = "tuple[int, torch.dtype, tuple[int, ...], tuple[int, ...] | None, int]"
+
+
+class Handle(NamedTuple):
+    """Where another process of this machine finds a piece of shared memory, as long as this one holds it."""
+
+    path: str
+    size: int
+
+    def opened(self) -> torch.UntypedStorage:
+        """The memory. No file stays open for it."""
+        return _storage.from_file(self.path, True, self.size)  # type: ignore[no-any-return]
 
 
 class Packed(NamedTuple):
     """An object taken apart: what pickles to next to nothing, and what its tensors lie in."""
 
     text: bytes  #: a pickle, in which a tensor is a place in one of the pieces of memory
-    memory: bytearray | torch.UntypedStorage | None  #: what the tensors were copied to
-    shared: list[torch.UntypedStorage]  #: memory that processes share already
+    memory: bytearray | torch.UntypedStorage | Handle | None  #: what the tensors were copied to
+    shared: Sequence[torch.UntypedStorage | Handle]  #: memory that processes share already
     others: list[Any]  #: tensors that torch sends in its own way: those of accelerators, sparse ones
+
+    def by_handles(self) -> Packed:
+        """The same, for a process that may end before it opens the memory.
+
+        What torch sends in place of a piece of memory stays open here until the other process asked for it: for good,
+        where that one died. A handle is a name, which goes when this object does. Systems without ``/proc`` have none.
+        """
+        if not _BY_HANDLE or _strategy() != "file_descriptor":
+            return self
+        memory = self.memory if isinstance(self.memory, bytearray) else _handle(self.memory)
+        return Packed(self.text, memory, [_handle(storage) for storage in self.shared], self.others)
 
     def opened(self) -> Any:
         """The object, put together again. Its tensors lie in the memory, and keep it."""
-        pieces: list[Tensor | None] = [_bytes_of(self.memory)]
+        pieces: list[Tensor] = [_bytes_of(self.memory)]
         pieces += [_bytes_of(storage) for storage in self.shared]
         before = getattr(_now, "pieces", None), getattr(_now, "others", None)
         _now.pieces, _now.others = pieces, self.others
@@ -163,8 +188,18 @@ class _Pickler(pickle.Pickler):
         return memory  # type: ignore[no-any-return]
 
 
-def _bytes_of(memory: bytearray | torch.UntypedStorage | None) -> Tensor | None:
+def _handle(memory: Any) -> Any:
+    """The handle of a piece of shared memory."""
+    if not isinstance(memory, torch.UntypedStorage) or not memory.nbytes():
+        return memory
+    file, size = _storage._share_fd_cpu_(memory)
+    return Handle(f"/proc/{os.getpid()}/fd/{file}", size)
+
+
+def _bytes_of(memory: bytearray | torch.UntypedStorage | Handle | None) -> Tensor:
     """A piece of memory as a tensor of bytes."""
+    if isinstance(memory, Handle):
+        memory = memory.opened()
     if memory is None or not len(memory):
         return torch.empty(0, dtype=torch.uint8, device="cpu")
     if isinstance(memory, bytearray):

@@ -51,7 +51,7 @@ class Held(NamedTuple):
         return found
 
 
-def left_since(before: Held, seconds: float = 2.0) -> list[str]:
+def left_since(before: Held, seconds: float = 8.0) -> list[str]:
     """What is left, after some time in which threads that are ending may end."""
     end = time.monotonic() + seconds
     while True:

@@ -104,12 +104,12 @@ def test_a_worker_that_hangs_is_ended_within_the_time_out() -> None:
     with pytest.raises(
         TimeoutError, match=r"chunk 2 of 6 \(rows 4 to 5\) is not done after 0.2 s in process"
     ) as caught:
-        rows().map(At(work.hangs, 4), chunksize=2, num_workers=2, timeout=0.2)
+        rows().map(At(work.hangs, 4), chunksize=2, num_workers=2, timeout=1)
     assert isinstance(caught.value, WorkerTimeout)
 
 
 def test_the_time_out_is_that_of_a_chunk() -> None:
-    assert rows(4).map(work.slowly, chunksize=1, num_workers=1, timeout=0.6) == [0, 1, 2, 3]
+    assert rows(4).map(work.slowly, chunksize=1, num_workers=1, timeout=0.7) == [0, 1, 2, 3]
 
 
 def test_a_chunk_that_fails_every_time_is_an_error_that_tells_how_often() -> None:
