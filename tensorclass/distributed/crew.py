@@ -96,8 +96,14 @@ class _Member:
             process = self.context.made[-1]
             if process.pid is not None:
                 process.join()
+                end = (
+                    time.monotonic() + 1.0
+                )  # where another thread asked for its end at the same time, that one is told
+                while process.exitcode is None and time.monotonic() < end:
+                    time.sleep(0.001)
                 self.codes[process.pid] = process.exitcode
-                process.close()
+                with suppress(ValueError):
+                    process.close()
             self.context.made.pop()
 
     def join(self, end: float) -> None:

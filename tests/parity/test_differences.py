@@ -23,6 +23,7 @@ from tests.parity.distribution_differences import DISTRIBUTIONS
 from tests.parity.file_differences import FILES
 from tests.parity.key_differences import KEYS
 from tests.parity.lazy_differences import LAZY_STACKS
+from tests.parity.mapping_differences import MAPPING
 from tests.parity.module_differences import MODULES
 from tests.parity.parameter_differences import PARAMETERS
 from tests.parity.record_differences import RECORDS
@@ -273,6 +274,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     **DISTRIBUTED,
     **DISTRIBUTIONS,
     **FILES,
+    **MAPPING,
     **MODULES,
     **PARAMETERS,
     **KEYS,
