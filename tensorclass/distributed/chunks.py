@@ -52,17 +52,16 @@ class Chunks(NamedTuple):
             return iter((part,))
         return iter(part.split(self.size, self.dim))
 
-    def shown(self, chunk: int) -> str:
-        """A chunk, for messages."""
-        start, stop = self.rows(chunk)
+    def shown(self, first: int, last: int | None = None) -> str:
+        """A chunk, or one of several up to another one, for messages."""
+        start, stop = self.rows(first, last)
         if self.order is not None:
-            first = [str(int(row)) for row in self.order[start : min(stop, start + 6)]]
-            shown = f"rows {', '.join(first)}{', ...' if stop - start > 6 else ''}"
+            some = [str(int(row)) for row in self.order[start : min(stop, start + 6)]]
+            rows = f"rows {', '.join(some)}{', ...' if stop - start > 6 else ''}"
         else:
-            shown = (
-                f"row {start}" if stop == start + 1 else f"rows {start} to {stop - 1}" if stop > start else "no rows"
-            )
-        return f"chunk {chunk} of {self.total} ({shown}{f' of dimension {self.dim}' if self.dim else ''})"
+            rows = f"row {start}" if stop == start + 1 else f"rows {start} to {stop - 1}" if stop > start else "no rows"
+        which = f"chunk {first}" if last is None or last == first + 1 else f"one of the chunks {first} to {last - 1}"
+        return f"{which} of {self.total} ({rows}{f' of dimension {self.dim}' if self.dim else ''})"
 
 
 class Target(NamedTuple):

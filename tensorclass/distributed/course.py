@@ -33,6 +33,7 @@ from .working import Failure, Job, Outcome
 _TASK: dict[Place, float] = {"threads": 0.02, "processes": 0.02, "machines": 0.1}
 _START = 60.0  #: seconds that a process may take to begin, beside the time-out
 _LOOK = 0.1  #: seconds between two looks at the processes
+_PARTS = 32  #: how many tasks are made of one that was lost where nobody noted what it was at
 _UNSET: Any = object()
 T = TypeVar("T")
 
@@ -113,6 +114,7 @@ class Course:
         self._next: int = 0
         self._again: deque[tuple[int, int]] = deque()
         self._tries: dict[int, int] = {}
+        self._until: int = job.chunks.total  #: chunks from here on are not given out: one in front of them failed
         self._barren: int = 0  #: processes that died before they began
         self._pace: float | None = None  #: seconds for a chunk
         self._size: int = 1
@@ -126,7 +128,10 @@ class Course:
         self._call: Callable[[int, int, int], Future[Any]] = _UNSET
 
     def run(self) -> Results:
-        """The results as they come: the first of some chunks, how many they are, and what they gave."""
+        """The results as they come: the first of some chunks, how many they are, and what they gave.
+
+        What a chunk that failed gives is the error, a :class:`WorkerError`, which is raised by who takes it.
+        """
         if not self.chunks.length and self.chunks.single:
             return
         ended = False
@@ -250,7 +255,7 @@ class Course:
         while self._slots:
             if self._again:
                 first, last = self._again.popleft()
-            elif self._next < self.chunks.total and len(self._running) + self.held < self._limit:
+            elif self._next < self._until and len(self._running) + self.held < self._limit:
                 first, last = self._next, self._next + self._group()
                 self._next = last
             else:
@@ -347,7 +352,7 @@ class Course:
         if isinstance(outcome, Outcome):
             yield from self._results(outcome, task)
         else:
-            self._lost(task, note, error)
+            yield from self._lost(task, note, error)
 
     def _results(self, outcome: Outcome, task: _Task) -> Results:
         behind = task.first + outcome.done
@@ -361,7 +366,7 @@ class Course:
                 found = Joined(None, found)
             yield task.first, outcome.done, found
         if outcome.failure is not None:
-            self._failed(behind, task.last, self._raised(behind, outcome.worker, outcome.failure))
+            yield from self._failed(behind, task.last, self._raised(behind, outcome.worker, outcome.failure))
         elif behind < task.last:
             self._again.appendleft((behind, task.last))
 
@@ -376,16 +381,18 @@ class Course:
             trace=failure.trace,
         )
 
-    def _failed(self, chunk: int, last: int, error: WorkerError) -> None:
-        """A chunk failed; it is tried again, or the call ends."""
-        if chunk + 1 < last:
-            self._again.appendleft((chunk + 1, last))
+    def _failed(self, chunk: int, last: int, error: WorkerError) -> Results:
+        """A chunk failed; it is tried again, or its error is what it gives."""
         tries = self._tries[chunk] = self._tries.get(chunk, 0) + 1
         if tries > self._options.retries:
-            raise error
+            self._until = min(self._until, chunk)
+            yield chunk, 1, error
+            return
+        if chunk + 1 < last:
+            self._again.appendleft((chunk + 1, last))
         self._again.appendleft((chunk, chunk + 1))
 
-    def _lost(self, task: _Task, note: Note | None, error: BaseException | None) -> None:
+    def _lost(self, task: _Task, note: Note | None, error: BaseException | None) -> Results:
         """A task did not come back."""
         chunk = task.first if note is None else note.chunk
         if note is None and not task.is_late and self._board is not None and self._runner.survives:
@@ -396,11 +403,20 @@ class Course:
         if not self._runner.survives:
             task, note = self._to_blame(task, note)
             raise self._fault(task, task.first if note is None else note.chunk, note, error) from error
+        if self._options.retries and self._board is None and task.last - task.first > 1:
+            self._split(task)
+            return
         fault = self._fault(task, chunk, note, error)
         if chunk > task.first:  # what it had done is lost, too
             self._again.appendleft((task.first, chunk))
         fault.__cause__ = error
-        self._failed(chunk, task.last, fault)
+        yield from self._failed(chunk, task.last, fault)
+
+    def _split(self, task: _Task) -> None:
+        """Gives the chunks of a lost task out in smaller ones: nobody knows which of them it was."""
+        step = -(-(task.last - task.first) // _PARTS)
+        parts = [(first, min(first + step, task.last)) for first in range(task.first, task.last, step)]
+        self._again.extendleft(reversed(parts))
 
     def _to_blame(self, task: _Task, note: Note | None) -> tuple[_Task, Note | None]:
         """The task whose process died, of an executor that ends all of them then."""
@@ -412,9 +428,9 @@ class Course:
         return task, note
 
     def _fault(self, task: _Task, chunk: int, note: Note | None, error: BaseException | None) -> WorkerError:
-        thread = self._place == "threads"
-        worker = self._runner.name if note is None else f"{'thread' if thread else 'process'} {note.who}"
-        shown, rows = self.chunks.shown(chunk), self.chunks.rows(chunk)
+        worker = self._runner.name if note is None else self._named(note)
+        last = chunk + 1 if self._board is not None else task.last  # it is one of these
+        shown, rows = self.chunks.shown(chunk, last), self.chunks.rows(chunk, last)
         tried = self._tried(chunk)
         if task.is_late:
             seconds = f"{self._options.timeout:g} s"
@@ -430,6 +446,13 @@ class Course:
         begun = "with" if self._board is None else "before it began" if note is None else "while it worked on"
         text = f"{self.what}: {worker} {how} {begun} {shown}{tried}"
         return WorkerDied(text, worker=worker, chunk=chunk, rows=rows)
+
+    def _named(self, note: Note) -> str:
+        """Who made a note, as in other messages."""
+        if self._place != "threads":
+            return f"process {note.who}"
+        names = [thread.name for thread in threading.enumerate() if thread.ident == note.who]
+        return f"thread {names[0] if names else note.who}"
 
     def _how(self, note: Note | None, error: BaseException | None) -> str:
         code = None if note is None else self._runner.exit_code(note.who)

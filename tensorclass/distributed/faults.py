@@ -118,8 +118,8 @@ class _Kinds:
 
 def _like(error: BaseException | None) -> WorkerRaised:
     """An instance of the class of an error and of ours, with the attributes of the error."""
-    if not isinstance(error, Exception):
-        return WorkerRaised()
+    if not isinstance(error, Exception) or isinstance(error, (StopIteration, StopAsyncIteration)):
+        return WorkerRaised()  # the latter end the generator that raises them, without a word
     kind = type(error)
     try:
         both = _Kinds.made.get(kind)

@@ -22,6 +22,7 @@ from tensorclass.td.stores.lazy.stack import LazyStacked
 from .chunks import Chunks, Joined, Target, join_all
 from .course import Course, Options
 from .executors import Place, Runner, runner_of
+from .faults import WorkerError
 from .working import Job
 
 
@@ -31,6 +32,8 @@ def map(data: TensorCollection, fn: Callable[[Any], Any], out: Any, options: Opt
     parts: dict[int, Joined] = {}
     with bar(course.chunks.total, "map", unit="chunk", progress=options.pbar) as shown:
         for first, done, found in course.run():
+            if isinstance(found, WorkerError):
+                raise found
             parts[first] = found
             if course.writes_here and course.target is not None:
                 for at, result in enumerate(found.each or ()):
@@ -55,18 +58,19 @@ def map_iter(data: TensorCollection, fn: Callable[[Any], Any], shuffle: bool, op
 
 
 def _one_by_one(course: Course, shuffle: bool, pbar: bool) -> Iterator[Any]:
-    held: dict[int, list[Any]] = {}
+    held: dict[int, list[Any] | WorkerError] = {}
     following = 0
     results = course.run()
     try:
         with bar(course.chunks.total, "map_iter", unit="chunk", progress=pbar) as shown:
             for first, done, found in results:
-                each: list[Any] = found
-                held[first] = each
+                held[first] = found
                 if shuffle:
                     following = first
                 while following in held:
                     ready = held.pop(following)
+                    if isinstance(ready, WorkerError):
+                        raise ready
                     following += len(ready)
                     course.held = len(held)
                     yield from ready

@@ -112,21 +112,23 @@ class Job(NamedTuple):
             try:
                 given = packed(given, copies=True)
             except Exception as error:  # one of the results cannot be sent
-                done, results, error = self._sendable(results, error)
+                done, kind, error = self._unsendable(results, error)
                 failure = Failure.of(error, self.here)
+                failure = failure._replace(text=f"what the function gave, {kind}, cannot be sent back: {failure.text}")
+                results = results[:done]
                 given = joined(results, self.chunks.dim, self.chunks.single) if self.joins else results
                 given = packed(given, copies=True)
         return Outcome(self._name(), time.perf_counter() - begin, done, given, failure)
 
-    def _sendable(self, results: list[Any], error: Exception) -> tuple[int, list[Any], Exception]:
-        """The results up to the first one that cannot be sent, and why it cannot."""
+    def _unsendable(self, results: list[Any], error: Exception) -> tuple[int, str, Exception]:
+        """Which result is the first that cannot be sent, its class, and why it cannot."""
         for at, result in enumerate(results):
             try:
                 packed(result, copies=True)
             except Exception as found:
                 found.__context__ = None
-                return at, results[:at], found
-        return 0, [], error
+                return at, f"a {type(result).__name__}", found
+        return 0, "put together", error
 
     def _name(self) -> str:
         if self.here:
