@@ -1,0 +1,78 @@
+"""``map`` on executors that users have."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+import pytest
+import torch
+
+from tensorclass import TensorDict
+from tensorclass.distributed import WorkerRaised
+from tests.checks import assert_equal
+from tests.distributed import work
+from tests.distributed.work import At, rows
+
+KINDS = ("ThreadPoolExecutor", "ProcessPoolExecutor", "Pool", "Dask")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def executor(request: pytest.FixtureRequest) -> Iterator[Any]:
+    if request.param == "ThreadPoolExecutor":
+        with ThreadPoolExecutor(2) as threads:
+            yield threads
+    elif request.param == "ProcessPoolExecutor":
+        with ProcessPoolExecutor(2, mp_context=get_context("fork")) as processes:
+            yield processes
+    elif request.param == "Pool":
+        with get_context("fork").Pool(2) as pool:
+            yield pool
+    else:
+        dask: Any = pytest.importorskip("distributed")
+        with dask.Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
+            yield client
+
+
+@pytest.mark.parametrize("chunksize", [0, 1, 5])
+def test_an_executor_gives_what_processes_of_the_call_give(executor: Any, chunksize: int) -> None:
+    data = rows()
+    assert_equal(data.map(work.plus, chunksize=chunksize, executor=executor), data.map(work.plus, num_workers=1))
+    assert data.map(work.first_number, chunksize=4, executor=executor) == [0, 4, 8]
+    found = list(data.map_iter(work.total, chunksize=5, executor=executor))
+    assert [len(part) for part in found] == [5, 5, 2]
+
+
+def test_results_of_an_executor_are_written_into_out(executor: Any) -> None:
+    out = TensorDict({"x": torch.zeros(12, 2), "n": torch.zeros(12, dtype=torch.int64)}, [12])
+    assert rows().map(work.plus, chunksize=5, out=out, executor=executor) is out
+    assert out["x"].tolist() == (rows().x + 1).tolist()
+
+
+def test_an_error_of_an_executors_worker_says_where(executor: Any) -> None:
+    with pytest.raises(KeyError, match=r"chunk 1 of 3 \(rows 4 to 7\) failed in (thread|process)") as caught:
+        rows().map(At(work.raises, 4), chunksize=4, executor=executor)
+    assert isinstance(caught.value, WorkerRaised)
+
+
+def test_options_of_workers_that_are_there_already_are_errors(executor: Any) -> None:
+    for options in ({"num_workers": 2}, {"max_tasks_per_child": 2}, {"mp_start_method": "fork"}, {"worker_threads": 2}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            rows().map(work.same, executor=executor, **options)  # type: ignore[call-overload]
+
+
+def test_threads_take_any_function_and_have_no_seeds() -> None:
+    with ThreadPoolExecutor(2) as threads:
+        assert set(rows().map(lambda chunk: os.getpid(), executor=threads)) == {os.getpid()}
+        with pytest.raises(ValueError, match="threads share the random numbers"):
+            rows().map(work.same, executor=threads, generator=torch.Generator())
+
+
+def test_what_is_no_executor_is_an_error() -> None:
+    with pytest.raises(TypeError, match="executor: expected an executor of concurrent"):
+        rows().map(work.same, executor=3)
+    with ThreadPoolExecutor(1) as threads, pytest.raises(ValueError, match="a pool or an executor, got both"):
+        rows().map(work.same, executor=threads, pool=threads)
