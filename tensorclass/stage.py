@@ -185,6 +185,8 @@ class Stage(nn.Module, Generic[In, Out]):
         """The error for what is not what the stage takes."""
         takes = self._types.takes
         difference = _difference(type(record), takes) if isinstance(record, TensorCollection) else ""
+        if type(record).__module__.startswith("ray.data"):
+            difference = "; tensorclass.distributed.ray.map_batches(dataset, stage) takes datasets"
         return TypeError(f"{self.name}: expected {_names(takes)}, got {type(record).__name__}{difference}")
 
     @property

@@ -463,8 +463,8 @@ class Course:
             return f"ended with exit code {code}"
         if note is None and self._crew is not None:
             return (
-                "could not begin (a program whose processes are not forked needs `if __name__ == '__main__':` around "
-                "what it does) and ended"
+                "could not begin (a program whose processes are not forked is a file, with "
+                "`if __name__ == '__main__':` around what it does) and ended"
             )
         if self._place == "processes":
             return "ended"

@@ -138,7 +138,7 @@ class Crew(Runner):
     """
 
     def __init__(self, workers: int, context: Any, job: Job | Packed, threads: int, most: int | None) -> None:
-        super().__init__("map", workers, "processes", survives=True)
+        super().__init__("a process", workers, "processes", survives=True)
         self._make: Callable[[], _Member] = lambda: _Member(context, job, threads)
         self._members: list[_Member] = []
         self._gone: list[_Member] = []

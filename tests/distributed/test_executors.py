@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -143,3 +145,15 @@ def test_gradients_are_not_sent_and_the_tensors_are_named() -> None:
     with pytest.raises(RuntimeError, match=r"a Row, cannot be sent back: .* requires a gradient"):
         data.map(work.same, chunksize=6, num_workers=1)
     assert not data.detach().map(work.tensor, chunksize=6, num_workers=1).requires_grad
+
+
+def test_processes_of_a_program_without_a_guard_say_what_it_needs(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from tests.distributed.work import rows, same\nrows().map(same, num_workers=1, mp_start_method='spawn')\n"
+    )
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    last = done.stderr.strip().rpartition("\n")[2]
+    assert "map: a process could not begin (" in last
+    assert "`if __name__ == '__main__':`" in last

@@ -180,6 +180,16 @@ def test_functions_from_record_to_record_run_on_batches(batch_size: int | None) 
     assert_equal(Scores.from_ray_dataset(dataset), score(sample()))
 
 
+def test_a_stage_that_gets_a_dataset_says_what_takes_it(cluster: Any) -> None:
+    stage: Any = Stage(_same_sample)
+    with pytest.raises(TypeError, match=r"map_batches\(dataset, stage\) takes datasets"):
+        stage.run(cluster.data.range(3), on=cluster)
+
+
+def _same_sample(sample: Sample) -> Sample:
+    return sample
+
+
 def test_stages_run_on_batches() -> None:
     @Stage
     def double(given: Scores) -> Scores:
