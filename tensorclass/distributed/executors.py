@@ -83,9 +83,8 @@ class FuturesRunner(Runner):
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:
         future = self._executor.submit(function, *args)
         processes: dict[int, Any] = getattr(self._executor, "_processes", None) or {}
-        self.kept += [
-            process for process in processes.values() if process not in self.kept
-        ]  # it forgets those that die
+        # it forgets those that die
+        self.kept.extend([process for process in processes.values() if process not in self.kept])
         return future
 
     def exit_code(self, pid: int) -> int | None:
