@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -36,11 +37,19 @@ _ReduceOp: Any = dist.ReduceOp
 _MAX: Any = _ReduceOp.MAX
 
 
-class Head(Protocol):
-    """The first message of a call that is expected, with values in it."""
+class Head(ABC):
+    """The first message of a call that is expected, with values in it.
 
-    call: int  #: the digest of the call
+    Args:
+        call: the digest of the call.
+    """
 
+    __slots__ = ("call",)
+
+    def __init__(self, call: int) -> None:
+        self.call: int = call
+
+    @abstractmethod
     def agreed(self, group: Group, call: int, content: Any) -> bool:
         """Takes part in the message; whether all ranks came with the call that was expected.
 
@@ -49,7 +58,6 @@ class Head(Protocol):
             call: the digest of the call that this rank comes with.
             content: its values, where that is the one expected.
         """
-        ...
 
 
 class Expected:

@@ -40,10 +40,10 @@ class _Content(NamedTuple):
 class GatherHead(Head):
     """The small tensors of all ranks, each with its digest in front."""
 
-    __slots__ = ("call", "places", "rows", "same", "sizes", "staging", "told", "words")
+    __slots__ = ("places", "rows", "same", "sizes", "staging", "told", "words")
 
     def __init__(self, call: int, places: Places, group: Group, told: Any) -> None:
-        self.call: int = call
+        super().__init__(call)
         self.places: Places = places
         self.staging: Staging = places.staging(_WORDS, group.known.device)
         self.words: Tensor = self.staging.memory[:_WORDS].view(torch.int64)

@@ -65,10 +65,10 @@ def _padded(size: int) -> int:
 class SpreadHead(Head):
     """A message of the size that the last one had."""
 
-    __slots__ = ("call", "memory", "root", "size", "spreads")
+    __slots__ = ("memory", "root", "size", "spreads")
 
     def __init__(self, call: int, root: int, size: int, scatters: bool) -> None:
-        self.call: int = call
+        super().__init__(call)
         self.root: int = root
         self.size: int = size
         self.spreads: bool = scatters

@@ -18,7 +18,7 @@ class GatherHead(Head):
     rows: Tensor
     sizes: list[int]
     same: bool
-    __slots__ = ("call", "places", "rows", "same", "sizes", "staging", "told", "words")
+    __slots__ = ("places", "rows", "same", "sizes", "staging", "told", "words")
 
     def __init__(self, call: int, places: Places, group: Group, told: Any) -> None: ...
     def agreed(self, group: Group, call: int, content: Any) -> bool: ...

@@ -14,7 +14,7 @@ class SpreadHead(Head):
     size: int
     spreads: bool
     memory: Tensor
-    __slots__ = ("call", "memory", "root", "size", "spreads")
+    __slots__ = ("memory", "root", "size", "spreads")
 
     def __init__(self, call: int, root: int, size: int, scatters: bool) -> None: ...
     def agreed(self, group: Group, call: int, content: Any) -> bool: ...
