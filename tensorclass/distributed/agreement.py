@@ -135,7 +135,7 @@ def agree(group: Group, call: Call) -> Agreed:
     mine = [what, -what, *((form, -form) if form else (_NONE, _NONE)), int(call.problem is not None)]
     told = torch.tensor([*mine, first, second, third, -first, -second], dtype=torch.int64, device=known.device)
     group.wait(group.all_reduce(told, _MAX))
-    most: list[int] = told.tolist()
+    most: list[int] = numbers_of(told)
     some = most[2] != _NONE
     if most[0] != -most[1] or (some and most[2] != -most[3]) or most[4]:
         known.forget()
@@ -163,7 +163,7 @@ def texts(group: Group, text: bytes, sizes: Sequence[int] | None = None) -> list
     """The texts of all ranks."""
     if sizes is None:
         own: Tensor = torch.tensor(len(text), dtype=torch.int64, device=group.known.device)
-        lengths: list[int] = gathered(group, own).tolist()
+        lengths: list[int] = numbers_of(gathered(group, own))
         return texts(group, text, lengths)
     most = max(sizes)
     if not most:
@@ -172,6 +172,12 @@ def texts(group: Group, text: bytes, sizes: Sequence[int] | None = None) -> list
     own[: len(text)] = as_bytes(text)
     table = gathered(group, own.to(group.known.device)).cpu()
     return [to_bytes(row[:size]) for row, size in zip(table, sizes, strict=True)]
+
+
+def numbers_of(tensor: Tensor) -> Any:
+    """The items of a tensor, in lists."""
+    found: Any = tensor
+    return found.tolist()
 
 
 def as_bytes(text: bytes) -> Tensor:

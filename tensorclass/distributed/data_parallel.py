@@ -23,7 +23,8 @@ class DistributedDataParallel(_OfTorch):
 
     def _post_forward(self, output: Any) -> Any:
         leaves, structure = tree_flatten(output)
-        found: Any = super()._post_forward(leaves)  # type: ignore[no-untyped-call]
+        wrapped: Any = super()
+        found: Any = wrapped._post_forward(leaves)
         return tree_unflatten(found, structure)
 
 

@@ -18,7 +18,21 @@ from torch import Tensor
 from tensorclass.td.base import TensorCollection
 
 from . import leaves as leaves_of
-from .agreement import MASK, Call, Head, agree, as_bytes, expected, gathered, mixed, note, refuse, texts, to_bytes
+from .agreement import (
+    MASK,
+    Call,
+    Head,
+    agree,
+    as_bytes,
+    expected,
+    gathered,
+    mixed,
+    note,
+    numbers_of,
+    refuse,
+    texts,
+    to_bytes,
+)
 from .groups import Group, group_of
 from .layout import Layout, Path, Reader, described, objects_text, parts_in, read_objects, rebuilt, taken
 from .places import Places, places_of
@@ -64,7 +78,7 @@ class GatherHead(Head):
         rows = torch.empty(group.known.size * len(memory), dtype=torch.uint8, device=memory.device)
         group.wait(group.all_gather(rows, memory))
         self.rows = rows.view(group.known.size, -1)
-        found: list[list[int]] = self.rows[:, :_WORDS].view(torch.int64).tolist()
+        found: list[list[int]] = numbers_of(self.rows[:, :_WORDS].view(torch.int64))
         self.sizes = [row[1] for row in found]
         self.same = len({(row[1], row[2]) for row in found}) == 1
         return all(row[0] == self.call for row in found)
@@ -126,10 +140,11 @@ def gather_and_stack(
     if not senders:
         return data
     head: Any = expected(found)
+    last: tuple[str, bytes] = head.told if isinstance(head, GatherHead) and head.told is not None else ("", b"")
     mine, text = _Content([], True, b""), b""
     if root == known.rank:
         call = Call(what, 0, {})
-        ours = isinstance(head, GatherHead) and head.told is not None and head.told[0] == what
+        ours = last[0] == what
         digest = head.call if ours else call.digest
     else:
         _, mine, call = _entered(data, found, what, True, allow_pickle)
@@ -137,8 +152,9 @@ def gather_and_stack(
         digest = call.digest
         ours = head is not None and head.call == digest
     rows: Tensor | None = None
+    told: bytes
     if head is not None and head.agreed(found, digest, _split(mine, head.places, known.device)[0] if ours else None):
-        told, places = head.told[1], head.places
+        told, places = last[1], head.places
         rows, sizes = head.rows[:, _WORDS:], head.sizes
     else:
         agreed = agree(found, call._replace(numbers=(*(call.numbers or (0, 0)), len(text))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -29,7 +30,7 @@ class Taken(NamedTuple):
     form: int  #: the digest of all that must be the same on all ranks
     entries: dict[str, str]  #: what the digest is of
     plain: bool  #: they are on the CPU, and the items of each lie one behind the other
-    finish: Callable[[], None] | None  #: writes values back where the tensors are copies
+    finish: Callable[[], object] | None  #: writes values back where the tensors are copies
 
 
 def name_of(part: Part) -> str:
@@ -42,7 +43,7 @@ def _is_plain(data: Any) -> bool:
     if isinstance(data, LazyStacked):
         return all(_is_plain(part) for part in data._store.items_)
     store = data._store
-    if type(store) is not dict:
+    if store.__class__ is not dict:
         return False
     return all(_is_plain(value) for value in store.values() if isinstance(value, TensorCollection))
 
@@ -64,14 +65,11 @@ def to_reduce(data: TensorCollection, group: Group) -> Taken:
     layout, tensors = found.layout, found.tensors
     if found.plain and found.leaves is None and not told and _ONLY_TENSORS.issuperset(map(type, tensors)):
         return Taken(layout, tensors, layout.digest & 2**63 - 1, layout.entries, True, None)
-    finish: Callable[[], None] | None = None
+    finish: Callable[[], object] | None = None
     if not _is_plain(data):
-        source, data = data, data.to_tensordict()
-        dense = data
-
-        def finish() -> None:
-            source.update_(dense)
-
+        dense = data.to_tensordict()
+        finish = partial(data.update_, dense)
+        data = dense
         layout, tensors, _, _ = taken(data)
     devices = {tensor.device.type for tensor in tensors}
     ragged = any(part.part for part in layout.parts)
@@ -128,13 +126,14 @@ def _local(leaf: Any, group: Group, told: list[str]) -> Tensor:
                 "value.full_tensor(), or value.redistribute(...)"
             )
     told.append(f"{tuple(leaf.placements)} of {tuple(leaf.shape)} on a mesh of {tuple(mesh.mesh.shape)}")
-    found: Tensor = leaf.to_local()
-    return found.wait() if hasattr(found, "wait") else found
+    found: Any = leaf.to_local()
+    local: Tensor = found.wait() if hasattr(found, "wait") else found
+    return local
 
 
 def _along(mesh: Any, dim: int) -> list[int]:
     """The ranks that share a dimension of a mesh with this one."""
-    here = mesh.get_coordinate()
+    here: list[int] | None = mesh.get_coordinate()
     if here is None:
         return []
     ranks = mesh.mesh

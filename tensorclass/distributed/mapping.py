@@ -1,6 +1,6 @@
 """``map`` and ``map_iter``: a function on chunks of a collection, in other processes.
 
-What a call does is planned and checked first, here. A :class:`Course` then gives the chunks out as tasks, several to
+What a call does is planned and checked first, here. A :class:`Scheduler` then gives the chunks out as tasks, several to
 one where they take little time, looks after the workers, and brings the results back.
 """
 
@@ -20,30 +20,30 @@ from tensorclass.td.nontensor import NonTensorDataBase
 from tensorclass.td.stores.lazy.stack import LazyStacked
 
 from .chunks import Chunks, Joined, Target, join_all
-from .course import Course, Options
 from .executors import Place, Runner, runner_of
 from .faults import WorkerError
+from .scheduler import Options, Scheduler
 from .working import Job
 
 
 def map(data: TensorCollection, fn: Callable[[Any], Any], out: Any, options: Options) -> Any:
     """See :meth:`TensorDict.map`."""
-    course = _planned("map", data, fn, out, options, shuffle=False)
+    scheduler = _planned("map", data, fn, out, options, shuffle=False)
     parts: dict[int, Joined] = {}
-    with bar(course.chunks.total, "map", unit="chunk", progress=options.pbar) as shown:
-        for first, done, found in course.run():
+    with bar(scheduler.chunks.total, "map", unit="chunk", progress=options.pbar) as shown:
+        for first, done, found in scheduler.run():
             if isinstance(found, WorkerError):
                 raise found
             parts[first] = found
-            if course.writes_here and course.target is not None:
+            if scheduler.writes_here and scheduler.target is not None:
                 for at, result in enumerate(found.each or ()):
                     if result is not None:
-                        course.target.write(first + at, result)
+                        scheduler.target.write(first + at, result)
                 parts.clear()
             shown.advance(done)
     if out is not None:
         return out
-    return join_all([parts[first] for first in sorted(parts)], course.chunks.dim, course.chunks.single)
+    return join_all([parts[first] for first in sorted(parts)], scheduler.chunks.dim, scheduler.chunks.single)
 
 
 def map_iter(data: TensorCollection, fn: Callable[[Any], Any], shuffle: bool, options: Options) -> Iterator[Any]:
@@ -53,16 +53,16 @@ def map_iter(data: TensorCollection, fn: Callable[[Any], Any], shuffle: bool, op
             "map_iter: shuffle=True takes the rows of a chunk from all places, which are not cut in advance: leave "
             "index_with_generator=True"
         )
-    course = _planned("map_iter", data, fn, None, options, shuffle=shuffle)
-    return _one_by_one(course, shuffle, options.pbar)
+    scheduler = _planned("map_iter", data, fn, None, options, shuffle=shuffle)
+    return _one_by_one(scheduler, shuffle, options.pbar)
 
 
-def _one_by_one(course: Course, shuffle: bool, pbar: bool) -> Iterator[Any]:
+def _one_by_one(scheduler: Scheduler, shuffle: bool, pbar: bool) -> Iterator[Any]:
     held: dict[int, list[Any] | WorkerError] = {}
     following = 0
-    results = course.run()
+    results = scheduler.run()
     try:
-        with bar(course.chunks.total, "map_iter", unit="chunk", progress=pbar) as shown:
+        with bar(scheduler.chunks.total, "map_iter", unit="chunk", progress=pbar) as shown:
             for first, done, found in results:
                 held[first] = found
                 if shuffle:
@@ -72,10 +72,10 @@ def _one_by_one(course: Course, shuffle: bool, pbar: bool) -> Iterator[Any]:
                     if isinstance(ready, WorkerError):
                         raise ready
                     following += len(ready)
-                    course.held = len(held)
+                    scheduler.held = len(held)
                     yield from ready
                 shown.advance(done)
-                course.held = len(held)
+                scheduler.held = len(held)
     finally:
         results.close()
 
@@ -84,7 +84,7 @@ def _one_by_one(course: Course, shuffle: bool, pbar: bool) -> Iterator[Any]:
 # before anything is done
 
 
-def _planned(what: str, data: Any, fn: Any, out: Any, options: Options, shuffle: bool) -> Course:
+def _planned(what: str, data: Any, fn: Any, out: Any, options: Options, shuffle: bool) -> Scheduler:
     """Everything that a call needs; raises what is wrong with its arguments."""
     if not callable(fn):
         raise TypeError(f"{what}: expected a function of a chunk, got {fn!r}")
@@ -107,7 +107,7 @@ def _planned(what: str, data: Any, fn: Any, out: Any, options: Options, shuffle:
         joins=what == "map" and not writes_here,
         packs=place == "processes",
     )
-    return Course(what, data, job, target if writes_here else None, runner, workers, options)
+    return Scheduler(what, data, job, target if writes_here else None, runner, workers, options)
 
 
 def _runner(what: str, options: Options) -> Runner | None:

@@ -131,11 +131,11 @@ class ReduceHead(Head):
     maxima and minima both the numbers and what they lack to 255 are sent.
     """
 
-    __slots__ = ("_free", "_last", "bucket", "call", "deferred", "numbers", "op", "right", "words")
+    __slots__ = ("_free", "_last", "bucket", "deferred", "numbers", "op", "right", "words")
 
     def __init__(self, bucket: Bucket, call: int, op: Any, numbers: Callable[[int], list[int]], size: int) -> None:
+        super().__init__(call)
         self.bucket: Bucket = bucket
-        self.call: int = call
         self.op: Any = op
         self.numbers: Callable[[int], list[int]] = numbers
         #: the ranks need not wait for it to go on

@@ -17,7 +17,7 @@ from torch import Tensor
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike, as_device
 
-from .agreement import Call, Head, agree, as_bytes, expected, mixed, note, refuse, to_bytes
+from .agreement import Call, Head, agree, as_bytes, expected, mixed, note, numbers_of, refuse, to_bytes
 from .gathering import as_message
 from .groups import Group, group_of
 from .layout import Part, described, parts_in, rebuilt, taken
@@ -90,7 +90,7 @@ class SpreadHead(Head):
 
 
 def _words(memory: Tensor) -> list[int]:
-    found: list[int] = memory[:_WORDS].view(torch.int64).tolist()
+    found: list[int] = numbers_of(memory[:_WORDS].view(torch.int64))
     return found
 
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .board import Board
 from .chunks import Chunks, Target, joined
 from .sharing import Packed, packed
+from .task_table import TaskTable
 
 _default_generator: Any = torch.default_generator
 _cuda: Any = torch.cuda
@@ -75,7 +75,7 @@ class Job(NamedTuple):
     seed: int | None
     joins: bool  #: put results together
     packs: bool  #: put the tensors of results into shared memory; else they are sent as they are
-    board: Any = None
+    table: Any = None
     here: bool = False  #: the tasks run in threads of this process
     data: Any = None
     ended: threading.Event | None = None  #: the call is over: whatever is still to be done is not wanted
@@ -84,7 +84,7 @@ class Job(NamedTuple):
         """Calls the function on the chunks of a part of the data."""
         begin = time.perf_counter()
         who = threading.get_ident() if self.here else os.getpid()
-        board: Board | None = self.board
+        table: TaskTable | None = self.table
         results: list[Any] = []
         failure: Failure | None = None
         at = first
@@ -92,8 +92,8 @@ class Job(NamedTuple):
             for at, piece in enumerate(self.chunks.cut(part), first):
                 if self.ended is not None and self.ended.is_set():
                     break
-                if board is not None:
-                    board.begin(slot, at, who)
+                if table is not None:
+                    table.begin(slot, at, who)
                 if self.seed is not None:
                     seed_all(self.seed + at)
                 result = self.fn(piece)
@@ -133,7 +133,7 @@ class Job(NamedTuple):
     def _name(self) -> str:
         if self.here:
             return f"thread {threading.current_thread().name}"
-        if self.board is None:
+        if self.table is None:
             return f"process {os.getpid()} on {socket.gethostname()}"
         return f"process {os.getpid()}"
 
@@ -166,7 +166,7 @@ def run_sent(number: int, job: Packed | Job, part: Any, first: int, last: int, s
         part: the rows of the chunks, too.
         first: the first chunk.
         last: the one behind the last.
-        slot: that of the task on the board.
+        slot: that of the task in the table.
     """
     with _lock:
         known = _known.get(number)

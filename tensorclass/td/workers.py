@@ -166,9 +166,9 @@ class Workers(Collection):
         ...     data.map(lambda chunk: chunk + 1, chunksize=2, executor=threads)["x"]
         tensor([1., 2., 3., 4.])
         """
-        from tensorclass.distributed import course, mapping
+        from tensorclass.distributed import mapping, scheduler
 
-        options = course.Options(
+        options = scheduler.Options(
             dim=dim,
             num_workers=num_workers,
             chunksize=chunksize,
@@ -244,9 +244,9 @@ class Workers(Collection):
         1.0
         5.0
         """
-        from tensorclass.distributed import course, mapping
+        from tensorclass.distributed import mapping, scheduler
 
-        options = course.Options(
+        options = scheduler.Options(
             dim=dim,
             num_workers=num_workers,
             chunksize=chunksize,

@@ -12,7 +12,7 @@ class Taken(NamedTuple):
     form: int
     entries: dict[str, str]
     plain: bool
-    finish: Callable[[], None] | None
+    finish: Callable[[], object] | None
 
 def name_of(part: Part) -> str: ...
 def to_reduce(data: TensorCollection, group: Group) -> Taken: ...

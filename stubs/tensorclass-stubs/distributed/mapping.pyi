@@ -2,7 +2,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 from tensorclass.td.base import TensorCollection
-from tensorclass.distributed.course import Options
+from tensorclass.distributed.scheduler import Options
 
 def map(data: TensorCollection, fn: Callable[[Any], Any], out: Any, options: Options) -> Any: ...
 def map_iter(data: TensorCollection, fn: Callable[[Any], Any], shuffle: bool, options: Options) -> Iterator[Any]: ...

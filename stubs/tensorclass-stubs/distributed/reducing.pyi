@@ -42,7 +42,7 @@ class ReduceHead(Head):
     deferred: bool
     words: Tensor
     right: Tensor
-    __slots__ = ("_free", "_last", "bucket", "call", "deferred", "numbers", "op", "right", "words")
+    __slots__ = ("_free", "_last", "bucket", "deferred", "numbers", "op", "right", "words")
 
     def __init__(self, bucket: Bucket, call: int, op: Any, numbers: Callable[[int], list[int]], size: int) -> None: ...
     def sent(self, group: Group, call: int, content: leaves_of.Taken | None) -> tuple[dist.Work, _Space]: ...

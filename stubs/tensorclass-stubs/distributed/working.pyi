@@ -28,7 +28,7 @@ class Job(NamedTuple):
     seed: int | None
     joins: bool
     packs: bool
-    board: Any = None
+    table: Any = None
     here: bool = False
     data: Any = None
     ended: threading.Event | None = None

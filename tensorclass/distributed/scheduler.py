@@ -21,12 +21,12 @@ from torch import Generator, Tensor
 from tensorclass.td.memmap import MemoryMappedTensor
 from tensorclass.td.stores.lazy.stack import LazyStacked
 
-from . import crew, working
-from .board import Board, Note
+from . import worker_pool, working
 from .chunks import Chunks, Joined, Target
 from .executors import Place, Runner
 from .faults import NotSendable, WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
 from .sharing import Packed, packed
+from .task_table import Note, TaskTable
 from .working import Failure, Job, Outcome
 
 #: how many seconds a task shall take, by where it runs; chunks that take less go together
@@ -73,7 +73,7 @@ class _Task:
         self.is_late: bool = False
 
 
-class Course:
+class Scheduler:
     """A call under way: which chunks are where, and how often each was tried.
 
     Args:
@@ -123,8 +123,8 @@ class Course:
         self._heard: float = 0.0
         self._number: int = uuid.uuid4().int >> 64
         self._runner: Any = None
-        self._crew: crew.Crew | None = None
-        self._board: Board | None = None
+        self._own_pool: worker_pool.WorkerPool | None = None
+        self._table: TaskTable | None = None
         self._call: Callable[[int, int, int], Future[Any]] = _UNSET
 
     def run(self) -> Results:
@@ -159,14 +159,14 @@ class Course:
         slots = self._window
         self._slots: list[int] = list(range(slots))[::-1]
         if self._place != "machines":
-            with crew.not_interrupted():
-                self._board = Board(slots, self._place == "threads")
-        board = self._board
-        job = self._job._replace(board=board)
+            with worker_pool.not_interrupted():
+                self._table = TaskTable(slots, self._place == "threads")
+        table = self._table
+        job = self._job._replace(table=table)
         runner: Runner
         if self._given is None:
-            runner = self._made_crew(job)
-            self._call = lambda first, last, slot: runner.submit(crew.run, first, last, slot)
+            runner = self._made_pool(job)
+            self._call = lambda first, last, slot: runner.submit(worker_pool.run, first, last, slot)
         elif self._place == "threads":
             job = self._job = job._replace(here=True, data=self._data, ended=threading.Event())
             runner = self._given
@@ -197,7 +197,7 @@ class Course:
             self._call = call
         self._runner = runner
 
-    def _made_crew(self, job: Job) -> crew.Crew:
+    def _made_pool(self, job: Job) -> worker_pool.WorkerPool:
         options = self._options
         context: Any = torch.multiprocessing.get_context(options.mp_start_method)
         forks = context.get_start_method() == "fork"
@@ -209,8 +209,10 @@ class Course:
         job = job._replace(data=self._data)
         inherits = forks and _is_plain(self._data)
         given: Job | Packed = job if inherits else self._packed(job)
-        self._crew = crew.Crew(self._workers, context, given, options.worker_threads, options.max_tasks_per_child)
-        return self._crew
+        self._own_pool = worker_pool.WorkerPool(
+            self._workers, context, given, options.worker_threads, options.max_tasks_per_child
+        )
+        return self._own_pool
 
     def _sent(self, send: Callable[[], T], job: Job) -> T:
         """What sending something gives; a clear error where the executor cannot pickle it."""
@@ -238,16 +240,16 @@ class Course:
     def _end(self, ended: bool) -> None:
         if self._job.ended is not None:
             self._job.ended.set()
-        if self._crew is not None:
-            self._crew.close(kill=not ended)
+        if self._own_pool is not None:
+            self._own_pool.close(kill=not ended)
         else:
             for future in list(self._running):
                 self._runner.cancel(future)
             if self._runner is not None:
                 self._runner.release()
         self._running.clear()
-        if self._board is not None:
-            self._board.close()
+        if self._table is not None:
+            self._table.close()
 
     # -- tasks --------------------------------------------------------------------------------------------------------
 
@@ -261,9 +263,10 @@ class Course:
             else:
                 return
             slot = self._slots.pop()
-            if self._board is not None:
-                self._board.clear(slot)
+            if self._table is not None:
+                self._table.clear(slot)
             task = _Task(first, last, slot)
+            future: Future[Any]
             try:
                 future = self._call(first, last, slot)
             except BrokenExecutor as error:  # a process died since the last task ended
@@ -301,31 +304,31 @@ class Course:
         return max(0.001, min(_LOOK, end - time.monotonic()))
 
     def _deadline(self, task: _Task, timeout: float) -> float:
-        if self._board is None:
+        if self._table is None:
             return task.submitted + timeout * (task.last - task.first)
-        note = self._board.note(task.slot)
+        note = self._table.note(task.slot)
         if note is not None:
             return note.since + timeout
-        return max(task.submitted, self._heard) + timeout + (_START if self._crew is not None else 0.0)
+        return max(task.submitted, self._heard) + timeout + (_START if self._own_pool is not None else 0.0)
 
     def _look(self) -> Future[Any] | None:
         """A task that takes too long, or whose process is gone without a word."""
         timeout, now = self._options.timeout, time.monotonic()
-        begun = self._board is not None and any(self._board.note(task.slot) for task in self._running.values())
+        begun = self._table is not None and any(self._table.note(task.slot) for task in self._running.values())
         for future, task in self._running.items():
             if future.done():
                 continue
-            note = self._board.note(task.slot) if self._board is not None else None
-            if self._crew is None and self._place == "processes" and note is not None and not _is_alive(note.who):
+            note = self._table.note(task.slot) if self._table is not None else None
+            if self._own_pool is None and self._place == "processes" and note is not None and not _is_alive(note.who):
                 return future
             if timeout is not None and now >= self._deadline(task, timeout):
                 if note is None and begun:
                     continue  # it waits for others
                 task.is_late = True
-                if self._crew is None:
+                if self._own_pool is None:
                     self._runner.cancel(future)
                     return future
-                self._crew.end(future)
+                self._own_pool.end(future)
                 return self._ended(future)
         return None
 
@@ -339,7 +342,7 @@ class Course:
     # -- results ------------------------------------------------------------------------------------------------------
 
     def _taken(self, future: Future[Any], task: _Task) -> Results:
-        note = self._board.note(task.slot) if self._board is not None else None
+        note = self._table.note(task.slot) if self._table is not None else None
         error: BaseException | None = None
         outcome: Any = None
         if not future.done():
@@ -395,7 +398,7 @@ class Course:
     def _lost(self, task: _Task, note: Note | None, error: BaseException | None) -> Results:
         """A task did not come back."""
         chunk = task.first if note is None else note.chunk
-        if note is None and not task.is_late and self._board is not None and self._runner.survives:
+        if note is None and not task.is_late and self._table is not None and self._runner.survives:
             self._barren += 1
             if self._barren <= 3 * self._workers + self._options.retries:  # it waited behind one whose process died
                 self._again.appendleft((task.first, task.last))
@@ -403,7 +406,7 @@ class Course:
         if not self._runner.survives:
             task, note = self._to_blame(task, note)
             raise self._fault(task, task.first if note is None else note.chunk, note, error) from error
-        if self._options.retries and self._board is None and task.last - task.first > 1:
+        if self._options.retries and self._table is None and task.last - task.first > 1:
             self._split(task)
             return
         fault = self._fault(task, chunk, note, error)
@@ -420,7 +423,7 @@ class Course:
 
     def _to_blame(self, task: _Task, note: Note | None) -> tuple[_Task, Note | None]:
         """The task whose process died, of an executor that ends all of them then."""
-        noted = [(other, self._board.note(other.slot)) for other in self._running.values() if self._board is not None]
+        noted = [(other, self._table.note(other.slot)) for other in self._running.values() if self._table is not None]
         for other, found in [(task, note), *noted]:
             code = None if found is None else self._runner.exit_code(found.who)
             if code not in (None, 0, -signal.SIGTERM):
@@ -429,21 +432,21 @@ class Course:
 
     def _fault(self, task: _Task, chunk: int, note: Note | None, error: BaseException | None) -> WorkerError:
         worker = self._runner.name if note is None else self._named(note)
-        last = chunk + 1 if self._board is not None else task.last  # it is one of these
+        last = chunk + 1 if self._table is not None else task.last  # it is one of these
         shown, rows = self.chunks.shown(chunk, last), self.chunks.rows(chunk, last)
         tried = self._tried(chunk)
         if task.is_late:
             seconds = f"{self._options.timeout:g} s"
-            if self._board is None:
+            if self._table is None:
                 text = f"{self.what}: {shown} did not come back from {worker} within {seconds}{tried}"
             elif note is None:
                 text = f"{self.what}: {shown} was not begun within {seconds} by {worker}{tried}"
             else:
-                ended = "; the process was killed" if self._crew is not None else ""
+                ended = "; the process was killed" if self._own_pool is not None else ""
                 text = f"{self.what}: {shown} is not done after {seconds} in {worker}{ended}{tried}"
             return WorkerTimeout(text, worker=worker, chunk=chunk, rows=rows)
         how = self._how(note, error)
-        begun = "with" if self._board is None else "before it began" if note is None else "while it worked on"
+        begun = "with" if self._table is None else "before it began" if note is None else "while it worked on"
         text = f"{self.what}: {worker} {how} {begun} {shown}{tried}"
         return WorkerDied(text, worker=worker, chunk=chunk, rows=rows)
 
@@ -461,7 +464,7 @@ class Course:
             return f"was killed by {names.get(-code, f'signal {-code}')}"
         if code is not None:
             return f"ended with exit code {code}"
-        if note is None and self._crew is not None:
+        if note is None and self._own_pool is not None:
             return (
                 "could not begin (a program whose processes are not forked is a file, with "
                 "`if __name__ == '__main__':` around what it does) and ended"

@@ -6,7 +6,7 @@ class Note(NamedTuple):
     chunk: int
     since: float
 
-class Board:
+class TaskTable:
     slots: int
 
     def __init__(self, slots: int, here: bool = False) -> None: ...

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import wait
@@ -45,7 +45,7 @@ class _Context:
 
 
 @contextmanager
-def not_interrupted() -> Iterator[None]:
+def not_interrupted() -> Generator[None, None, None]:
     """An interrupt (SIGINT) comes behind the block: what it makes is there then, or Python would lose it in a fork."""
     before = signal.getsignal(signal.SIGINT)
     if not callable(before) or threading.current_thread() is not threading.main_thread():
@@ -61,7 +61,7 @@ def not_interrupted() -> Iterator[None]:
         before(*came[0])
 
 
-class _Member:
+class _Worker:
     """One process, with the executor that feeds it."""
 
     def __init__(self, context: Any, job: Job | Packed, threads: int) -> None:
@@ -126,7 +126,7 @@ class _Member:
         return self.codes.get(pid)
 
 
-class Crew(Runner):
+class WorkerPool(Runner):
     """Processes that know the job from their beginning, so that a task is a few numbers.
 
     Args:
@@ -139,58 +139,58 @@ class Crew(Runner):
 
     def __init__(self, workers: int, context: Any, job: Job | Packed, threads: int, most: int | None) -> None:
         super().__init__("a process", workers, "processes", survives=True)
-        self._make: Callable[[], _Member] = lambda: _Member(context, job, threads)
-        self._members: list[_Member] = []
-        self._gone: list[_Member] = []
+        self._make: Callable[[], _Worker] = lambda: _Worker(context, job, threads)
+        self._workers: list[_Worker] = []
+        self._gone: list[_Worker] = []
         self._most: int | None = most
-        self._of: dict[Future[Any], _Member] = {}
+        self._of: dict[Future[Any], _Worker] = {}
 
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:
         first, last, _ = args
         while True:
-            member = self._free(last - first)
+            worker = self._free(last - first)
             try:
-                future = member.submit(function, *args)
+                future = worker.submit(function, *args)
             except BrokenExecutor:  # its process died while it had nothing to do
-                member.is_gone = True
+                worker.is_gone = True
                 continue
-            member.chunks += last - first
-            member.tasks.add(future)
-            self._of[future] = member
+            worker.chunks += last - first
+            worker.tasks.add(future)
+            self._of[future] = worker
             future.add_done_callback(self._done)
             return future
 
-    def _free(self, chunks: int) -> _Member:
-        """The member that has the fewest tasks; a new one where there are too few of them."""
-        for member in list(self._members):
-            spent = self._most is not None and member.chunks + chunks > self._most
-            if member.is_gone or (spent and not member.tasks):
-                self._members.remove(member)
-                self._gone.append(member)
-                member.end()
-        if len(self._members) < self.workers and all(member.tasks for member in self._members):
+    def _free(self, chunks: int) -> _Worker:
+        """The worker that has the fewest tasks; a new one where there are too few of them."""
+        for worker in list(self._workers):
+            spent = self._most is not None and worker.chunks + chunks > self._most
+            if worker.is_gone or (spent and not worker.tasks):
+                self._workers.remove(worker)
+                self._gone.append(worker)
+                worker.end()
+        if len(self._workers) < self.workers and all(worker.tasks for worker in self._workers):
             with not_interrupted():
-                self._members.append(self._make())
-        return min(self._members, key=lambda member: len(member.tasks))
+                self._workers.append(self._make())
+        return min(self._workers, key=lambda worker: len(worker.tasks))
 
     def _done(self, future: Future[Any]) -> None:
-        member = self._of.pop(future)
-        member.tasks.discard(future)
+        worker = self._of.pop(future)
+        worker.tasks.discard(future)
         if not future.cancelled() and isinstance(future.exception(), BrokenExecutor):
-            member.is_gone = True
+            worker.is_gone = True
 
     def end(self, future: Future[Any]) -> None:
         """Kills the process that has a task. The future gets an error then."""
-        member = self._of.get(future)
-        if member is not None:
-            member.kill()
+        worker = self._of.get(future)
+        if worker is not None:
+            worker.kill()
 
     def exit_code(self, pid: int) -> int | None:
         """How a process ended, as soon as that is known."""
         end = time.monotonic() + 2.0
         while time.monotonic() < end:
-            for member in (*self._members, *self._gone):
-                code = member.exit_code(pid)
+            for worker in (*self._workers, *self._gone):
+                code = worker.exit_code(pid)
                 if code is not None:
                     return code
             time.sleep(0.002)
@@ -202,22 +202,22 @@ class Crew(Runner):
         Args:
             kill: at once, whatever they do. Otherwise they end by themselves, and those that do not are killed.
         """
-        members = [*self._members, *self._gone]
+        workers = [*self._workers, *self._gone]
         try:
-            for member in members:
+            for worker in workers:
                 if kill:
-                    member.kill()
-                member.end()
+                    worker.kill()
+                worker.end()
             end = time.monotonic() + _GRACE
-            for member in members:
-                member.join(end)
+            for worker in workers:
+                worker.join(end)
         finally:
             end = time.monotonic() + _GRACE
-            for member in members:
-                member.kill()
-                member.end()
-            for member in members:
-                member.join(end)
+            for worker in workers:
+                worker.kill()
+                worker.end()
+            for worker in workers:
+                worker.join(end)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ class Options(NamedTuple):
     timeout: float | None
     retries: int
 
-class Course:
+class Scheduler:
     what: str
     chunks: Chunks
     target: Target | None

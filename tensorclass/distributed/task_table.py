@@ -25,7 +25,7 @@ class Note(NamedTuple):
     since: float  #: of ``time.monotonic()``, which is one clock for all processes of a machine
 
 
-class Board:
+class TaskTable:
     """A slot for each task that can be under way at the same time.
 
     Args:
@@ -77,7 +77,7 @@ class Board:
 
 
 class _Opened:
-    """The board of another process."""
+    """The table of another process."""
 
     def __init__(self, path: str, slots: int) -> None:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -87,7 +87,7 @@ class _Opened:
             os.close(file)
 
     def begin(self, slot: int, chunk: int, who: int) -> None:
-        """See :class:`Board`."""
+        """See :class:`TaskTable`."""
         _SLOT.pack_into(self._memory, slot * _SLOT.size, who, chunk, time.monotonic())
 
 
@@ -96,7 +96,7 @@ _lock = threading.Lock()
 
 
 def _opened(path: str, token: int, slots: int) -> Any:
-    """The board at a path; the last one is kept, since many tasks have the same.
+    """The table at a path; the last one is kept, since many tasks have the same.
 
     ``None`` where it cannot be opened: on another machine, or where one program may not look into another.
     """
