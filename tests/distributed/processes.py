@@ -37,14 +37,14 @@ class Failed:
 class Group:
     """Processes of one gloo group, with ranks from 0 on."""
 
-    def __init__(self, size: int, seconds: float) -> None:
+    def __init__(self, size: int, seconds: float, context: Any = CONTEXT) -> None:
         self.size = size
         self.processes: list[Any] = []
         self.pipes: list[Connection] = []
         port = free_port()
         for rank in range(size):
-            ours, theirs = CONTEXT.Pipe()
-            process = CONTEXT.Process(target=_serve, args=(theirs, rank, size, port, seconds), daemon=True)
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(theirs, rank, size, port, seconds), daemon=True)
             process.start()
             theirs.close()
             self.processes.append(process)
@@ -146,16 +146,17 @@ def children() -> set[int]:
 
 
 @contextmanager
-def group_of(size: int, seconds: float = 20.0) -> Iterator[Group]:
+def group_of(size: int, seconds: float = 20.0, context: Any = CONTEXT) -> Iterator[Group]:
     """A group that ends with the block, whatever happens in it; nothing of it is left.
 
     Args:
         size: the number of ranks.
         seconds: the time-out of the group.
+        context: how its processes start.
     """
     multiprocessing.resource_tracker.ensure_running()  # it outlives the group
     memory, before = shared_memory(), children()
-    group = Group(size, seconds)
+    group = Group(size, seconds, context)
     try:
         group.run(_is_there, seconds=150)
         yield group
