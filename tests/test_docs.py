@@ -45,7 +45,9 @@ def test_the_code_of_the_readme_runs_from_top_to_bottom(
 ) -> None:
     shutil.copytree(data_dir / "ifeval", tmp_path / "here")  # where the files of the last block are
     monkeypatch.chdir(tmp_path / "here")
-    space: dict[str, Any] = {"__name__": "readme"}
+    module = types.ModuleType("readme")
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # where other processes look for its classes
+    space = module.__dict__
     for block in blocks():
         if block.startswith(">>>"):
             check_errors(block, space)

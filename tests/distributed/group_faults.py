@@ -1,4 +1,4 @@
-"""Rounds of faults in groups of processes: a rank dies, hangs, raises or has another record, in messages and collectives.
+"""Rounds of faults in groups of processes: a rank dies, hangs, raises or comes with another record.
 
 They join the table of :mod:`tests.distributed.faults`: ``python -m tests.distributed.faults --only group``.
 """
