@@ -33,7 +33,7 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Any]:
             yield pool
     else:
         dask: Any = pytest.importorskip("distributed")
-        with dask.Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
+        with dask.Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0") as client:
             yield client
 
 

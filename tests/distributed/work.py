@@ -117,6 +117,9 @@ class OwnError(Exception):
     def __init__(self, one: int, two: int) -> None:
         super().__init__(f"{one} and {two}")
 
+    def __reduce__(self) -> Any:
+        return OwnError, self.args  # as it is without this, but for tblib, which Dask brings
+
 
 def raises(chunk: Any) -> Any:
     raise KeyError("wanted")
