@@ -121,19 +121,20 @@ def _retried(rng: random.Random, fault: str) -> None:
 def _pooled(rng: random.Random, fault: str) -> None:
     """The processes are those of an executor, or of a pool."""
     drawn = Drawn(rng, fault, None)
+    others = children()
     if rng.random() < 0.5:
         with ProcessPoolExecutor(drawn.workers, mp_context=multiprocessing.get_context("fork")) as executor:
             drawn.check(_error(lambda: drawn.call(executor=executor)), fault)
-            _kill_children(fault)
+            _kill_children(fault, others)
     else:
         with multiprocessing.get_context("fork").Pool(drawn.workers) as pool:
             drawn.check(_error(lambda: drawn.call(pool=pool)), fault)
 
 
-def _kill_children(fault: str) -> None:
+def _kill_children(fault: str, others: set[int]) -> None:
     """Ends what hangs in an executor, which waits for it."""
     if fault == "hangs":
-        for pid in children():
+        for pid in children() - others:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
                 if b"resource_tracker" not in file.read():
                     os.kill(pid, signal.SIGKILL)
@@ -155,11 +156,12 @@ def _interrupted(rng: random.Random) -> None:
     drawn.fn.fault = work.hangs if rng.random() < 0.5 else work.slowly
     after = rng.random() * 0.1
     done = threading.Event()
+    others = children()  # such as those of a cluster
 
     def interrupt() -> None:
         time.sleep(after)
         if not done.is_set():
-            for pid in children():
+            for pid in children() - others:
                 if rng.random() < 0.5:
                     _signal(pid)
             os.kill(os.getpid(), signal.SIGINT)
@@ -171,7 +173,8 @@ def _interrupted(rng: random.Random) -> None:
             drawn.call(num_workers=drawn.workers, timeout=30.0)
             done.set()
         finally:
-            thread.join()  # an interrupt that comes late comes here
+            thread.join()
+            time.sleep(0.01)  # an interrupt that comes late comes here
     except KeyboardInterrupt:
         pass
     while thread.is_alive():
