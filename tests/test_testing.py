@@ -29,7 +29,7 @@ class Everything(TensorClass):
     numbers: Annotated[Tensor, Shape("*k n-2"), DType("num"), Range(-1, 0.5)]
     either: Int[Tensor, "*k"] | Float[Tensor, ""]
     divided: Float[Tensor, "n//2 n%2 2*n"]
-    broadcast: Float[Tensor, "*#k"]
+    spread: Float[Tensor, "*#k"]
     plain: Tensor
     text: str
     count: int

@@ -25,7 +25,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from .faults import RecordsDiffer, WorkerRaised
-from .groups import Group, shown
+from .groups import Group, named_ranks
 from .layout import differences
 
 #: calls whose successors are remembered, a group
@@ -204,13 +204,13 @@ def _error(group: Group, call: Call) -> BaseException:
     problems = [f"rank {known.ranks[at]}: {side['problem']}" for at, side in enumerate(sides) if "problem" in side]
     if problems:
         raised = [known.ranks[at] for at, side in enumerate(sides) if "problem" in side]
-        who = f"{'rank' if len(raised) == 1 else 'ranks'} {shown(raised)}"
+        who = named_ranks(raised)
         return WorkerRaised.of(None, f"{group.what}: nothing was written; {'; '.join(problems)}", worker=who)
     asked: dict[str, list[int]] = {}
     for rank, side in zip(known.ranks, sides, strict=True):
         asked.setdefault(side["what"], []).append(rank)
     if len(asked) > 1:
-        lines = [f"{what} on {_on(ranks)}" for what, ranks in asked.items()]
+        lines = [f"{what} on {named_ranks(ranks)}" for what, ranks in asked.items()]
         return RecordsDiffer(
             f"{group.what}: the ranks do not call the same: {'; '.join(lines)}. Nothing was written", differences=lines
         )
@@ -227,13 +227,11 @@ def _error(group: Group, call: Call) -> BaseException:
             alike.append((entries, [rank]))
     alike.sort(key=lambda item: (-len(item[1]), item[1]))  # most of them are right, as a rule
     lines = [
-        line for entries, ranks in alike[1:] for line in differences(alike[0][0], entries, _on(alike[0][1]), _on(ranks))
+        line
+        for entries, ranks in alike[1:]
+        for line in differences(alike[0][0], entries, named_ranks(alike[0][1]), named_ranks(ranks))
     ]
     listed = "; ".join(lines[:20]) + (f"; and {len(lines) - 20} more" if len(lines) > 20 else "")
     return RecordsDiffer(
         f"{group.what}: the records of the ranks differ: {listed}. Nothing was written", differences=lines
     )
-
-
-def _on(ranks: Sequence[int]) -> str:
-    return f"{'rank' if len(ranks) == 1 else 'ranks'} {shown(ranks)}"

@@ -53,6 +53,20 @@ class WorkerTimeout(WorkerError, TimeoutError):
     """A process did not answer in time."""
 
 
+#: what errors of messages end with: torch closes the connections then
+BROKEN = "The group cannot be used any more: make a new one, or start the processes anew"
+
+
+def kind_of(error: RuntimeError) -> type[WorkerDied] | type[WorkerTimeout] | None:
+    """What an error of a backend of ``torch.distributed`` means, which has only a text; ``None`` for another one."""
+    text = str(error)
+    if "imed out" in text or ("imeout" in text and "closure" not in text):
+        return WorkerTimeout
+    if any(word in text for word in ("onnection", "ocket", "roken pipe", "losed", "closure", "eset")):
+        return WorkerDied
+    return None
+
+
 class WorkerRaised(WorkerError):
     """A function raised an error in another process.
 

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import distributed_c10d as c10d
 
-from .faults import WorkerDied, WorkerError, WorkerTimeout
+from .faults import BROKEN, WorkerTimeout, kind_of
 
 if TYPE_CHECKING:
     from .agreement import Expected
@@ -39,10 +39,7 @@ class Known:
         self.ranks: list[int] = dist.get_process_group_ranks(group)
         self.rank: int = group.rank()
         self.size: int = group.size()
-        backends: dict[str, Any] = {device.type: device for device in group._device_types}
-        self.device: torch.device = backends.get("cpu") or next(iter(backends.values()))
-        if self.device.type != "cpu":
-            self.device = torch.device(self.device.type, torch.accelerator.current_device_index())
+        self.device: torch.device = device_of(group)
         self.gloo: bool = self.device.type == "cpu" and group._get_backend(self.device).name() == "gloo"
         self._scratch: Tensor = torch.empty(0, dtype=torch.uint8, device="cpu")
         #: how many calls there were
@@ -96,13 +93,7 @@ class Group:
         Raises:
             ValueError: it is not one of the group.
         """
-        try:
-            return self.known.ranks.index(rank)  # type: ignore[arg-type]
-        except ValueError:
-            raise ValueError(
-                f"{self.what}: {name}: expected a rank of the world that is in the group, one of "
-                f"{shown(self.known.ranks)}, got {rank!r}"
-            ) from None
+        return rank_within(self.known.ranks, rank, self.what, name)
 
     # -- messages -----------------------------------------------------------------------------------------------------
 
@@ -172,22 +163,20 @@ class Group:
     def fail(self, error: RuntimeError) -> NoReturn:
         """Raises the error of a message that did not arrive, with the names of the ranks that are missing."""
         self.known.forget()
-        text = str(error)
-        late = "imed out" in text or "timeout" in text.lower()
-        if not late and not any(word in text for word in ("onnection", "ocket", "roken pipe", "losed")):
+        kind = kind_of(error)
+        if kind is None:
             raise error
+        late = kind is WorkerTimeout
         missing, why = self._missing()
-        kind: type[WorkerError] = WorkerTimeout if late else WorkerDied
         within = f" within {self.timeout.total_seconds():g} s" if late and self.timeout else ""
         if missing:
-            who = f"{'rank' if len(missing) == 1 else 'ranks'} {shown(missing)}"
+            who = named_ranks(missing)
             told = f"{who} did not take part{within}"
         else:
             who, told = "", why or f"all ranks began, but not all messages arrived{within}"
         raise kind(
             f"{self.what}: {told}. This is rank {self.known.ranks[self.known.rank]} of {shown(self.known.ranks)}, in "
-            f"its call {self.known.calls} on this group. The group cannot be used any more: make a new one, or start "
-            "the processes anew",
+            f"its call {self.known.calls} on this group. {BROKEN}",
             worker=who,
         ) from error
 
@@ -230,6 +219,42 @@ def shown(ranks: Sequence[int]) -> str:
         else:
             runs.append([rank])
     return ", ".join("-".join(map(str, run)) for run in runs)
+
+
+def named_ranks(ranks: Sequence[int]) -> str:
+    """Ranks with that word.
+
+    >>> named_ranks([3]), named_ranks([0, 1])
+    ('rank 3', 'ranks 0-1')
+    """
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {shown(ranks)}"
+
+
+def rank_within(ranks: Sequence[int], rank: int | None, what: str, name: str) -> int:
+    """The rank within a group of a rank of the world.
+
+    Raises:
+        ValueError: it is not one of the group.
+    """
+    try:
+        return ranks.index(rank)
+    except ValueError:
+        raise ValueError(
+            f"{what}: {name}: expected a rank of the world that is in the group, one of {shown(ranks)}, got {rank!r}"
+        ) from None
+
+
+def device_of(group: Any, device: torch.device | None = None) -> torch.device:
+    """Where the memory of messages is: main memory, where a group has a backend for it, if no device is asked for.
+
+    Raises:
+        ValueError: the group has no backend for the device that is asked for.
+    """
+    types: set[str] = {found.type for found in getattr(group, "_device_types", ())} or {"cpu"}
+    wanted = device.type if device is not None else "cpu" if "cpu" in types else min(types)
+    if wanted not in types:
+        raise ValueError(f"the group has no backend for {wanted}; it has those for {sorted(types)}")
+    return torch.device("cpu") if wanted == "cpu" else torch.device(wanted, torch.accelerator.current_device_index())
 
 
 def as_timeout(timeout: float | timedelta | None, what: str) -> timedelta | None:

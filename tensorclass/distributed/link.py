@@ -27,7 +27,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import distributed_c10d as c10d
 
-from .faults import RecordsDiffer, WorkerDied, WorkerError, WorkerTimeout
+from .faults import BROKEN, RecordsDiffer, WorkerDied, WorkerError, WorkerTimeout, kind_of
+from .groups import device_of, rank_within
 from .layout import differences
 
 #: how long a message is waited for before the store of the group is asked about it, in seconds
@@ -54,17 +55,11 @@ class Link:
         self.rank: int = group.rank()
         self.registered: bool = isinstance(group, dist.ProcessGroup) and group in c10d._world.pg_map
         self.ranks: list[int] = dist.get_process_group_ranks(group) if self.registered else list(range(group.size()))
-        types: set[str] = {found.type for found in getattr(group, "_device_types", ())} or {"cpu"}
-        wanted = device.type if device is not None else "cpu" if "cpu" in types else min(types)
-        if wanted not in types:
-            raise ValueError(f"the group has no backend for {wanted}; it has those for {sorted(types)}")
-        self.device: torch.device = (
-            torch.device(wanted, torch.accelerator.current_device_index()) if wanted != "cpu" else _CPU
-        )
+        self.device: torch.device = device_of(group, device)
         backend: Any = group._get_backend(self.device) if self.registered else group
         self.tagged: bool = backend.name() == "gloo"
         if self.tagged:
-            self.device = _CPU
+            self.device = torch.device("cpu")
         self.timeout: float = _timeout_of(backend)
         self.store: Any = group.get_group_store() if self.registered else None
         if not self.tagged and self.store is None:
@@ -80,9 +75,6 @@ class Link:
         if len(self.counts) > _MOST_TAGS:
             del self.counts[next(iter(self.counts))]
         return found
-
-
-_CPU = torch.device("cpu")
 
 
 def _timeout_of(backend: Any) -> float:
@@ -138,28 +130,9 @@ def peer_of(link: Link, rank: int | None, group: Any, group_rank: int | None, wh
         if not 0 <= found < len(link.ranks):
             raise ValueError(f"{what}: group_{name}: expected one of the {len(link.ranks)} ranks, got {group_rank}")
     else:
-        try:
-            found = link.ranks.index(rank)  # type: ignore[arg-type]
-        except ValueError:
-            raise ValueError(
-                f"{what}: {name}: expected a rank of the world that is in the group, one of {link.ranks}, got {rank!r}"
-            ) from None
+        found = rank_within(link.ranks, rank, what, name)
     if found == link.rank:
         raise ValueError(f"{what}: {name}: a process sends nothing to itself; this is rank {rank or group_rank}")
-    return found
-
-
-def as_timeout(timeout: float | timedelta | None, what: str) -> timedelta | None:
-    """A time-out as torch has it.
-
-    Raises:
-        ValueError: it is not positive.
-    """
-    if timeout is None:
-        return None
-    found = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
-    if found < timedelta(milliseconds=1):
-        raise ValueError(f"{what}: timeout: expected a positive number of seconds or a timedelta, got {timeout!r}")
     return found
 
 
@@ -404,15 +377,12 @@ def failure(error: RuntimeError, late: str, gone: str, who: str) -> RuntimeError
         gone: what to say where a process has ended.
         who: who it was.
     """
-    text = str(error)
-    after = "The group cannot be used any more: make a new one, or start the processes anew"
-    if "imed out" in text or ("imeout" in text and "closure" not in text):
-        return WorkerTimeout(f"{late}. {after}", worker=who)
-    if any(word in text for word in ("onnection", "ocket", "roken pipe", "losed", "closure", "eset")):
-        return WorkerDied(
-            f"{gone}: its process did, or one of the two had given up ({text.splitlines()[0][-120:]}). {after}",
-            worker=who,
-        )
+    kind = kind_of(error)
+    if kind is WorkerTimeout:
+        return WorkerTimeout(f"{late}. {BROKEN}", worker=who)
+    if kind is WorkerDied:
+        why = str(error).splitlines()[0][-120:]
+        return WorkerDied(f"{gone}: its process did, or one of the two had given up ({why}). {BROKEN}", worker=who)
     return error
 
 

@@ -9,10 +9,7 @@ import torch
 from torch import Size, Tensor
 
 from .layout import Part
-from .staging import Staging
-
-#: from how many bytes on a tensor goes as it is: copying it takes longer than a message of its own
-ALONE = 2**18
+from .staging import LARGE, Staging
 
 Form: TypeAlias = "tuple[torch.dtype, Size]"
 
@@ -40,7 +37,7 @@ class Places:
         end = 0
         for at, (dtype, shape) in enumerate(self.forms):
             length = shape.numel() * dtype.itemsize
-            if alone and length >= ALONE:
+            if alone and length >= LARGE:
                 self.alone.append(at)
                 continue
             self.small.append(at)

@@ -1,7 +1,7 @@
 """A collection from one process to another: ``send``, ``recv``, ``isend``, ``irecv``.
 
 The small tensors go as one message (:mod:`.staging`), with a head of 16 bytes and what there is of non-tensor data.
-Large ones (:data:`LARGE`) go as messages of their own behind it, without a copy. All of them begin at once.
+Large ones (:data:`~.staging.LARGE`) go as messages of their own behind it, without a copy. All of them begin at once.
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.consolidated import flat_of, joined
 
 from .faults import WorkerError
+from .groups import as_timeout
 from .layout import Layout, Part, Taken, named, objects_text, read_objects, taken
-from .link import Link, Turn, as_timeout, link_of, peer_of
+from .link import Link, Turn, link_of, peer_of
 from .routes import Route, route_of
-from .staging import Pool, Staging
+from .staging import LARGE, Pool, Staging
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
-
-#: from how many bytes on a tensor is a message of its own
-LARGE = 2**18
 
 _HEAD = 16  #: bytes: the digest, and how long the text of non-tensor data is
 _INLINE = 496  #: bytes of that text which fit into the first message
@@ -311,7 +309,7 @@ def _scattered(init_tag: int) -> int:
     """A number that is far from those of other tags.
 
     >>> [_scattered(tag) for tag in range(3)]
-    [1190408960, 1740386551, 1350124335]
+    [306774810, 60181118, 163865595]
     """
     return int.from_bytes(hashlib.blake2b(str(init_tag).encode(), digest_size=4).digest(), "little") >> 1
 

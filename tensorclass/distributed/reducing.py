@@ -21,8 +21,8 @@ from . import leaves as leaves_of
 from .agreement import Call, Head, agree, expected, mixed, note, refuse
 from .groups import Group, Known, group_of
 from .layout import Layout, copy
-from .places import ALONE, strides_of
-from .staging import Staging
+from .places import strides_of
+from .staging import LARGE, Staging
 
 #: how many bytes of one dtype go as one message by default: more would not be faster, and is memory
 BUCKET = 4 * 2**20
@@ -102,7 +102,7 @@ class Plan:
                 continue  # where rows of a jagged tensor begin
             if why := _unfit(part.dtype, op):
                 problems.append(f"{leaves_of.name_of(part)}: {why}")
-            if part.nbytes >= min(limit, ALONE):
+            if part.nbytes >= min(limit, LARGE):
                 self.alone.append(at)
             elif part.nbytes:
                 key = part.dtype, tensor.device.type

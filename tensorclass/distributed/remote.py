@@ -22,7 +22,8 @@ from tensorclass.storage.tree import FileError, Source, as_list
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.consolidated import flat_of, view
 
-from .link import Link, Turn, as_timeout, failure, link_of, peer_of
+from .groups import as_timeout
+from .link import Link, Turn, failure, link_of, peer_of
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup

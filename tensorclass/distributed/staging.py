@@ -28,6 +28,9 @@ from .layout import copy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+#: from how many bytes on a tensor is a message of its own: copying it takes longer than another message
+LARGE = 2**18
+
 _pointer = Tensor.data_ptr
 _frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
 _Copy = Callable[[int, int, int, int], int]

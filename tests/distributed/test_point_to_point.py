@@ -347,7 +347,7 @@ def refused(rank: int, call: str) -> Any:
         ("both", ValueError, "not both"),
         ("no group", ValueError, "group="),
         ("itself", ValueError, "to itself"),
-        ("unknown", ValueError, r"one of \[0, 1\], got 7"),
+        ("unknown", ValueError, r"one of 0-1, got 7"),
         ("unknown in group", ValueError, "2 ranks, got 7"),
         ("time", ValueError, "positive number of seconds"),
         ("time early", ValueError, "give timeout to wait"),

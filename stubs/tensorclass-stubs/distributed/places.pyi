@@ -6,7 +6,6 @@ from torch import Size, Tensor
 from tensorclass.distributed.layout import Part
 from tensorclass.distributed.staging import Staging
 
-ALONE = 2 ** 18
 Form: TypeAlias = "tuple[torch.dtype, Size]"
 
 class Places:

@@ -9,8 +9,6 @@ from tensorclass.distributed.link import Turn
 from tensorclass.distributed.staging import Staging
 from torch.distributed import ProcessGroup
 
-LARGE = 2 ** 18
-
 class Plan:
     device: torch.device
     small: list[int]

@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Size, Tensor
 
+LARGE = 2 ** 18
+
 class Staging:
     size: int
     bytes: memoryview | mmap.mmap
