@@ -230,6 +230,7 @@ def begin(job: Job | Packed, threads: int) -> None:
     """The first that a process does."""
     global _job
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits is interrupted, and ends this one
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # what the program does before it ends is not for its workers to do
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()

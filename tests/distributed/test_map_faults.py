@@ -183,6 +183,16 @@ def test_a_thread_that_hangs_is_told_and_left() -> None:
         free.set()
 
 
+def test_what_a_program_does_before_it_ends_its_workers_do_not() -> None:
+    before = signal.signal(signal.SIGTERM, lambda number, frame: None)
+    try:
+        with pytest.raises(WorkerDied, match="was killed by SIGTERM"):
+            rows().map(At(work.is_asked_to_end, 4), chunksize=3, num_workers=2, mp_start_method="fork")
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_an_interrupt_reaches_the_handler_that_was_there() -> None:
     came: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))

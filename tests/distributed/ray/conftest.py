@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +21,30 @@ from tensorclass import TensorDict
 STORE = 200_000_000  #: bytes; /dev/shm is small on some machines
 
 
-@pytest.fixture(scope="package")
-def cluster() -> Iterator[Any]:
-    """The module ``ray``, connected to a cluster of two workers, of which nothing is left afterwards.
+_started: list[Any] = []
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> Any:
+    """The module ``ray``, connected to a cluster of two workers, of which nothing is left behind the last test here.
 
     The tests that use it are of one group, ``ray``, so that xdist has one process start one cluster.
     """
+    if not _started:
+        stack = ExitStack()
+        _started.append(stack.enter_context(_cluster()))
+        folder = request.node.getparent(pytest.Dir)  # as the scope of a package needs files that Python takes for "ray"
+        folder.addfinalizer(stack.close)
+    return _started[0]
+
+
+@contextmanager
+def _cluster() -> Iterator[Any]:
     ray: Any = pytest.importorskip("ray")
     folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # the paths of sockets must be short
     given = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_TOKEN": secrets.token_hex(32)}  # else one is put into ~/.ray
     before, shared, others = dict(os.environ), memory(), descendants(os.getpid())
+    handler = signal.getsignal(signal.SIGTERM)  # Ray sets one, which processes that other tests fork must not have
     os.environ.update(given)
     try:
         ray.init(
@@ -39,6 +55,8 @@ def cluster() -> Iterator[Any]:
     finally:
         started = descendants(os.getpid()) - others
         ray.shutdown()
+        _started.clear()
+        signal.signal(signal.SIGTERM, handler)
         for name in given:
             os.environ.pop(name)
             if name in before:
