@@ -9,7 +9,11 @@ That message takes as long as one with a small record. So what came behind what 
 twice by the same one, that one is expected to come again, and begins with its own message, in which the values go along
 with the digest (a :class:`Head`). Whoever comes with another call sends zeros of the expected size and its own digest;
 all see that, and begin again with the general message. Since what is expected follows from calls that all
-ranks have agreed on, it is the same for all, and no rank ever checks alone.
+ranks have agreed on, it is the same for all, and no rank ever checks alone. But what one rank sends to the others
+(:mod:`.spreading`) has no answer: there the rank that comes with another call is the only one that sees it.
+
+An asynchronous call that is expected does not wait for its head. If that shows a difference, the detailed message has
+to be the next one of all ranks: so it is looked at before the next call begins (:func:`.groups.settle`).
 """
 
 from __future__ import annotations
@@ -147,7 +151,10 @@ def refuse(group: Group, what: str, problem: Exception) -> NoReturn:
     """Raises an error of this rank, when the others know of it, too."""
     head = expected(group)
     if head is not None:
-        head.agreed(group, 0, None)
+        try:
+            head.agreed(group, 0, None)
+        except RecordsDiffer:  # the others went on
+            raise problem from None
     agree(group, Call(what, 0, {}, problem))
     raise problem
 

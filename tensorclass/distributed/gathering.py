@@ -107,7 +107,7 @@ def all_gather(
         rows = gathered(found, _packed(places, small, known.device))
     _note(found, call.digest, places, None)
     wide = [gathered(found, tensor) for tensor in large]
-    told = [None] * known.size if same else texts(found, mine.text, sizes)
+    told = [mine.text] * known.size if same else texts(found, mine.text, sizes)
     return [
         _made(
             data,
@@ -257,14 +257,14 @@ def _made(
     data: Any,
     layout: Layout,
     tensors: list[Tensor],
-    text: bytes | None,
+    text: bytes,
     group: Group,
     rank: int,
     pickles: bool,
 ) -> Any:
-    """A record like another one, with other tensors and non-tensor data, where this is told."""
+    """A record like another one, with other tensors and non-tensor data."""
     made = leaves_of.remade(data, layout, tensors)
-    if layout.objects and text is not None:
+    if layout.objects:
         read_objects(text, made, layout, f"{group.what}: rank {group.known.ranks[rank]}", pickles)()
     return made
 

@@ -33,7 +33,7 @@ _SCRATCH = 2**26  #: how many bytes are kept for copies
 class Known:
     """What a process remembers of a group. It does not hold the group, which ends when its user lets go of it."""
 
-    __slots__ = ("_scratch", "calls", "device", "following", "gloo", "last", "rank", "ranks", "size")
+    __slots__ = ("_scratch", "begun", "calls", "device", "following", "gloo", "last", "rank", "ranks", "size")
 
     def __init__(self, group: dist.ProcessGroup) -> None:
         self.ranks: list[int] = dist.get_process_group_ranks(group)
@@ -47,6 +47,8 @@ class Known:
         #: which call was the last one, and which ones came behind which
         self.last: int = 0
         self.following: dict[int, Expected] = {}
+        #: makes sure that all ranks mean the same by the last call, where it went on without
+        self.begun: Callable[[], None] | None = None
 
     def copied(self, tensor: Tensor) -> Tensor:
         """A copy of a tensor that is good until the next one is asked for: new memory takes as long as the copy."""
@@ -66,6 +68,17 @@ class Known:
 
 
 _known: weakref.WeakKeyDictionary[Any, Known] = weakref.WeakKeyDictionary()
+
+
+def settle(group: Any) -> None:
+    """Ends what a call has left to do before the next one, as the ranks must have the same messages in the same order.
+
+    Raises:
+        RecordsDiffer: the ranks did not mean the same by that call.
+    """
+    known = _known.get(group)
+    if known is not None and known.begun is not None:
+        known.begun()
 
 
 class Group:
@@ -276,6 +289,7 @@ def group_of(group: dist.ProcessGroup | None, what: str, timeout: float | timede
 
     Raises:
         ValueError: there is no default group yet.
+        RecordsDiffer: the ranks did not mean the same by the call before; see :func:`settle`.
     """
     limit = as_timeout(timeout, what)
     pg: Any = c10d._get_default_group() if group is None else group
@@ -285,4 +299,6 @@ def group_of(group: dist.ProcessGroup | None, what: str, timeout: float | timede
     known = _known.get(pg)
     if known is None:
         known = _known[pg] = Known(pg)
+    if known.begun is not None:
+        known.begun()
     return Group(pg, known, what, limit)

@@ -87,6 +87,34 @@ def to_reduce(data: TensorCollection, group: Group) -> Taken:
     return Taken(layout, tensors, mixed(str(sorted(entries.items())), 0), entries, False, finish)
 
 
+def apart(tensors: list[Tensor]) -> list[Tensor]:
+    """Tensors that are none of one another: copies of those that lie in the memory of another one, too.
+
+    Each is to be read as it was, also when others were written by then.
+    """
+    storages = [tensor.untyped_storage()._cdata for tensor in tensors]
+    if len(set(storages)) == len(storages):
+        return tensors
+    spans: list[tuple[int, int, int, int]] = []
+    for at, (tensor, storage) in enumerate(zip(tensors, storages, strict=True)):
+        if tensor.numel():
+            steps = zip(tensor.shape, tensor.stride(), strict=True)
+            start = int(tensor.storage_offset()) * tensor.dtype.itemsize
+            last = sum((size - 1) * step for size, step in steps)
+            spans.append((storage, start, start + (last + 1) * tensor.dtype.itemsize, at))
+    spans.sort()
+    found, before = list(tensors), (0, 0, 0, -1)
+    for span in spans:
+        if span[0] == before[0] and span[1] < before[2]:
+            for at in (before[3], span[3]):
+                if found[at] is tensors[at]:
+                    found[at] = tensors[at].detach().clone()
+            before = before if before[2] > span[2] else span
+        else:
+            before = span
+    return found
+
+
 def write(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
     """Writes tensors into others, also those that are expanded, of which all rows are one."""
     try:

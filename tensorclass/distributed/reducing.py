@@ -43,6 +43,12 @@ _EXACT: dict[torch.dtype, int] = {
     torch.int8: 2**7 - 1,
     torch.uint8: 2**8 - 1,
 }
+#: what gloo reduces, besides complex numbers, which are pairs of others
+_GLOO = {
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int8, torch.uint8,
+    torch.bool,
+}  # fmt: skip
+_BITWISE = (_ReduceOp.BAND, _ReduceOp.BOR, _ReduceOp.BXOR)
 
 
 class Bucket:
@@ -85,22 +91,24 @@ class Plan:
         call: the digest of the call.
         buckets: what goes together.
         alone: which tensors go as they are.
+        count: how many messages there are.
+        several: some are of the same dtype, so that a tensor can be in two of them.
         problem: why they cannot be reduced.
     """
 
-    __slots__ = ("alone", "buckets", "call", "problem")
+    __slots__ = ("alone", "buckets", "call", "count", "problem", "several")
 
-    def __init__(self, taken: leaves_of.Taken, what: str, op: Any, limit: int) -> None:
+    def __init__(self, taken: leaves_of.Taken, what: str, op: Any, limit: int, gloo: bool) -> None:
         self.call: int = mixed(what, taken.form)
         self.alone: list[int] = []
-        self.problem: Exception | None = None
+        self.problem: tuple[type[Exception], str] | None = None
         self.buckets: list[Bucket] = []
         filling: dict[tuple[torch.dtype, str], Bucket] = {}
         problems: list[str] = []
         for at, (part, tensor) in enumerate(zip(taken.layout.parts, taken.tensors, strict=True)):
             if part.part:
                 continue  # where rows of a jagged tensor begin
-            if why := _unfit(part.dtype, op):
+            if why := _unfit(part.dtype, op, gloo):
                 problems.append(f"{leaves_of.name_of(part)}: {why}")
             if part.nbytes >= min(limit, LARGE):
                 self.alone.append(at)
@@ -111,16 +119,26 @@ class Plan:
                     bucket = filling[key] = Bucket(part.dtype, tensor.device)
                     self.buckets.append(bucket)
                 bucket.add(at, part.shape)
+        self.count: int = len(self.buckets) + len(self.alone)
+        self.several: bool = bool(self.alone) or len(filling) < len(self.buckets)
         if problems:
-            kind = RuntimeError if op == _AVG else ValueError  # as torch has it
-            self.problem = kind(f"{what}: nothing was written; {'; '.join(problems)}")
+            # as torch has it
+            strange = any(part.dtype.is_complex for part in taken.layout.parts) and op not in (_SUM, _AVG)
+            self.problem = (
+                ValueError if strange else RuntimeError,
+                f"{what}: nothing was written; {'; '.join(problems)}",
+            )
 
 
-def _unfit(dtype: torch.dtype, op: Any) -> str:
+def _unfit(dtype: torch.dtype, op: Any, gloo: bool) -> str:
     if dtype.is_complex and op not in (_SUM, _AVG):
         return f"{_named(op)} is not defined for {dtype}"
     if op == _AVG and not (dtype.is_floating_point or dtype.is_complex):
         return f"the mean of {dtype} is no {dtype}; cast it first, or reduce with SUM"
+    if gloo and dtype not in _GLOO and not dtype.is_complex:
+        return f"gloo reduces no {dtype}; cast it first"
+    if gloo and op in _BITWISE and dtype.is_floating_point:
+        return f"{_named(op)} is not defined for {dtype}"
     return ""
 
 
@@ -131,15 +149,13 @@ class ReduceHead(Head):
     maxima and minima both the numbers and what they lack to 255 are sent.
     """
 
-    __slots__ = ("_free", "_last", "bucket", "deferred", "numbers", "op", "right", "words")
+    __slots__ = ("_free", "_last", "bucket", "numbers", "op", "right", "words")
 
     def __init__(self, bucket: Bucket, call: int, op: Any, numbers: Callable[[int], list[int]], size: int) -> None:
         super().__init__(call)
         self.bucket: Bucket = bucket
         self.op: Any = op
         self.numbers: Callable[[int], list[int]] = numbers
-        #: the ranks need not wait for it to go on
-        self.deferred: bool = False
         own = torch.tensor(numbers(call), dtype=torch.int64, device="cpu")
         self.words: Tensor = own.to(bucket.device, bucket.dtype)
         self.right: Tensor = (own * size if op == _SUM else own).to(bucket.device, bucket.dtype)
@@ -203,20 +219,16 @@ class _Space:
 _FEW = 4  #: tensors that torch copies faster than the kernel
 
 
-def _head(plan: Plan, op: Any, known: Known, async_op: bool) -> Head | None:
+def _head(plan: Plan, op: Any, known: Known) -> Head | None:
     """The head of a plan, where one of its buckets can be one."""
     if op not in (_SUM, _MAX, _MIN) and not (op == _AVG and known.gloo):  # others may divide before they add
-        return None
-    if async_op and (len(plan.buckets) > 1 or plan.alone):
         return None
     extreme = op in (_MAX, _MIN)
     for bucket in plan.buckets:
         most = _EXACT.get(bucket.dtype, 0) // (1 if extreme else known.size)
         if most and bucket.count * bucket.dtype.itemsize <= _HEAD:
             numbers = partial(_numbers, 8 if most >= 255 else 1, extreme)
-            head = ReduceHead(bucket, plan.call, op, numbers, known.size)
-            head.deferred = async_op
-            return head
+            return ReduceHead(bucket, plan.call, op, numbers, known.size)
     return None
 
 
@@ -235,21 +247,23 @@ class Pending:
 
     __slots__ = ("_done", "_group", "_work", "_write")
 
-    def __init__(self, group: Group, work: dist.Work, write: Callable[[], None] | None) -> None:
+    def __init__(self, group: Group, work: dist.Work | None, write: Callable[[], object] | None) -> None:
         self._group: Group = group
-        self._work: dist.Work = work
-        self._write: Callable[[], None] | None = write
-        self._done: bool = False
+        self._work: dist.Work | None = work
+        self._write: Callable[[], object] | None = write
+        self._done: bool = work is None
 
     def wait(self) -> bool:
         """Waits for the message and writes its values into the record; always true.
 
         Raises:
+            RecordsDiffer: the records of the ranks differ. Nothing was written.
             WorkerTimeout: not all ranks came in time.
             WorkerDied: a rank is gone.
         """
         if not self._done:
-            self._group.wait(self._work)
+            if self._work is not None:
+                self._group.wait(self._work)
             if self._write is not None:
                 self._write()
                 self._write = None
@@ -258,7 +272,78 @@ class Pending:
 
     def is_completed(self) -> bool:
         """Whether the message has arrived, so that :meth:`wait` does not have to."""
-        return self._done or self._work.is_completed()
+        return self._done or self._work is None or self._work.is_completed()
+
+
+class _Deferred(Pending):
+    """The head of a call that has gone on without waiting for it, with all values of the record.
+
+    If it shows that a rank came with another call, all ranks compare what they came with, and those messages must be
+    the next ones. So it is looked at before anything else is sent in the group (:func:`.groups.settle`), at the latest
+    when it is waited for.
+    """
+
+    __slots__ = ("_before", "_call", "_error", "_go_on", "_head", "_rest", "_right", "_space", "_write_head")
+
+    def __init__(
+        self,
+        group: Group,
+        head: ReduceHead,
+        taken: leaves_of.Taken,
+        call: Call,
+        writes: bool,
+        go_on: Callable[[], list[Pending]],
+    ) -> None:
+        work, space = head.sent(group, head.call, taken)
+        super().__init__(group, work, taken.finish if writes else None)
+        self._call: Call = call
+        self._head: ReduceHead = head
+        self._space: _Space = space
+        self._write_head: Callable[[], None] | None = partial(head.write, taken, space) if writes else None
+        self._go_on: Callable[[], list[Pending]] | None = go_on
+        self._right: bool = False
+        self._rest: list[Pending] = []
+        self._error: BaseException | None = None
+        known = group.known
+        self._before: int = known.last
+        known.last = head.call
+        known.begun = self._settle
+
+    def _settle(self) -> None:
+        group, go_on = self._group, self._go_on
+        if go_on is None or self._work is None:
+            return
+        try:
+            group.wait(self._work)
+            self._right = torch.equal(self._space.result, self._head.right)
+            if not self._right:
+                group.known.last = self._before
+                agree(group, self._call)
+                self._rest = go_on()
+        except BaseException as error:
+            self._error = error
+            raise
+        finally:
+            group.known.begun = self._go_on = None
+
+    def wait(self) -> bool:
+        if self._done:
+            return True
+        if self._error is not None:
+            raise self._error
+        self._settle()
+        if not self._right:
+            for message in self._rest:
+                message.wait()
+        elif self._write_head is not None:
+            self._write_head()
+        self._write_head, self._rest = None, []
+        if self._write is not None:
+            self._write()
+            self._write = None
+        self._head.give(self._space)
+        self._done = True
+        return True
 
 
 def _as_op(op: Any, what: str) -> Any:
@@ -270,7 +355,13 @@ def _as_op(op: Any, what: str) -> Any:
 
 
 def _named(op: Any) -> str:
-    return str(getattr(op, "name", None) or op).rpartition(".")[2]
+    """The name of an operation, with its factor where it has one.
+
+    >>> _named(dist.ReduceOp.SUM), _named(dist.ReduceOp(dist.ReduceOp.SUM))
+    ('SUM', 'SUM')
+    """
+    kind, factor = (op, None) if isinstance(op, _ReduceOp.RedOpType) else op.__getstate__()
+    return f"{kind.name}" if factor is None else f"{kind.name}({factor})"
 
 
 def _as_limit(bucket_bytes: int | None, what: str) -> int:
@@ -322,17 +413,17 @@ def reduce(
     return None
 
 
-_plans: dict[tuple[Layout, int, str], Plan] = {}  #: made plans
+_plans: dict[tuple[Layout, int, str, bool], Plan] = {}  #: made plans
 _MOST = 256
 
 
-def _plan(taken: leaves_of.Taken, what: str, op: Any, limit: int) -> Plan:
-    key = taken.layout, taken.form, what
+def _plan(taken: leaves_of.Taken, what: str, op: Any, limit: int, gloo: bool) -> Plan:
+    key = taken.layout, taken.form, what, gloo
     plan = _plans.get(key)
     if plan is None:
         if len(_plans) >= _MOST:
             _plans.clear()
-        plan = _plans[key] = Plan(taken, what, op, limit)
+        plan = _plans[key] = Plan(taken, what, op, limit, gloo)
     return plan
 
 
@@ -341,31 +432,31 @@ def _reduce(
 ) -> list[Pending] | None:
     known = group.known
     to = "" if root is None else f"dst={known.ranks[root]}, "
-    what = f"{group.what}({to}{_named(op)}, bucket_bytes={limit}{', async_op=True' if async_op else ''})"
+    what = f"{group.what}({to}{_named(op)}, bucket_bytes={limit})"
     try:
         taken = leaves_of.to_reduce(data, group)
     except Exception as error:
         refuse(group, what, error)
-    plan, call = _plan(taken, what, op, limit), Call(what, taken.form, taken.entries)
-    call = call._replace(problem=plan.problem) if plan.problem is not None else call
+    plan, call = _plan(taken, what, op, limit, known.gloo), Call(what, taken.form, taken.entries)
+    if plan.problem is not None:
+        kind, why = plan.problem
+        call = call._replace(problem=kind(why))
     writes = root is None or root == known.rank
+    sources = leaves_of.apart(taken.tensors) if writes and plan.several else taken.tensors
     head: Any = expected(group)
+    ours = head is not None and head.call == plan.call
     begun: Bucket | None = None
 
     def go_on() -> list[Pending]:
-        note(group, plan.call, lambda: _head(plan, op, known, async_op))
-        return _messages(group, plan, taken, op, root, begun, async_op)
+        note(group, plan.call, lambda: _head(plan, op, known))
+        return _messages(group, plan, sources, taken.tensors, op, root, begun, async_op)
 
-    if head is not None:
-        content = taken if head.call == plan.call else None
-        if async_op and isinstance(head, ReduceHead) and head.deferred:
-            work, space = head.sent(group, plan.call, content)
-            known.last = head.call  # which the other ranks take it for, as yet
-            return [Pending(group, work, lambda: _settle(group, head, space, taken, writes, call, go_on))]
-        if head.agreed(group, plan.call, content):
-            begun = head.bucket
-            if writes:
-                head.write(taken)
+    if ours and async_op and plan.count == 1:
+        return [_Deferred(group, head, taken, call, writes, go_on)]
+    if head is not None and head.agreed(group, plan.call, taken if ours else None):
+        begun = head.bucket
+        if writes:
+            head.write(taken)
     if begun is None:
         agree(group, call)
     pending = go_on()
@@ -378,49 +469,35 @@ def _reduce(
     return [] if async_op else None
 
 
-def _settle(
-    group: Group,
-    head: ReduceHead,
-    space: _Space,
-    taken: leaves_of.Taken,
-    writes: bool,
-    call: Call,
-    go_on: Callable[[], list[Pending]],
-) -> None:
-    """What is done when the head of a call has arrived that has gone on without it."""
-    head.give(space)
-    if torch.equal(space.result, head.right):
-        if writes:
-            head.write(taken, space)
-    else:
-        agree(group, call)
-        for message in go_on():
-            message.wait()
-    if taken.finish is not None and writes:
-        taken.finish()
-
-
 def _messages(
-    group: Group, plan: Plan, taken: leaves_of.Taken, op: Any, root: int | None, begun: Bucket | None, async_op: bool
+    group: Group,
+    plan: Plan,
+    sources: list[Tensor],
+    targets: list[Tensor],
+    op: Any,
+    root: int | None,
+    begun: Bucket | None,
+    async_op: bool,
 ) -> list[Pending]:
     """Begins with all messages but the one that has come."""
-    tensors = taken.tensors
     writes = root is None or root == group.known.rank
     pending: list[Pending] = []
     for bucket in plan.buckets:
         if bucket is begun:
+            if async_op:
+                pending.append(Pending(group, None, None))
             continue
-        members = bucket.of(tensors)
         memory = torch.empty(bucket.count, dtype=bucket.dtype, device=bucket.device)
         views = bucket.views(memory)
-        copy(views, members)
-        pending.append(Pending(group, _begin(group, memory, op, root), _writing(members, views) if writes else None))
+        copy(views, bucket.of(sources))
+        write = _writing(bucket.of(targets), views) if writes else None
+        pending.append(Pending(group, _begin(group, memory, op, root), write))
         if not async_op and len(pending) > 2:
             pending.pop(0).wait()  # so that no more than three buckets are there at once
     for at in plan.alone:
-        value = tensors[at].detach()
+        value, target = sources[at].detach(), targets[at].detach()
         if writes or async_op:
-            pending.append(_alone(group, value, op, root, writes))
+            pending.append(_alone(group, value, target, op, root, writes))
         else:  # one after the other, since they lie in the same memory
             group.wait(_begin(group, group.known.copied(value), op, root))
     return pending
@@ -436,9 +513,12 @@ def _begin(group: Group, tensor: Tensor, op: Any, root: int | None) -> dist.Work
     return group.all_reduce(tensor, op) if root is None else group.reduce(tensor, op, root)
 
 
-def _alone(group: Group, value: Tensor, op: Any, root: int | None, writes: bool) -> Pending:
+def _alone(group: Group, value: Tensor, target: Tensor, op: Any, root: int | None, writes: bool) -> Pending:
     """A large tensor: reduced where it is, if it is in one piece and may be overwritten."""
     if writes and value.is_contiguous() and not value.is_conj() and not value.is_neg():
-        return Pending(group, _begin(group, value, op, root), None)
-    piece = value.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
-    return Pending(group, _begin(group, piece, op, root), _writing([value], [piece]) if writes else None)
+        if value.data_ptr() == target.data_ptr():
+            return Pending(group, _begin(group, value, op, root), None)
+        piece = value  # a copy already
+    else:
+        piece = value.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+    return Pending(group, _begin(group, piece, op, root), _writing([target], [piece]) if writes else None)

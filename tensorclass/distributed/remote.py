@@ -22,7 +22,7 @@ from tensorclass.storage.tree import FileError, Source, as_list
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.consolidated import flat_of, view
 
-from .groups import as_timeout
+from .groups import as_timeout, settle
 from .link import Link, Turn, failure, link_of, peer_of
 
 if TYPE_CHECKING:
@@ -170,6 +170,7 @@ class _Broadcast:
     """Messages of one process to all others of the group."""
 
     def __init__(self, what: str, group: Any, link: Link, root: int, limit: timedelta | None) -> None:
+        settle(group)
         self._what = what
         self._options: Any = c10d.BroadcastOptions()
         self._options.rootRank, self._options.rootTensor = root, 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -18,6 +18,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike, as_device
 
 from .agreement import Call, Head, agree, as_bytes, expected, mixed, note, numbers_of, refuse, to_bytes
+from .faults import RecordsDiffer
 from .gathering import as_message
 from .groups import Group, group_of
 from .layout import Part, described, parts_in, rebuilt, taken
@@ -63,12 +64,17 @@ def _padded(size: int) -> int:
 
 
 class SpreadHead(Head):
-    """A message of the size that the last one had."""
+    """A message of the size that the last one had.
 
-    __slots__ = ("memory", "root", "size", "spreads")
+    It goes from one rank to the others, who do not answer. So a rank that comes with another call is the only one to
+    know: it takes what was sent, so that the group stays whole, and raises an error.
+    """
 
-    def __init__(self, call: int, root: int, size: int, scatters: bool) -> None:
+    __slots__ = ("memory", "root", "size", "spreads", "what")
+
+    def __init__(self, call: int, what: str, root: int, size: int, scatters: bool) -> None:
         super().__init__(call)
+        self.what: str = what
         self.root: int = root
         self.size: int = size
         self.spreads: bool = scatters
@@ -86,12 +92,35 @@ class SpreadHead(Head):
         else:
             messages = [parcel.message(self.call, self.size).to(known.device) for parcel in content]
         self.memory = _spread(group, messages, self.root, self.spreads)
-        return _words(self.memory)[0] == self.call
+        if _words(self.memory)[0] != self.call:
+            return False
+        if call != self.call:
+            self._differs(group)
+        return True
+
+    def _differs(self, group: Group) -> NoReturn:
+        parts, alone, _, _ = _opened(self.memory, group)
+        places = places_of(parts, alone)
+        for at in places.alone:
+            _large(group, at, places, [], self.root, self.spreads)
+        known = group.known
+        known.last = self.call
+        lines = [f"{self.what} on rank {known.ranks[self.root]}", f"{group.what} on rank {known.ranks[known.rank]}"]
+        raise RecordsDiffer(
+            f"{group.what}: the ranks do not call the same: {'; '.join(lines)}. Nothing was written", differences=lines
+        )
 
 
 def _words(memory: Tensor) -> list[int]:
     found: list[int] = numbers_of(memory[:_WORDS].view(torch.int64))
     return found
+
+
+def _opened(memory: Tensor, group: Group) -> tuple[list[Part], bool, bytes, Tensor]:
+    """What a message has: the tensors, whether large ones come alone, the text, and the memory of small ones."""
+    _, length, alone, _ = _words(memory)
+    text = to_bytes(memory[_WORDS : _WORDS + length].cpu())
+    return parts_in(text, group.what), bool(alone), text, memory[_WORDS + _padded(length) :]
 
 
 def _spread(group: Group, messages: list[Tensor], root: int, scatters: bool) -> Tensor:
@@ -172,15 +201,13 @@ def _sent(
         messages = [parcel.message(0, size).to(known.device) for parcel in parcels]
         memory = _spread(group, messages or [torch.empty(size, dtype=torch.uint8, device=known.device)], root, scatters)
     call = mixed(f"{base} {size}", 0)
-    note(group, call, lambda: SpreadHead(call, root, size, scatters) if size <= _HEAD else None)
-    _, length, some, _ = _words(memory)
-    text = to_bytes(memory[_WORDS : _WORDS + length].cpu())
-    parts: list[Part] = parts_in(text, group.what)
-    places = parcels[0].places if sends and not scatters else places_of(parts, bool(some))
+    note(group, call, lambda: SpreadHead(call, what, root, size, scatters) if size <= _HEAD else None)
+    parts, alone, text, rest = _opened(memory, group)
+    places = parcels[0].places if sends and not scatters else places_of(parts, alone)
     large = [_large(group, at, places, parcels, root, scatters) for at in places.alone]
     if sends and not scatters:
         return data if target is None else data.to(target)
-    small = places.views(memory[_WORDS + _padded(length) :])
+    small = places.views(rest)
     named = {(part.path, part.part): tensor for part, tensor in zip(parts, places.whole(small, large), strict=True)}
     made = rebuilt(text, None, lambda path, part, _dtype, _shape: named[path, part], group.what, None, pickles)
     if target is None:

@@ -201,13 +201,15 @@ class Collective(Collection):
         """Sums the values of all ranks, in place, on all of them. All call it.
 
         Tensors of one dtype go as one message, large ones (from 256 KB on) as they are, without a copy. So the cost
-        grows with the bytes and not with the number of fields. Non-tensor data stays as it is on each rank.
+        grows with the bytes and not with the number of fields. Non-tensor data stays as it is on each rank. Tensors
+        that share memory are reduced once.
 
         Args:
             op: what is done in the place of a sum, of ``torch.distributed.ReduceOp``: ``AVG``, ``MAX``, ...
             group: the ranks, all by default. On a rank that is not among them nothing happens, with a warning.
-            async_op: come back as soon as the ranks agree on what is sent. The values are there when ``wait()`` was
-                called on each of the results; leave the tensors alone until then.
+            async_op: come back as soon as the ranks agree on what is sent; that they do can show later, in ``wait()``
+                or in the next call on the group. The values are there when ``wait()`` was called on each of the
+                results; leave the tensors alone until then.
             bucket_bytes: how large a message of several tensors may be; by default 4 MiB. 1 sends each for itself.
             timeout: how long a message may take, in seconds; by default the time-out of the group.
 
@@ -217,7 +219,7 @@ class Collective(Collection):
         Raises:
             RecordsDiffer: the collections differ in keys, dtypes or shapes. All ranks raise, list the differences, and
                 nothing was written.
-            RuntimeError: the mean of integers. Nothing was written.
+            RuntimeError: the mean of integers, or a dtype that the backend does not reduce. Nothing was written.
             ValueError: ``op`` has no meaning for complex numbers. Nothing was written.
             TypeError: values that no message can hold, or a ``DTensor`` that has different parts on these ranks.
                 Nothing was written; the other ranks raise a WorkerRaised.

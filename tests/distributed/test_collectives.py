@@ -115,6 +115,44 @@ def an_asynchronous_sum_is_there_when_it_was_waited_for(rank: int) -> None:
     assert TensorDict({}).all_reduce(async_op=True) == []
 
 
+def tensors_that_share_memory_are_reduced_once(rank: int) -> None:
+    for size in (6, 2 * LARGE):
+        for options in ({}, {"async_op": True}, {"bucket_bytes": 8}):
+            for _ in range(ROUNDS):
+                whole = torch.ones(size)
+                values = {"whole": whole, "again": whole, "first": whole[:3], "half": whole[: size // 2]}
+                data = TensorDict({**values, "every second": whole[::2], "alone": torch.ones(size)})
+                for message in data.all_reduce(**options) or ():  # type: ignore[call-overload]
+                    message.wait()
+                assert all(value.eq(2).all() for value in data.values()), (size, options)
+                data.reduce(1)
+                assert all(value.eq(2 + 2 * rank).all() for value in data.values()), (size, options)
+
+
+def what_torch_cannot_reduce_is_refused_before_anything_is_written(rank: int) -> None:
+    ops: list[Any] = [dist.ReduceOp.SUM, dist.ReduceOp.BAND, dist.ReduceOp.MAX]
+    for op in ops:
+        for dtype in (torch.int16, torch.uint16, torch.float8_e4m3fn, torch.float32, torch.complex64, torch.bool):
+            one = torch.tensor([1, 0]).to(dtype)
+            data = TensorDict({"a": torch.ones(2, dtype=torch.int64), "l": torch.ones(LARGE).int(), "z": one.clone()})
+            try:
+                dist.all_reduce(one, op)
+            except (ValueError, RuntimeError) as error:
+                with pytest.raises(type(error), match="z: "):
+                    data.all_reduce(op)
+                assert data["a"].eq(1).all()
+                assert data["l"].eq(1).all()
+            else:
+                data.all_reduce(op)
+                assert torch.equal(data["z"], one)
+    data = TensorDict({"a": torch.ones(2)})
+    data.all_reduce(dist.ReduceOp(dist.ReduceOp.SUM))
+    assert data["a"].tolist() == [2.0, 2.0]
+    with pytest.raises(RuntimeError, match="PREMUL_SUM"):
+        data.all_reduce(dist._make_nccl_premul_sum(2.0))  # type: ignore[attr-defined]
+    assert data["a"].tolist() == [2.0, 2.0]
+
+
 def buckets_hold_no_more_than_was_said(rank: int) -> None:
     sent: list[int] = []
     whole = groups.Group.all_reduce
@@ -271,6 +309,9 @@ def all_have_all(rank: int) -> None:
         assert all((item == nested(at)).all() for at, item in enumerate(found))
         found[rank]["b"].zero_()
         assert data["b"].tolist() == [rank + 1.0] * 3
+        every = TensorDict({"o": NonTensorData([1])}).all_gather()
+        every[0]["o"].append(2)
+        assert every[1]["o"] == [1]
         records = point(rank).all_gather()
         assert [type(record) for record in records] == [Point, Point]
         assert [record.label for record in records] == ["rank 0", "rank 1"]
@@ -298,6 +339,8 @@ PAIRED = [
     all_values_are_summed,
     every_operation_is_that_of_torch,
     an_asynchronous_sum_is_there_when_it_was_waited_for,
+    tensors_that_share_memory_are_reduced_once,
+    what_torch_cannot_reduce_is_refused_before_anything_is_written,
     buckets_hold_no_more_than_was_said,
     one_message_is_enough_once_a_form_is_known,
     only_the_destination_changes,
@@ -545,44 +588,3 @@ def test_a_time_out_is_positive(pair: Group) -> None:
 
 def no_time(rank: int) -> None:
     TensorDict({}).all_reduce(timeout=0)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# messages that are on their way while ranks do something else
-
-
-def several_are_on_their_way(rank: int) -> None:
-    for _ in range(ROUNDS):
-        every = [TensorDict({"a": torch.full((3,), float(rank + at))}) for at in range(4)]
-        pending = [data.all_reduce(async_op=True) for data in every]
-        assert every[0]["a"].tolist() == [float(rank)] * 3
-        for messages in reversed(pending):
-            for message in messages or ():
-                message.wait()
-                message.wait()
-        assert [data["a"][0].item() for data in every] == [1.0, 3.0, 5.0, 7.0]
-        other = TensorDict({"b": torch.ones(2)})  # not what is expected, on all ranks
-        for message in other.all_reduce(async_op=True) or ():
-            message.wait()
-        assert other["b"].tolist() == [2.0, 2.0]
-
-
-def what_differs_is_found_when_it_is_waited_for(rank: int) -> str:
-    for _ in range(ROUNDS):
-        for message in TensorDict({"a": torch.ones(3)}).all_reduce(async_op=True) or ():
-            message.wait()
-    data = TensorDict({"a": torch.ones(3 + rank)})
-    [message] = data.all_reduce(async_op=True) or ()
-    with pytest.raises(RecordsDiffer) as caught:
-        message.wait()
-    assert data["a"].eq(1).all()
-    good = TensorDict({"a": torch.ones(3)})
-    good.all_reduce()
-    assert good["a"].tolist() == [2.0] * 3
-    return str(caught.value)
-
-
-def test_messages_that_are_on_their_way(pair: Group) -> None:
-    pair.run(several_are_on_their_way)
-    told = pair.run(what_differs_is_found_when_it_is_waited_for)
-    assert all("a: float32 [3] on rank 0, float32 [4] on rank 1" in text for text in told)

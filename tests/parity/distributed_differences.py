@@ -25,6 +25,7 @@ DISTRIBUTED: dict[str, list[tuple[Call, Any, Any]]] = {
     "What is on its way is one object.": [],
     "Ranks that differ all raise.": [],
     "Only the destination of `reduce` changes.": [],
+    "Tensors that share memory are reduced once.": [],
     "Records stay records.": [],
     "`broadcast` gives the sender its own collection.": [],
     "There are no pipes.": [(has_pipes, [False, False], [True, True])],

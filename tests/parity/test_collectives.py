@@ -176,6 +176,19 @@ def test_only_the_destination_of_a_reduction_changes(pair: Group) -> None:
     assert pair.run(written_on_others, "tensordict")[1] != [2.0] * 3
 
 
+def tied(rank: int, library: str) -> Any:
+    one = torch.ones(2)
+    data = importlib.import_module(library).TensorDict({"a": one, "b": one}, batch_size=[])
+    data.all_reduce()
+    return data["a"].tolist()
+
+
+def test_tensors_that_share_memory_are_reduced_once(pair: Group) -> None:
+    assert "Tensors that share memory are reduced once." in DISTRIBUTED
+    assert pair.run(tied, "tensorclass") == [[2.0, 2.0]] * 2
+    assert pair.run(tied, "tensordict") == [[4.0, 4.0]] * 2
+
+
 class Ours(tensorclass.TensorClass):
     a: Tensor
     text: str

@@ -29,20 +29,21 @@ class Bucket:
 class Plan:
     call: int
     alone: list[int]
-    problem: Exception | None
+    problem: tuple[type[Exception], str] | None
     buckets: list[Bucket]
-    __slots__ = ("alone", "buckets", "call", "problem")
+    count: int
+    several: bool
+    __slots__ = ("alone", "buckets", "call", "count", "problem", "several")
 
-    def __init__(self, taken: leaves_of.Taken, what: str, op: Any, limit: int) -> None: ...
+    def __init__(self, taken: leaves_of.Taken, what: str, op: Any, limit: int, gloo: bool) -> None: ...
 
 class ReduceHead(Head):
     bucket: Bucket
     op: Any
     numbers: Callable[[int], list[int]]
-    deferred: bool
     words: Tensor
     right: Tensor
-    __slots__ = ("_free", "_last", "bucket", "deferred", "numbers", "op", "right", "words")
+    __slots__ = ("_free", "_last", "bucket", "numbers", "op", "right", "words")
 
     def __init__(self, bucket: Bucket, call: int, op: Any, numbers: Callable[[int], list[int]], size: int) -> None: ...
     def sent(self, group: Group, call: int, content: leaves_of.Taken | None) -> tuple[dist.Work, _Space]: ...
@@ -64,7 +65,7 @@ class _Space:
 class Pending:
     __slots__ = ("_done", "_group", "_work", "_write")
 
-    def __init__(self, group: Group, work: dist.Work, write: Callable[[], None] | None) -> None: ...
+    def __init__(self, group: Group, work: dist.Work | None, write: Callable[[], object] | None) -> None: ...
     def wait(self) -> bool: ...
     def is_completed(self) -> bool: ...
 

@@ -10,13 +10,14 @@ from tensorclass.distributed.agreement import Head
 from tensorclass.distributed.groups import Group
 
 class SpreadHead(Head):
+    what: str
     root: int
     size: int
     spreads: bool
     memory: Tensor
-    __slots__ = ("memory", "root", "size", "spreads")
+    __slots__ = ("memory", "root", "size", "spreads", "what")
 
-    def __init__(self, call: int, root: int, size: int, scatters: bool) -> None: ...
+    def __init__(self, call: int, what: str, root: int, size: int, scatters: bool) -> None: ...
     def agreed(self, group: Group, call: int, content: Any) -> bool: ...
 
 def broadcast(
