@@ -1,7 +1,8 @@
-"""`python -m benchmarks.mapping [--quick]`: `map`, and records through a queue, beside the peer and by hand.
+"""`python -m benchmarks.mapping [--quick] [--only map,queue,ray]`: `map`, and records through a queue, beside the peer
+and by hand.
 
 By hand is what a program without either package does: dicts of NumPy arrays through `ProcessPoolExecutor.map`, as many
-chunks at a time as keep its workers busy; and for the queue, torch's tensors in a dict.
+chunks at a time as keep its workers busy; for the queue, torch's tensors in a dict; on Ray, a task for each chunk.
 """
 
 from __future__ import annotations
@@ -76,6 +77,40 @@ def maps(rows: int, samples: int) -> None:
         _line(f"{size}", taken, 1e3)
 
 
+def on_ray(rows: int, samples: int) -> None:
+    """Prints how long `map` takes over all rows on a local cluster that is there already."""
+    import ray
+
+    ray.init(num_cpus=WORKERS, include_dashboard=False, log_to_driver=False, object_store_memory=200_000_000)
+    tensors = _tensors(rows)
+    ours = tensorclass.TensorDict(dict(tensors), [rows])
+    add: Any = ray.remote(_add_by_hand)
+
+    def by_hand(size: int) -> Any:
+        arrays = {key: value.numpy() for key, value in tensors.items()}
+        chunks = [{key: value[at : at + size] for key, value in arrays.items()} for at in range(0, rows, size)]
+        found = ray.get([add.remote(chunk) for chunk in chunks])
+        return {key: torch.from_numpy(np.concatenate([one[key] for one in found])) for key in arrays}
+
+    print(f"\nthe same on Ray, {WORKERS} workers: ms for all")
+    print(f"{'rows in a chunk':>16}{SIDES[0]:>16}{SIDES[2]:>16}{'hand/ours':>12}")
+    try:
+        for size in (10, 100, 1000):
+            sides: list[Callable[[], Any]] = [
+                lambda size=size: ours.map(_add, executor=ray, chunksize=size),
+                lambda size=size: by_hand(size),
+            ]
+            taken: list[list[float]] = [[] for _ in sides]
+            for sample in range(samples + 1):
+                for at, call in enumerate(sides):
+                    seconds = _seconds(call)
+                    if sample:  # workers begin in the first one
+                        taken[at].append(seconds)
+            _line(f"{size}", taken, 1e3)
+    finally:
+        ray.shutdown()
+
+
 def _line(name: str, taken: list[list[float]], unit: float) -> None:
     middle = [statistics.median(found) * unit for found in taken]
     ratios = "".join(f"{other / middle[0]:>12.2f}" for other in middle[1:])
@@ -116,12 +151,22 @@ def queues(samples: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer rows, and fewer samples")
-    quick = parser.parse_args().quick
+    parser.add_argument("--only", default="map,queue,ray", help="some of map, queue, ray, with commas between")
+    given = parser.parse_args()
+    quick: bool = given.quick
+    parts: list[str] = given.only.split(",")
+    if unknown := set(parts) - {"map", "queue", "ray"}:
+        parser.error(f"--only: expected map, queue or ray, got {', '.join(sorted(unknown))}")
     warnings.simplefilter("ignore")  # the peer tells of defaults that will change
     torch.set_num_threads(1)
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
-    maps(1_000 if quick else 10_000, 2 if quick else 5)
-    queues(10 if quick else 40)
+    rows, samples = (1_000, 2) if quick else (10_000, 5)
+    if "map" in parts:
+        maps(rows, samples)
+    if "queue" in parts:
+        queues(10 if quick else 40)
+    if "ray" in parts:
+        on_ray(rows, samples)
 
 
 if __name__ == "__main__":
