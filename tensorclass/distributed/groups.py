@@ -278,7 +278,10 @@ def as_timeout(timeout: float | timedelta | None, what: str) -> timedelta | None
     """
     if timeout is None:
         return None
-    found = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
+    try:
+        found = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
+    except (OverflowError, ValueError):  # no number, or an endless one
+        found = timedelta()
     if found < timedelta(milliseconds=1):
         raise ValueError(f"{what}: timeout: expected a positive number of seconds or a timedelta, got {timeout!r}")
     return found

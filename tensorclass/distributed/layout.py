@@ -20,11 +20,13 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Size, Tensor
 
+from tensorclass.record import TensorClass
 from tensorclass.storage import sealing, tree
 from tensorclass.storage.objects import decode
 from tensorclass.storage.tree import DTYPES, Source, as_dict, as_list
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.consolidated import parts_of, places_of, view
+from tensorclass.td.indexing import check_objects_in_files
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase, stack_of
 from tensorclass.td.objects import row_by_row
 from tensorclass.td.stores.lazy.stack import LazyStacked
@@ -114,6 +116,7 @@ def copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
 
 _known: dict[Any, tuple[Layout, list[int] | None]] = {}  #: by form; the numbers say which leaf a part is
 _MOST = 256  #: forms that are kept
+_BEGIN, _END, _NEXT = object(), object(), object()  #: in forms: what no key is
 
 
 class Taken(NamedTuple):
@@ -181,7 +184,11 @@ def _walk(value: Any, form: list[Any], leaves: list[Tensor]) -> bool:
     store: Any = value._store
     if isinstance(value, LazyStacked):
         form.append((store.dim, len(store.items_)))
-        return any([_walk(part, form, leaves) for part in store.items_])  # noqa: C419  (all of them)
+        special = False
+        for part in store.items_:
+            form.append(_NEXT)
+            special = _walk(part, form, leaves) or special
+        return special
     special = store.__class__ is not dict
     for key, item in store.items():
         if item.__class__ is Tensor:
@@ -197,9 +204,9 @@ def _walk(value: Any, form: list[Any], leaves: list[Tensor]) -> bool:
             form += (key, UnbatchedTensor)
             leaves.append(item._tensor)
         else:
-            form += (key, "{")
+            form += (key, _BEGIN)
             special = _walk(item, form, leaves) or special
-            form.append("}")
+            form.append(_END)
     return special
 
 
@@ -375,24 +382,36 @@ def read_objects(
 
     Raises:
         ValueError: the text is damaged, or has pickles, and ``allow_pickle`` is off. Nothing was written.
+        TypeError: an object is none that a field of a record can have; likewise.
+        RuntimeError: the collection lies in files, which cannot have other objects; likewise.
     """
     given = as_list(as_dict({"data": json.loads(text)})["data"])  # type: ignore[index]
     if given is None or len(given) != len(layout.objects):
         raise ValueError(f"{origin}: expected {len(layout.objects)} pieces of non-tensor data")
-    made: list[tuple[Any, Any]] = []
+    made: list[tuple[Path, Any, Any]] = []
     for path, form in zip(layout.objects, given, strict=True):
-        holder: Any = value_at(data, path)
+        above: Any = value_at(data, path[:-1])
+        holder: Any = above._store[path[-1]]
+        new: Any
         if isinstance(holder, NonTensorData):
-            made.append((holder, NonTensorData(decode(form, allow_pickle), batch_size=holder._batch_size)))
-            continue
-        items = as_list(form)
-        if items is None or len(items) != holder._batch_size.numel():
-            raise ValueError(f"{origin}: {named(path)}: expected {holder._batch_size.numel()} objects")
-        objects = tuple([decode(item, allow_pickle) for item in items])
-        made.append((holder, stack_of(objects, row_by_row(holder._batch_size), holder._device, None)))
+            new = NonTensorData(decode(form, allow_pickle), batch_size=holder._batch_size)
+        else:
+            items = as_list(form)
+            if items is None or len(items) != holder._batch_size.numel():
+                raise ValueError(f"{origin}: {named(path)}: expected {holder._batch_size.numel()} objects")
+            objects = tuple([decode(item, allow_pickle) for item in items])
+            new = stack_of(objects, row_by_row(holder._batch_size), holder._device, None)
+        if isinstance(above, TensorClass):
+            try:
+                above._check_entry(path[-1], new)
+            except TypeError as error:
+                raise TypeError(f"{origin}: {error}. Nothing was written") from None
+        made.append((path, holder, new))
+    if made:
+        check_objects_in_files(data, (), made)
 
     def write() -> None:
-        for holder, new in made:
+        for _, holder, new in made:
             holder._objects = new._objects
             holder._store = new._store
 

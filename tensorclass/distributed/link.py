@@ -16,6 +16,7 @@ closes all connections of the group in this process.
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 import weakref
@@ -36,7 +37,9 @@ PATIENCE = 0.1
 _LONGEST = 1.0  #: between two looks into the store
 _REST = 5.0  #: how long the thread that looks stays awake without a message
 _TOP = 2**30  #: tags have this bit, so that they are none that a program would give to its own messages
-_MOST_TAGS = 2**16  #: values of init_tag, of which it is known how many messages there were
+#: values of init_tag between two processes, of which it is known how many messages there were. Those that were not used
+#: for longest are forgotten, which are the same on both sides
+_MOST_TAGS = 2**14
 
 
 class Link:
@@ -64,16 +67,18 @@ class Link:
         self.store: Any = group.get_group_store() if self.registered else None
         if not self.tagged and self.store is None:
             raise ValueError("a group of this backend must be registered: make it with torch.distributed.new_group")
-        self.counts: dict[tuple[bool, int, int], int] = {}
+        self.counts: dict[tuple[bool, int], dict[int, int]] = {}
         self.routes: dict[Any, Any] = {}  #: see :mod:`.routes`
 
     def next(self, sends: bool, peer: int, init_tag: int) -> int:
         """How many messages there were before."""
-        key = sends, peer, init_tag
-        found = self.counts.get(key, 0)
-        self.counts[key] = found + 1
-        if len(self.counts) > _MOST_TAGS:
-            del self.counts[next(iter(self.counts))]
+        counts = self.counts.get((sends, peer))
+        if counts is None:
+            counts = self.counts.setdefault((sends, peer), {})
+        found = counts.pop(init_tag, 0)
+        counts[init_tag] = found + 1
+        if len(counts) > _MOST_TAGS:
+            del counts[next(iter(counts))]
         return found
 
 
@@ -132,7 +137,7 @@ def peer_of(link: Link, rank: int | None, group: Any, group_rank: int | None, wh
     else:
         found = rank_within(link.ranks, rank, what, name)
     if found == link.rank:
-        raise ValueError(f"{what}: {name}: a process sends nothing to itself; this is rank {rank or group_rank}")
+        raise ValueError(f"{what}: {name}: a process sends nothing to itself; this is rank {link.ranks[found]}")
     return found
 
 
@@ -390,6 +395,10 @@ class _Watch:
     """A thread that looks after messages that take long."""
 
     def __init__(self) -> None:
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """As there is no thread in a process that was forked."""
         self.lock: threading.Lock = threading.Lock()
         self._turns: dict[int, Turn] = {}
         self._awake = threading.Event()
@@ -446,3 +455,5 @@ class _Watch:
 
 
 _watch = _Watch()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_watch.begin_anew)

@@ -7,6 +7,7 @@ Large ones (:data:`~.staging.LARGE`) go as messages of their own behind it, with
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -32,6 +33,8 @@ _HEAD = 16  #: bytes: the digest, and how long the text of non-tensor data is
 _INLINE = 496  #: bytes of that text which fit into the first message
 
 _pool = Pool()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.begin_anew)
 _MOST_ROUTES = 16  #: that are kept, a group
 
 
@@ -279,6 +282,8 @@ def _consolidated(data: TensorCollection, what: str) -> Taken:
     """A consolidated collection as the one tensor of its memory."""
     flat = flat_of(data._leaves())
     if flat is None:
+        if not any(leaf.numel() for leaf in data._leaves()):
+            return taken(data)  # there is no memory
         raise RuntimeError(
             f"{what}: with consolidated=True the collection must be consolidated: its tensors lie one behind the "
             "other in one piece of memory, as consolidate() and from_remote_init give it"
@@ -326,7 +331,7 @@ def send(
     """Sends a collection, and waits; see :meth:`TensorDict.send`. The last tag."""
     limit = None if timeout is None else as_timeout(timeout, what)
     pg, link = link_of(group, what)
-    key = id(data), dst, group_dst, init_tag, pseudo_rand
+    key = "send", id(data), dst, group_dst, init_tag, pseudo_rand
     route = None if consolidated else link.routes.get(key)
     if isinstance(route, Route):
         tensors, staging = route.tensors_of(data), route.take()
@@ -353,7 +358,7 @@ def recv(
     """Receives into a collection, and waits; see :meth:`TensorDict.recv`. The last tag."""
     limit = None if timeout is None else as_timeout(timeout, what)
     pg, link = link_of(group, what)
-    key = id(data), init_tag, src, group_src, pseudo_rand
+    key = "recv", id(data), src, group_src, init_tag, pseudo_rand
     route = None if consolidated else link.routes.get(key)
     if isinstance(route, Route):
         tensors, staging = route.tensors_of(data), route.take()

@@ -27,8 +27,9 @@ _LARGEST = 2**22  #: bytes of a message that a route keeps the memory of
 class Route:
     """A record on its way to one process, or from one.
 
-    It holds neither the record nor its tensors. The same tensor can have another memory by now (``tensor.data = ...``),
-    so that what could do harm is looked at each time: how many items there are, without gaps, and where.
+    It holds neither the record nor its tensors. The same tensor can have another memory by now (``tensor.data = ...``)
+    or another name, so that what could do harm is looked at each time: keys, how many items there are, without gaps,
+    and where.
 
     Attributes:
         layout: that of the record.
@@ -36,11 +37,12 @@ class Route:
         mark: what the message begins with.
     """
 
-    __slots__ = ("_data", "_nodes", "_numbers", "_picks", "_refs", "_staging", "layout", "mark", "peer")
+    __slots__ = ("_data", "_keys", "_nodes", "_numbers", "_picks", "_refs", "_staging", "layout", "mark", "peer")
 
     def __init__(
         self,
         data: Any,
+        keys: list[str | None],
         values: list[Any],
         nodes: list[Any],
         picks: list[int],
@@ -49,6 +51,7 @@ class Route:
         peer: int,
     ) -> None:
         self._data = weakref.ref(data)
+        self._keys: list[str | None] = keys
         self._nodes: list[weakref.ref[Any]] = [weakref.ref(node) for node in nodes]
         self._refs = [weakref.ref(value) for value in values]
         self._picks = None if picks == list(range(len(values))) else picks
@@ -63,13 +66,16 @@ class Route:
         known: bool = self._data() is data
         if not known:
             return None
+        keys: list[str | None] = list(data._store)
         values: list[Any] = list(data._store.values())
         for ref in self._nodes:
             store: Any = getattr(ref(), "_store", None)
             if store is None:
                 return None
+            keys.append(None)
+            keys += store
             values += store.values()
-        if len(values) != len(self._refs) or not all(map(is_, values, [ref() for ref in self._refs])):
+        if keys != self._keys or not all(map(is_, values, [ref() for ref in self._refs])):
             return None
         tensors = values if self._picks is None else [values[at] for at in self._picks]
         if list(map(_numel, tensors)) != self._numbers:
@@ -91,14 +97,16 @@ def route_of(data: Any, taken: Taken, staging: Staging, peer: int) -> Route | No
     if not taken.plain or taken.leaves is not None or taken.layout.objects or staging.size > _LARGEST:
         return None
     nodes: list[Any] = [data]
+    keys: list[str | None] = []
     values: list[Any] = []
     for node in nodes:  # it grows
         if node._store.__class__ is not dict:
             return None
+        keys += [None, *node._store]
         values += node._store.values()
         nodes += [value for value in node._store.values() if isinstance(value, Collection)]
     places = {id(value): at for at, value in enumerate(values)}
     if not all(id(tensor) in places for tensor in taken.tensors):
         return None  # one that is the same for all rows
     picks = [places[id(tensor)] for tensor in taken.tensors]
-    return Route(data, values, nodes[1:], picks, taken, staging, peer)
+    return Route(data, keys[1:], values, nodes[1:], picks, taken, staging, peer)

@@ -50,6 +50,32 @@ def _calls() -> tuple[_Copy, _Copy] | None:
 
 
 _CALLS = _calls()
+#: how many messages have their memory in files, which are two open ones each; a process may often have 1,024
+_FILES = 128
+_files = threading.BoundedSemaphore(_FILES)
+
+
+def _mapped(size: int) -> tuple[int, mmap.mmap] | None:
+    """A file in memory, and its bytes; ``None`` where there are no such files, or enough of them."""
+    if _CALLS is None or not _files.acquire(blocking=False):
+        return None
+    fd: int | None = None
+    try:
+        fd = os.memfd_create("tensorclass")
+        os.ftruncate(fd, size)
+        return fd, mmap.mmap(fd, size)
+    except OSError:  # the process, or the system, has no more of them
+        if fd is not None:
+            os.close(fd)
+        _files.release()
+        return None
+
+
+def _closed(
+    fd: int, close: Callable[[int], None] = os.close, release: Callable[[], None] = _files.release
+) -> None:  # fmt: skip
+    close(fd)
+    release()
 
 
 def _as_buffer(memory: Tensor) -> Any:
@@ -83,10 +109,8 @@ class Staging:
         self._fd: int | None = None
         #: the bytes on the CPU as Python has them
         self.bytes: memoryview | mmap.mmap
-        if device.type == "cpu" and _CALLS is not None:
-            self._fd = os.memfd_create("tensorclass")
-            os.ftruncate(self._fd, max(self.size, 1))
-            self.bytes = mmap.mmap(self._fd, max(self.size, 1))
+        if device.type == "cpu" and (mapped := _mapped(max(self.size, 1))) is not None:
+            self._fd, self.bytes = mapped
             self.memory: Tensor = _frombuffer(self.bytes, dtype=torch.uint8)[: self.size]
             # a place for each tensor, and one for the bytes behind it, which nobody reads
             self._places: NDArray[np.uintp] = np.zeros((len(forms) * 2, 2), np.uintp)
@@ -102,9 +126,10 @@ class Staging:
             self.memory = torch.zeros(self.size, dtype=torch.uint8, device=device)
             self.bytes = memoryview(_as_buffer(self.memory)) if device.type == "cpu" else memoryview(b"")
 
-    def __del__(self) -> None:
-        if getattr(self, "_fd", None) is not None:
-            os.close(self._fd)  # type: ignore[arg-type]
+    def __del__(self, closed: Callable[[int], None] = _closed) -> None:  # as a process ends, modules go first
+        fd: int | None = getattr(self, "_fd", None)
+        if fd is not None:
+            closed(fd)
 
     def gather(self, tensors: Sequence[Tensor], plain: bool) -> None:
         """Copies tensors here.
@@ -167,6 +192,10 @@ class Pool:
 
     def __init__(self, most: int = 2**26) -> None:
         self._most = most
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forgets all: a process that was forked shares the memory with the one that it comes from."""
         self._free: list[tuple[Any, Staging]] = []
         self._size: int = 0
         self._lock = threading.Lock()
@@ -186,5 +215,5 @@ class Pool:
         with self._lock:
             self._free.append((key, staging))
             self._size += staging.size
-            while self._size > self._most or len(self._free) > 64:
+            while self._size > self._most or len(self._free) > _FILES // 4:
                 self._size -= self._free.pop(0)[1].size

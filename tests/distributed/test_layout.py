@@ -145,3 +145,20 @@ def test_a_jagged_tensor_is_two_parts() -> None:
 def test_records_and_dicts_of_the_same_values_have_the_same_digest() -> None:
     record = Pair(torch.zeros(3), batch_size=[3])
     assert layout_of(record).digest == layout_of(TensorDict({"x": torch.zeros(3), "name": "a"})).digest
+
+
+def test_forms_that_look_alike_are_told_apart() -> None:
+    one = torch.zeros(2)
+    pairs: list[tuple[Any, Any]] = [
+        (
+            lazy_stack([TensorDict({"a": one, "b": one}), TensorDict({})]),
+            lazy_stack([TensorDict({"a": one}), TensorDict({"b": one})]),
+        ),
+        (
+            TensorDict({"a": one, "{": one, "}": one, "n": {}}),
+            TensorDict({"a": {}, "n": one, "{": one, "}": one}),
+        ),
+    ]
+    for left, right in pairs:
+        assert layout_of(left).digest != layout_of(right).digest
+        assert differences(layout_of(left).entries, layout_of(right).entries)

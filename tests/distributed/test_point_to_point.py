@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from tensorclass import MemoryMappedTensor, TensorClass, TensorDict, UnbatchedTensor, lazy_stack
+from tensorclass import MemoryMappedTensor, NonTensorData, TensorClass, TensorDict, UnbatchedTensor, lazy_stack
 from tensorclass.distributed import RecordsDiffer, WorkerDied, WorkerTimeout
 from tensorclass.distributed.layout import layout_of
 from tensorclass.distributed.link import link_of
@@ -213,6 +214,50 @@ def test_a_record_that_has_changed_is_not_taken_for_the_old_one(pair: Group, how
     assert pair.run(exchange, "flat", {})[1][0] == shown(MADE["flat"](10))
 
 
+def renamed(rank: int) -> Any:
+    data = TensorDict({"a": torch.full((3,), float(rank)), "n": {"b": torch.zeros(2)}})
+    for _ in range(3):
+        data.send(1) if rank == 0 else data.recv(0)
+    data.rename_key_("a", "z")
+    data["n"].rename_key_("b", "y")
+    other = data if rank == 0 else data.clone()
+    other.send(1) if rank == 0 else other.recv(0)  # both know
+    if rank == 0:
+        data.rename_key_("z", "x")
+    try:
+        data.send(1) if rank == 0 else data.recv(0)
+    except RecordsDiffer as error:
+        return error.differences
+    return "none"
+
+
+def test_a_record_whose_keys_were_renamed_is_not_taken_for_the_old_one(pair: Group) -> None:
+    told = ["x: float32 [3] on rank 0, absent on rank 1", "z: absent on rank 0, float32 [3] on rank 1"]
+    assert pair.run(renamed) == [told, told]
+
+
+def both_ways(rank: int) -> list[float]:
+    """Rank 2 sends to 1 and receives from 0: by numbers that are the same, but for what they mean."""
+    data, found = TensorDict({"a": torch.full((2,), float(rank))}), list[float]()
+    for _ in range(4):
+        if rank == 2:
+            data.send(1)
+        elif rank == 1:
+            data.recv(2)
+    if rank == 0:
+        for _ in range(4):
+            data.send(2, init_tag=1)
+    elif rank == 2:
+        for _ in range(4):
+            data.recv(group=dist.group.WORLD, group_src=0, init_tag=1, timeout=5.0)
+            found.append(float(data["a"][0]))
+    return found
+
+
+def test_a_record_goes_to_one_and_comes_from_another(four: Group) -> None:
+    assert four.run(both_ways)[2] == [0.0] * 4
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # at the same time
 
@@ -249,6 +294,32 @@ def several(rank: int) -> list[float]:
 
 def test_several_records_on_their_way_are_told_apart_by_their_tags(pair: Group) -> None:
     assert pair.run(several) == [[1.0, 4.0, 1.0, 9.0]] * 2
+
+
+def very_many(rank: int) -> tuple[bool, int]:
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened = len(os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (opened + 40, before[1]))
+    try:
+        records = [TensorDict({"a": torch.full((3,), at * (1.0 - rank))}) for at in range(300)]
+        if rank == 0:
+            going = [data.isend(1, return_early=True, init_tag=at)[0] for at, data in enumerate(records)]
+        else:
+            going = [data.irecv(0, return_premature=True, init_tag=at)[0] for at, data in enumerate(records)]
+        for transfer in going:
+            transfer.wait()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    return all(data["a"].eq(at).all() for at, data in enumerate(records)), len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are counted there")
+def test_more_are_on_their_way_than_files_can_be_open(pair: Group) -> None:
+    for right, opened in pair.run(very_many):
+        assert right
+        assert opened < 300
 
 
 def returned(rank: int, tag: int, scattered: bool) -> Any:
@@ -314,6 +385,49 @@ def test_nothing_is_written_where_the_sides_differ(pair: Group) -> None:
     assert pair.run(untouched)[1] == ([5.0] * 3, 5.0)
 
 
+def unfit(rank: int, where: str) -> Any:
+    """What was there before is there still, where the objects that come cannot be there."""
+    values: dict[str, Any] = {"x": torch.full((3,), float(rank)), "inner": {"y": torch.zeros(3, 2)}, "name": "before"}
+    data: Any = TensorDict(values, [3])
+    if rank == 0:
+        data["name"] = NonTensorData(3, batch_size=[3])
+        return data.send(1)
+    if where == "record":
+        data = Sample(values["x"], Inner(torch.zeros(3, 2), batch_size=[3]), "before", batch_size=[3])
+    else:
+        data = data.memmap(where)
+    try:
+        data.recv(0)
+    except (TypeError, RuntimeError) as error:
+        return type(error), str(error), data["x"].tolist(), data["name"]
+    return "none"
+
+
+def test_objects_that_do_not_fit_are_not_written(pair: Group, tmp_path: Path) -> None:
+    kind, message, *rest = pair.run(unfit, "record")[1]
+    assert kind is TypeError
+    assert message.startswith("recv: the record of rank 0: Sample.name: expected str, got int 3")
+    assert rest == [[1.0] * 3, "before"]
+    kind, message, *rest = pair.run(unfit, str(tmp_path / "files"))[1]
+    assert kind is RuntimeError
+    assert "memory-mapped" in message
+    assert rest == [[1.0] * 3, "before"]
+    assert pair.run(exchange, "flat", {})[1][0] == shown(MADE["flat"](10))
+
+
+def nothing_but_objects(rank: int) -> list[Any]:
+    found: list[Any] = []
+    for values in ({"s": f"rank {rank}"}, {}, {"a": torch.zeros(0, 3)}):
+        data = TensorDict(values).consolidate()  # type: ignore[arg-type]
+        data.send(1, consolidated=True) if rank == 0 else data.recv(0, consolidated=True)
+        found += [data[key] for key in ("s",) if key in values]
+    return found
+
+
+def test_consolidated_collections_without_values(pair: Group) -> None:
+    assert pair.run(nothing_but_objects) == [["rank 0"]] * 2
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # refused on one side
 
@@ -328,6 +442,7 @@ def refused(rank: int, call: str) -> Any:
         "unknown": lambda: data.recv(7),
         "unknown in group": lambda: data.recv(group=dist.group.WORLD, group_src=7),
         "time": lambda: data.recv(1 - rank, timeout=0),
+        "endless time": lambda: data.send(1 - rank, timeout=float("inf")),
         "time early": lambda: data.isend(1 - rank, return_early=True, timeout=1),
         "time premature": lambda: data.irecv(1 - rank, return_premature=True, timeout=1),
         "expanded": lambda: TensorDict({"a": torch.zeros(1).expand(3)}).recv(1 - rank),
@@ -346,10 +461,11 @@ def refused(rank: int, call: str) -> Any:
         ("none", ValueError, "dst or by group_dst"),
         ("both", ValueError, "not both"),
         ("no group", ValueError, "group="),
-        ("itself", ValueError, "to itself"),
+        ("itself", ValueError, "to itself; this is rank [01]"),
         ("unknown", ValueError, r"one of 0-1, got 7"),
         ("unknown in group", ValueError, "2 ranks, got 7"),
         ("time", ValueError, "positive number of seconds"),
+        ("endless time", ValueError, "timeout: expected a positive number of seconds or a timedelta, got inf"),
         ("time early", ValueError, "give timeout to wait"),
         ("time premature", ValueError, "give timeout to wait"),
         ("expanded", RuntimeError, "a is expanded"),

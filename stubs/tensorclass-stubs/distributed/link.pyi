@@ -14,7 +14,7 @@ class Link:
     tagged: bool
     timeout: float
     store: Any
-    counts: dict[tuple[bool, int, int], int]
+    counts: dict[tuple[bool, int], dict[int, int]]
     routes: dict[Any, Any]
     __slots__ = ("counts", "device", "rank", "ranks", "registered", "routes", "store", "tagged", "timeout")
 

@@ -7,11 +7,12 @@ class Route:
     layout: Layout
     peer: int
     mark: bytes
-    __slots__ = ("_data", "_nodes", "_numbers", "_picks", "_refs", "_staging", "layout", "mark", "peer")
+    __slots__ = ("_data", "_keys", "_nodes", "_numbers", "_picks", "_refs", "_staging", "layout", "mark", "peer")
 
     def __init__(
         self,
         data: Any,
+        keys: list[str | None],
         values: list[Any],
         nodes: list[Any],
         picks: list[int],
