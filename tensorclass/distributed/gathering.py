@@ -172,7 +172,8 @@ def gather_and_stack(
     texts_of = texts(found, mine.text, sizes)
     if root != known.rank:
         return None
-    return data.update(_stacked(found, told, senders, places, rows, wide, texts_of, allow_pickle))
+    stacked = _stacked(found, told, senders, places, rows, wide, texts_of, allow_pickle)
+    return data.update_(stacked) if data.is_locked else data.update(stacked)
 
 
 def _entered(

@@ -149,14 +149,16 @@ class ReduceHead(Head):
     maxima and minima both the numbers and what they lack to 255 are sent.
     """
 
-    __slots__ = ("_free", "_last", "bucket", "numbers", "op", "right", "words")
+    __slots__ = ("_free", "_last", "at", "bucket", "numbers", "op", "right", "words")
 
-    def __init__(self, bucket: Bucket, call: int, op: Any, numbers: Callable[[int], list[int]], size: int) -> None:
-        super().__init__(call)
-        self.bucket: Bucket = bucket
+    def __init__(self, plan: Plan, at: int, op: Any, numbers: Callable[[int], list[int]], size: int) -> None:
+        super().__init__(plan.call)
+        self.at: int = at  #: which bucket of the plan, of which there can be another one by then
+        self.bucket: Bucket = plan.buckets[at]
+        bucket = self.bucket
         self.op: Any = op
         self.numbers: Callable[[int], list[int]] = numbers
-        own = torch.tensor(numbers(call), dtype=torch.int64, device="cpu")
+        own = torch.tensor(numbers(plan.call), dtype=torch.int64, device="cpu")
         self.words: Tensor = own.to(bucket.device, bucket.dtype)
         self.right: Tensor = (own * size if op == _SUM else own).to(bucket.device, bucket.dtype)
         self._free: list[_Space] = []
@@ -224,11 +226,11 @@ def _head(plan: Plan, op: Any, known: Known) -> Head | None:
     if op not in (_SUM, _MAX, _MIN) and not (op == _AVG and known.gloo):  # others may divide before they add
         return None
     extreme = op in (_MAX, _MIN)
-    for bucket in plan.buckets:
+    for at, bucket in enumerate(plan.buckets):
         most = _EXACT.get(bucket.dtype, 0) // (1 if extreme else known.size)
         if most and bucket.count * bucket.dtype.itemsize <= _HEAD:
             numbers = partial(_numbers, 8 if most >= 255 else 1, extreme)
-            return ReduceHead(bucket, plan.call, op, numbers, known.size)
+            return ReduceHead(plan, at, op, numbers, known.size)
     return None
 
 
@@ -445,7 +447,7 @@ def _reduce(
     sources = leaves_of.apart(taken.tensors) if writes and plan.several else taken.tensors
     head: Any = expected(group)
     ours = head is not None and head.call == plan.call
-    begun: Bucket | None = None
+    begun: int | None = None
 
     def go_on() -> list[Pending]:
         note(group, plan.call, lambda: _head(plan, op, known))
@@ -454,7 +456,7 @@ def _reduce(
     if ours and async_op and plan.count == 1:
         return [_Deferred(group, head, taken, call, writes, go_on)]
     if head is not None and head.agreed(group, plan.call, taken if ours else None):
-        begun = head.bucket
+        begun = head.at
         if writes:
             head.write(taken)
     if begun is None:
@@ -476,14 +478,14 @@ def _messages(
     targets: list[Tensor],
     op: Any,
     root: int | None,
-    begun: Bucket | None,
+    begun: int | None,
     async_op: bool,
 ) -> list[Pending]:
     """Begins with all messages but the one that has come."""
     writes = root is None or root == group.known.rank
     pending: list[Pending] = []
-    for bucket in plan.buckets:
-        if bucket is begun:
+    for at, bucket in enumerate(plan.buckets):
+        if at == begun:
             if async_op:
                 pending.append(Pending(group, None, None))
             continue

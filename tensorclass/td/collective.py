@@ -145,7 +145,8 @@ class Collective(Collection):
         """Writes the collections of all other ranks, stacked along a new first dimension, into that of one rank.
 
         All ranks of the group call it. The collection on ``dst`` is no part of the stack: it is updated with it, and
-        must have its batch size, ``[ranks - 1, *batch_size]``, or the first dimensions of that.
+        must have its batch size, ``[ranks - 1, *batch_size]``, or the first dimensions of that. A locked one, or
+        one in files, is written to in place.
 
         Args:
             dst: the rank of the world that receives.

@@ -9,6 +9,7 @@ import torch
 
 from tensorclass import TensorDict
 from tensorclass.distributed.faults import RecordsDiffer, WorkerRaised
+from tensorclass.distributed.layout import layout_of
 from tests.distributed.processes import Group
 
 ROUNDS = 4  #: after which a call is expected
@@ -162,6 +163,24 @@ def one_rank_is_refused_while_others_went_on(rank: int) -> str:
     return str(caught.value)
 
 
+def what_is_known_of_forms_is_forgotten(rank: int) -> None:
+    def step() -> None:
+        data = TensorDict({"a": torch.ones(3), "b": torch.ones(2).double(), "l": torch.ones(2**17)})
+        data.all_reduce()
+        assert all(value.eq(2).all() for value in data.values())
+        assert all(value.eq(2).all() for found in data.all_gather() for value in found.values())
+        assert all(value.eq(2).all() for value in data.broadcast(0).values())
+
+    for forgetful in ([0], [1], [0, 1]):
+        for _ in range(ROUNDS):
+            step()
+        if rank in forgetful:
+            for size in range(400):
+                layout_of(TensorDict({"other": torch.zeros(size)}))
+        for _ in range(ROUNDS):
+            step()
+
+
 def messages_that_nobody_waits_for(rank: int) -> None:
     for _ in range(2 * ROUNDS):
         record().all_reduce(async_op=True)
@@ -176,10 +195,15 @@ def test_messages_that_are_on_their_way(pair: Group) -> None:
 
 @pytest.mark.parametrize(
     "check",
-    [each_rank_waits_when_it_likes, one_rank_waits_at_once_and_the_other_later, messages_that_nobody_waits_for],
+    [
+        each_rank_waits_when_it_likes,
+        one_rank_waits_at_once_and_the_other_later,
+        what_is_known_of_forms_is_forgotten,
+        messages_that_nobody_waits_for,
+    ],
     ids=lambda check: check.__name__,
 )
-def test_ranks_wait_when_they_like(pair: Group, check: Any) -> None:
+def test_ranks_that_mean_the_same(pair: Group, check: Any) -> None:
     pair.run(check)
 
 

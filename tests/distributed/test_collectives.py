@@ -333,6 +333,11 @@ def the_others_are_stacked_where_they_are_asked_for(rank: int) -> None:
         if rank == 0:
             assert type(stacked) is Point
             assert stacked.x.tolist() == [[1.0, 1.0]]
+        locked = TensorDict({"a": torch.full((1, 2) if rank == 0 else (2,), 5.0 * rank)}).lock_()
+        kept = locked["a"]
+        locked.gather_and_stack(0)
+        assert locked["a"] is kept
+        assert kept.eq(5).all()
 
 
 PAIRED = [
