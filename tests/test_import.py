@@ -3,8 +3,9 @@
 import subprocess
 import sys
 
-EXTRAS = ["matplotlib", "pandas", "pyarrow", "polars", "rich", "orjson", "jaxtyping"]
-HEAVY = [*EXTRAS, "h5py", "scipy", "tensordict", "torch._dynamo"]
+EXTRAS = ["matplotlib", "pandas", "pyarrow", "polars", "rich", "orjson", "jaxtyping", "ray", "dask"]
+OWN = ["tensorclass.nn", "tensorclass.distributed", "tensorclass.storage"]
+HEAVY = [*EXTRAS, *OWN, "h5py", "numpy.ma", "scipy", "tensordict", "torch._dynamo"]
 
 
 def test_importing_the_package_imports_no_extra_and_no_compiler() -> None:

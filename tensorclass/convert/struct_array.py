@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,7 +26,6 @@ _EMPTY: dict[str, Any] = {"U": "", "S": b""}
 
 # numpy has a part of its types only
 _str_len: Callable[[Any], Any] = np.char.str_len  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-_mask_of: Callable[[Any], Any] = np.ma.getmaskarray
 
 #: bytes of an array that is written by rows, and of the rows that are written at once
 _LARGE, _BLOCK = 1 << 20, 1 << 17
@@ -81,7 +81,8 @@ def to_struct_array(data: TensorCollection, dtype: Any = None) -> Any:
 
 def _is_masked(array: Any) -> bool:
     """Whether any value of any field is."""
-    return isinstance(array, np.ma.MaskedArray) and b"\1" in _mask_of(array).tobytes()  # pyright: ignore[reportUnknownArgumentType]
+    masked: Any = sys.modules.get("numpy.ma")  # which takes long to import, and makes all such arrays
+    return masked is not None and isinstance(array, masked.MaskedArray) and b"\1" in masked.getmaskarray(array).tobytes()
 
 
 class _Reader:
