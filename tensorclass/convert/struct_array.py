@@ -82,7 +82,9 @@ def to_struct_array(data: TensorCollection, dtype: Any = None) -> Any:
 def _is_masked(array: Any) -> bool:
     """Whether any value of any field is."""
     masked: Any = sys.modules.get("numpy.ma")  # which takes long to import, and makes all such arrays
-    return masked is not None and isinstance(array, masked.MaskedArray) and b"\1" in masked.getmaskarray(array).tobytes()
+    if masked is None or not isinstance(array, masked.MaskedArray):
+        return False
+    return b"\1" in masked.getmaskarray(array).tobytes()
 
 
 class _Reader:
