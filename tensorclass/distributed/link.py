@@ -157,8 +157,8 @@ class Turn:
     """
 
     __slots__ = (
-        "answer", "digest", "done", "entries", "group", "init_tag", "link", "look", "number", "pause", "peer", "sends",
-        "size", "tag", "told", "what", "wrong",
+        "__weakref__", "answer", "digest", "done", "entries", "group", "init_tag", "link", "look", "number", "pause",
+        "peer", "sends", "size", "tag", "told", "what", "wrong",
     )  # fmt: skip
 
     def __init__(
@@ -400,16 +400,16 @@ class _Watch:
     def begin_anew(self) -> None:
         """As there is no thread in a process that was forked."""
         self.lock: threading.Lock = threading.Lock()
-        self._turns: dict[int, Turn] = {}
+        self._turns: dict[int, weakref.ref[Turn]] = {}
         self._awake = threading.Event()
         self._thread: threading.Thread | None = None
 
     def add(self, turn: Turn) -> None:
-        """Begins to look after a message, which is held until it is over."""
+        """Begins to look after a message, until it is over or nobody holds it any more."""
         if turn.link.store is None:
             return
         turn.look = time.monotonic() + PATIENCE
-        self._turns[id(turn)] = turn
+        self._turns[id(turn)] = weakref.ref(turn)
         if not self._awake.is_set():
             self._begin()
 
@@ -429,17 +429,26 @@ class _Watch:
         while True:
             self._awake.wait()
             time.sleep(PATIENCE / 2)
-            turns = list(self._turns.values())
-            idle = 0.0 if turns else idle + PATIENCE / 2
+            idle = 0.0 if self._look_at_all() else idle + PATIENCE / 2
             if idle > _REST:
                 self._awake.clear()
                 if self._turns:
                     self._awake.set()
                 idle = 0.0
-            now = time.monotonic()
-            for turn in turns:
-                if turn.look <= now and not turn.done:
-                    self._look(turn, now)
+
+    def _look_at_all(self) -> bool:
+        """Looks after the messages whose time it is; whether there are any."""
+        now, found = time.monotonic(), False
+        for key, ref in list(self._turns.items()):
+            turn = ref()
+            if turn is None:
+                if self._turns.get(key) is ref:
+                    self._turns.pop(key, None)
+                continue
+            found = True
+            if turn.look <= now and not turn.done:
+                self._look(turn, now)
+        return found
 
     def _look(self, turn: Turn, now: float) -> None:
         with self.lock:

@@ -1,5 +1,6 @@
 """What a process remembers of a group for its messages."""
 
+import gc
 import multiprocessing
 import time
 
@@ -11,7 +12,7 @@ from tensorclass.distributed import RecordsDiffer, link
 from tensorclass.distributed.layout import layout_of
 from tensorclass.distributed.link import Link
 from tensorclass.distributed.point_to_point import _pool, plan_of
-from tests.distributed.processes import Group, group_of
+from tests.distributed.processes import group_of
 
 
 def test_tags_that_are_in_use_are_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,6 +37,15 @@ def differing(rank: int) -> float:
     return time.monotonic() - begin
 
 
+def nobody_waits(rank: int) -> tuple[bool, int]:
+    kept = [record(0.0).irecv(1 - rank, return_premature=True, init_tag=100 + tag) for tag in range(5)]
+    began = len(link._watch._turns) == 5
+    del kept
+    gc.collect()
+    time.sleep(3 * link.PATIENCE)
+    return began, len(link._watch._turns)
+
+
 def record(value: float) -> TensorDict:
     return TensorDict({"a": torch.full((1000,), value), "b": torch.zeros(2)})
 
@@ -58,9 +68,10 @@ def test_forked_processes_share_neither_memory_nor_the_thread_that_watches() -> 
         _pool.give(plan, staging)
     link._watch._begin()
     with group_of(2, 10.0, multiprocessing.get_context("fork")) as group:
-        check(group)
+        assert all(seconds < 5 for seconds in group.run(differing))
+        assert group.run(crossing) == [[1.0] * 20, [0.0] * 20]
 
 
-def check(group: Group) -> None:
-    assert all(seconds < 5 for seconds in group.run(differing))
-    assert group.run(crossing) == [[1.0] * 20, [0.0] * 20]
+def test_messages_that_nobody_waits_for_are_let_go_of() -> None:
+    with group_of(2, 10.0, multiprocessing.get_context("fork")) as group:
+        assert group.run(nobody_waits) == [(True, 0)] * 2

@@ -43,6 +43,7 @@ class Turn:
     answer: dict[str, Any] | None
     wrong: list[str] | None
     __slots__ = (
+        "__weakref__",
         "answer",
         "digest",
         "done",
