@@ -127,6 +127,8 @@ class Taken(NamedTuple):
     plain: bool  #: they are on the CPU, and the items of each lie one behind the other
     #: in the order of the tree, where the collection has to be told that they were written into
     leaves: list[Tensor] | None
+    #: those of a consolidated collection, of which ``tensors`` is the memory
+    parts: list[Tensor] | None = None
 
 
 def taken_apart(data: TensorCollection) -> tuple[Layout, list[Tensor]]:

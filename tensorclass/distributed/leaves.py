@@ -70,7 +70,7 @@ def to_reduce(data: TensorCollection, group: Group) -> Taken:
         dense = data.to_tensordict()
         finish = partial(data.update_, dense)
         data = dense
-        layout, tensors, _, _ = taken(data)
+        layout, tensors, *_ = taken(data)
     devices = {tensor.device.type for tensor in tensors}
     ragged = any(part.part for part in layout.parts)
     if devices <= {"cpu"} and not ragged and not told:

@@ -288,7 +288,7 @@ def _consolidated(data: TensorCollection, what: str) -> Taken:
             f"{what}: with consolidated=True the collection must be consolidated: its tensors lie one behind the "
             "other in one piece of memory, as consolidate() and from_remote_init give it"
         )
-    layout, tensors, _, _ = taken(data)
+    layout, tensors, *_ = taken(data)
     starts = tuple([int(tensor.storage_offset()) * tensor.dtype.itemsize for tensor in tensors])
     size = max([start + part.nbytes for start, part in zip(starts, layout.parts, strict=True)])
     whole: Layout | None = layout.plans.get(starts)
@@ -298,7 +298,7 @@ def _consolidated(data: TensorCollection, what: str) -> Taken:
             entries[named((*part.path, part.part) if part.part else part.path)] += f" at byte {start}"
         memory = Part((), "", torch.uint8, Size([size]), 0)
         whole = layout.plans[starts] = Layout([memory], entries, layout.objects)
-    return Taken(whole, [flat.memory[:size]], flat.memory.is_cpu, None)
+    return Taken(whole, [flat.memory[:size]], flat.memory.is_cpu, None, tensors)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -331,8 +331,8 @@ def send(
     """Sends a collection, and waits; see :meth:`TensorDict.send`. The last tag."""
     limit = None if timeout is None else as_timeout(timeout, what)
     pg, link = link_of(group, what)
-    key = "send", id(data), dst, group_dst, init_tag, pseudo_rand
-    route = None if consolidated else link.routes.get(key)
+    key = "send", id(data), dst, group_dst, init_tag, pseudo_rand, consolidated
+    route = link.routes.get(key)
     if isinstance(route, Route):
         tensors, staging = route.tensors_of(data), route.take()
         if tensors is not None and staging is not None:
@@ -358,8 +358,8 @@ def recv(
     """Receives into a collection, and waits; see :meth:`TensorDict.recv`. The last tag."""
     limit = None if timeout is None else as_timeout(timeout, what)
     pg, link = link_of(group, what)
-    key = "recv", id(data), src, group_src, init_tag, pseudo_rand
-    route = None if consolidated else link.routes.get(key)
+    key = "recv", id(data), src, group_src, init_tag, pseudo_rand, consolidated
+    route = link.routes.get(key)
     if isinstance(route, Route):
         tensors, staging = route.tensors_of(data), route.take()
         if tensors is not None and staging is not None:

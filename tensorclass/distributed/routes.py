@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any
 
 from torch import Tensor
@@ -20,16 +20,18 @@ from .layout import Layout, Taken
 from .staging import Staging
 
 _numel: Callable[[Any], Any] = Tensor.numel
+_dtype: Callable[[Any], Any] = attrgetter("dtype")
 _is_contiguous: Callable[[Any], bool] = Tensor.is_contiguous
+_pointer: Callable[[Any], int] = Tensor.data_ptr
 _LARGEST = 2**22  #: bytes of a message that a route keeps the memory of
 
 
 class Route:
     """A record on its way to one process, or from one.
 
-    It holds neither the record nor its tensors. The same tensor can have another memory by now (``tensor.data = ...``)
-    or another name, so that what could do harm is looked at each time: keys, how many items there are, without gaps,
-    and where.
+    It holds neither the record nor its tensors, only the memory of a consolidated one. The same tensor can have another
+    memory by now (``tensor.data = ...``) or another name, so that what could do harm is looked at each time: keys, the
+    dtypes, how many items there are, without gaps, and where.
 
     Attributes:
         layout: that of the record.
@@ -37,7 +39,10 @@ class Route:
         mark: what the message begins with.
     """
 
-    __slots__ = ("_data", "_keys", "_nodes", "_numbers", "_picks", "_refs", "_staging", "layout", "mark", "peer")
+    __slots__ = (
+        "_data", "_dtypes", "_keys", "_memory", "_nodes", "_numbers", "_picks", "_pointers", "_refs", "_staging",
+        "layout", "mark", "peer",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -55,14 +60,21 @@ class Route:
         self._nodes: list[weakref.ref[Any]] = [weakref.ref(node) for node in nodes]
         self._refs = [weakref.ref(value) for value in values]
         self._picks = None if picks == list(range(len(values))) else picks
-        self._numbers = [tensor.numel() for tensor in taken.tensors]
+        own = taken.tensors if taken.parts is None else taken.parts
+        self._numbers = [tensor.numel() for tensor in own]
+        self._dtypes = [tensor.dtype for tensor in own]
+        self._memory: list[Any] | None = None if taken.parts is None else taken.tensors
+        self._pointers = [tensor.data_ptr() for tensor in own]
         self._staging: Staging | None = staging
         self.layout: Layout = taken.layout
         self.peer: int = peer
         self.mark: bytes = taken.layout.digest.to_bytes(16, "little")
 
     def tensors_of(self, data: Any) -> list[Any] | None:
-        """The tensors of the record, where it is the same one with the same tensors."""
+        """What is copied to the message, or from it: the tensors of the record, or the memory of a consolidated one.
+
+        ``None`` where it is not the same one with the same tensors.
+        """
         known: bool = self._data() is data
         if not known:
             return None
@@ -78,9 +90,13 @@ class Route:
         if keys != self._keys or not all(map(is_, values, [ref() for ref in self._refs])):
             return None
         tensors = values if self._picks is None else [values[at] for at in self._picks]
-        if list(map(_numel, tensors)) != self._numbers:
+        if list(map(_numel, tensors)) != self._numbers or list(map(_dtype, tensors)) != self._dtypes:
             return None
-        return tensors if all(map(_is_contiguous, tensors)) else None
+        if not all(map(_is_contiguous, tensors)):
+            return None
+        if self._memory is None:
+            return tensors
+        return self._memory if list(map(_pointer, tensors)) == self._pointers else None
 
     def take(self) -> Staging | None:
         """The memory for a message; ``None`` where another thread has it."""
@@ -106,7 +122,8 @@ def route_of(data: Any, taken: Taken, staging: Staging, peer: int) -> Route | No
         values += node._store.values()
         nodes += [value for value in node._store.values() if isinstance(value, Collection)]
     places = {id(value): at for at, value in enumerate(values)}
-    if not all(id(tensor) in places for tensor in taken.tensors):
-        return None  # one that is the same for all rows
-    picks = [places[id(tensor)] for tensor in taken.tensors]
+    own = taken.tensors if taken.parts is None else taken.parts
+    if not all(id(tensor) in places for tensor in own):
+        return None  # one that is the same for all rows, or a copy
+    picks = [places[id(tensor)] for tensor in own]
     return Route(data, keys[1:], values, nodes[1:], picks, taken, staging, peer)

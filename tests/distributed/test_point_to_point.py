@@ -236,6 +236,53 @@ def test_a_record_whose_keys_were_renamed_is_not_taken_for_the_old_one(pair: Gro
     assert pair.run(renamed) == [told, told]
 
 
+def converted(rank: int) -> Any:
+    data = TensorDict({"a": torch.full((4,), 1.0 - rank, dtype=torch.float16)})
+    for _ in range(3):
+        data.send(1) if rank == 0 else data.recv(0)
+    for dtype in (torch.float32, torch.float16):  # what modules do in half() and float(), to the same tensors
+        data["a"].data = torch.full((4,), 1.0 - rank, dtype=dtype)
+        data.send(1) if rank == 0 else data.recv(0)
+    data["a"].data = torch.full((4,), 1.0 - rank, dtype=torch.bfloat16 if rank else torch.float16)
+    try:
+        data.send(1) if rank == 0 else data.recv(0)
+    except RecordsDiffer as error:
+        return error.differences
+    return "none"
+
+
+def test_a_record_whose_tensors_were_converted_is_not_taken_for_the_old_one(pair: Group) -> None:
+    assert pair.run(converted) == [["a: float16 [4] on rank 0, bfloat16 [4] on rank 1"]] * 2
+
+
+def consolidated_again(rank: int) -> list[Any]:
+    data = TensorDict({"b": torch.zeros(3), "n": {"a": torch.zeros(2, dtype=torch.int64)}}).consolidate()
+    found: list[Any] = []
+    for at in range(5):
+        if rank == 0:
+            data["b"].fill_(at)
+            data["n", "a"].fill_(-at)
+        data.send(1, consolidated=True) if rank == 0 else data.recv(0, consolidated=True)
+        found.append([*data["b"].tolist(), *data["n", "a"].tolist()])
+    data["b"].data = torch.full((3,), 9.0)  # so it is no piece of that memory any more
+    if rank == 0:
+        data.send(1, consolidated=True)  # a copy is sent
+        return found
+    try:
+        data.recv(0, consolidated=True)
+    except RuntimeError as error:
+        found.append(str(error))
+    data.consolidate().recv(0, consolidated=True)
+    return found
+
+
+def test_a_consolidated_record_goes_the_same_way_again_and_again(pair: Group) -> None:
+    sent, received = pair.run(consolidated_again)
+    assert sent == [[at, at, at, -at, -at] for at in range(5)]
+    assert received[:5] == sent
+    assert "must be consolidated" in received[5]
+
+
 def both_ways(rank: int) -> list[float]:
     """Rank 2 sends to 1 and receives from 0: by numbers that are the same, but for what they mean."""
     data, found = TensorDict({"a": torch.full((2,), float(rank))}), list[float]()

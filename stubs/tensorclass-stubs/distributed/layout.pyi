@@ -40,6 +40,7 @@ class Taken(NamedTuple):
     tensors: list[Tensor]
     plain: bool
     leaves: list[Tensor] | None
+    parts: list[Tensor] | None = None
 
 def taken_apart(data: TensorCollection) -> tuple[Layout, list[Tensor]]: ...
 def taken(data: TensorCollection) -> Taken: ...

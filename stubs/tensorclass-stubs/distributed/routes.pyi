@@ -7,7 +7,21 @@ class Route:
     layout: Layout
     peer: int
     mark: bytes
-    __slots__ = ("_data", "_keys", "_nodes", "_numbers", "_picks", "_refs", "_staging", "layout", "mark", "peer")
+    __slots__ = (
+        "_data",
+        "_dtypes",
+        "_keys",
+        "_memory",
+        "_nodes",
+        "_numbers",
+        "_picks",
+        "_pointers",
+        "_refs",
+        "_staging",
+        "layout",
+        "mark",
+        "peer",
+    )
 
     def __init__(
         self,
