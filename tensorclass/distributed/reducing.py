@@ -453,7 +453,7 @@ def _reduce(
         note(group, plan.call, lambda: _head(plan, op, known))
         return _messages(group, plan, sources, taken.tensors, op, root, begun, async_op)
 
-    if ours and async_op and plan.count == 1:
+    if head is not None and ours and async_op and plan.count == 1:
         return [_Deferred(group, head, taken, call, writes, go_on)]
     if head is not None and head.agreed(group, plan.call, taken if ours else None):
         begun = head.at
