@@ -239,15 +239,17 @@ class Stage(nn.Module, Generic[In, Out]):
         state: dict[str, Any] = {**vars(self)}
         function = state.get("function")
         if inspect.isfunction(function) and function.__module__ in sys.modules:
-            named = _Named(function.__module__, function.__qualname__)
-            if named.function() is function:
-                state["function"] = named
+            method = getattr(_Named(function.__module__, function.__qualname__), function.__name__, None)
+            if getattr(method, "__func__", None) is function:
+                state["function"] = method
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        named = state.get("function")
+        method = state.get("function")
+        if inspect.ismethod(method) and isinstance(method.__self__, _Named):
+            state = {**state, "function": method.__func__}
         module: Any = super()
-        module.__setstate__({**state, "function": named.function()} if isinstance(named, _Named) else state)
+        module.__setstate__(state)
 
 
 class Pipeline(Stage[In, Out]):
@@ -315,17 +317,25 @@ class _Types(NamedTuple):
 
 
 class _Named(NamedTuple):
-    """Stands in a pickle for a function whose name is that of the stage which it became: ``@Stage``."""
+    """Where a function is whose name is that of the stage which it became: ``@Stage``.
+
+    In a pickle stands the function as a method of this. Pickle asks the object of a method for it, by its name, and so
+    finds the function here; cloudpickle takes the function of a method along, where there is none of that name, as in
+    the program of a worker on a cluster.
+    """
 
     module: str
     path: str
 
-    def function(self) -> Any:
-        """The function of the stage of that name; ``None`` where there is none."""
-        found: Any = sys.modules.get(self.module) or importlib.import_module(self.module)
-        for name in self.path.split("."):
-            found = getattr(found, name, None)
-        return getattr(found, "function", None) if _is_stage(found) else None
+    def __getattr__(self, name: str) -> Any:
+        found: Any = None
+        if name == self.path.rpartition(".")[2]:
+            found = sys.modules.get(self.module) or importlib.import_module(self.module)
+            for part in self.path.split("."):
+                found = getattr(found, part, None)
+        if not _is_stage(found) or not hasattr(found, "function"):
+            raise AttributeError(f"there is no stage {self.path} in {self.module}, whose function is asked for: {name}")
+        return types.MethodType(found.function, self)
 
 
 def _is_stage(value: object) -> bool:

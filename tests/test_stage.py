@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 import pickle
+import sys
+from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 import pytest
@@ -286,6 +288,30 @@ def test_a_decorated_function_can_be_copied_and_pickled() -> None:
     assert copy.deepcopy(local).function is local.function
     with pytest.raises((AttributeError, pickle.PicklingError), match="local"):
         pickle.dumps(local)
+
+
+PROGRAM = """
+from tensorclass import Stage
+from tests.test_stage import Text, Tokens, tokenize
+
+@Stage
+def cut(text: Text) -> Tokens:
+    return tokenize(text)
+"""
+
+
+def test_a_decorated_function_of_the_program_goes_to_programs_that_lack_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cloudpickle: Any = pytest.importorskip("cloudpickle")
+    program, worker = ModuleType("__main__"), ModuleType("__main__")
+    exec(PROGRAM, program.__dict__)
+    cut: Any = program.cut
+    monkeypatch.setitem(sys.modules, "__main__", program)
+    sent, plain = cloudpickle.dumps(cut), pickle.dumps(cut)
+    assert pickle.loads(plain).function is cut.function
+    monkeypatch.setitem(sys.modules, "__main__", worker)
+    assert (pickle.loads(sent)(text()).ids == tokenize(text()).ids).all()
+    with pytest.raises(AttributeError, match="no stage cut in __main__"):
+        pickle.loads(plain)
 
 
 # -- pipelines --------------------------------------------------------------------------------------------------------
