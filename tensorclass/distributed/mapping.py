@@ -106,6 +106,7 @@ def _planned(what: str, data: Any, fn: Any, out: Any, options: Options, shuffle:
         seed,
         joins=what == "map" and not writes_here,
         packs=place == "processes",
+        threads=torch.get_num_threads(),
     )
     return Scheduler(what, data, job, target if writes_here else None, runner, workers, options)
 

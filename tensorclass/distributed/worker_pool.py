@@ -13,7 +13,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -23,7 +23,7 @@ import torch
 
 from .executors import Runner
 from .sharing import Packed
-from .working import Job, Outcome
+from .working import Job, Outcome, is_forked
 
 _GRACE = 5.0  #: seconds for a process to end by itself
 
@@ -224,11 +224,12 @@ class WorkerPool(Runner):
 # in the process
 
 _job: Any = None
+_apart: ThreadPoolExecutor | None = None
 
 
 def begin(job: Job | Packed, threads: int) -> None:
     """The first that a process does."""
-    global _job
+    global _job, _apart
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits is interrupted, and ends this one
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # what the program does before it ends is not for its workers to do
     parent = multiprocessing.parent_process()
@@ -236,6 +237,9 @@ def begin(job: Job | Packed, threads: int) -> None:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     if threads != torch.get_num_threads():
         torch.set_num_threads(threads)
+    if threads > 1 and is_forked():
+        # this thread would wait for the threads of torch that were its own before the fork; another one makes new ones
+        _apart = ThreadPoolExecutor(1)
     _job = job.opened() if isinstance(job, Packed) else job
 
 
@@ -247,5 +251,9 @@ def _end_with(parent: Any) -> None:
 
 def run(first: int, last: int, slot: int) -> Outcome:
     """Runs a task of the job that the process was made for."""
+    return _run(first, last, slot) if _apart is None else _apart.submit(_run, first, last, slot).result()
+
+
+def _run(first: int, last: int, slot: int) -> Outcome:
     job: Job = _job
     return job.run(job.chunks.part(job.data, first, last), first, last, slot)

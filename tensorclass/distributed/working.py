@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 import random
@@ -75,6 +76,7 @@ class Job(NamedTuple):
     seed: int | None
     joins: bool  #: put results together
     packs: bool  #: put the tensors of results into shared memory; else they are sent as they are
+    threads: int  #: those of torch in the process that makes the call
     table: Any = None
     here: bool = False  #: the tasks run in threads of this process
     data: Any = None
@@ -172,9 +174,16 @@ def run_sent(number: int, job: Packed | Job, part: Any, first: int, last: int, s
         known = _known.get(number)
         if known is None:
             known = job.opened() if isinstance(job, Packed) else job
+            if is_forked() and torch.get_num_threads() == known.threads > 1:
+                torch.set_num_threads(1)  # it has inherited the number, but not the threads, and would wait for them
             _known.clear()
             _known[number] = known
     return known.run(part.opened() if isinstance(part, Packed) else part, first, last, slot)
+
+
+def is_forked() -> bool:
+    """Whether this process has begun as a copy of another one."""
+    return getattr(multiprocessing.current_process(), "_start_method", None) == "fork"
 
 
 def run_here(job: Job, first: int, last: int, slot: int) -> Outcome:

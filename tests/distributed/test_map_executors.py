@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,3 +81,40 @@ def test_what_is_no_executor_is_an_error() -> None:
         rows().map(work.same, executor=3)
     with ThreadPoolExecutor(1) as threads, pytest.raises(ValueError, match="a pool or an executor, got both"):
         rows().map(work.same, executor=threads, pool=threads)
+
+
+FORKS = """
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import torch
+from tensorclass import TensorDict
+
+def total(part):
+    return int(part["x"].sum()), torch.get_num_threads()
+
+if __name__ == "__main__":
+    torch.set_num_threads(2)
+    data = TensorDict({"x": torch.ones(400_000)}, [400_000])
+    data["x"].sum()  # by two threads, of which a forked process has none
+    fork = get_context("fork")
+    print(data.map(total, num_workers=2, worker_threads=2, mp_start_method="fork", timeout=20))
+    with ProcessPoolExecutor(2, fork) as executor:
+        print(data.map(total, num_chunks=2, executor=executor))
+    with ProcessPoolExecutor(2, fork, torch.set_num_threads, (3,)) as executor:
+        print(data[:4].map(total, num_chunks=2, executor=executor))
+"""
+
+
+def test_forked_processes_do_not_wait_for_threads_that_they_lack(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(FORKS)
+    with subprocess.Popen(
+        [sys.executable, tmp_path / "program.py"], stdout=subprocess.PIPE, start_new_session=True
+    ) as program:
+        try:
+            out, _ = program.communicate(timeout=60)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGKILL)
+    half = 200_000
+    assert out.decode().splitlines() == [str([(half, 2)] * 2), str([(half, 1)] * 2), str([(2, 3)] * 2)]
