@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pickle import PicklingError
 from typing import Any, ClassVar
 
@@ -100,11 +103,48 @@ class WorkerRaised(WorkerError):
 
     def __reduce__(self) -> Any:
         about = {"worker": self.worker, "chunk": self.chunk, "rows": self.rows, "trace": self.trace}
-        return _again, (self.__cause__, str(self), about)
+        return _again, (None if self.__cause__ is None else carried(self.__cause__), str(self), about)
 
 
-def _again(error: BaseException | None, message: str, about: dict[str, Any]) -> WorkerRaised:
-    return WorkerRaised.of(error, message, **about)
+def _again(error: bytes | None, message: str, about: dict[str, Any]) -> WorkerRaised:
+    return WorkerRaised.of(None if error is None else brought(error), message, **about)
+
+
+def carried(error: BaseException) -> bytes | None:
+    """A pickle of an error, or of its class, arguments and attributes; ``None`` where there can be none."""
+    alike = type(error).__reduce__ is BaseException.__reduce__
+    parts: list[Any] = [(type(error), error.args, state) for state in (vars(error), {}) if alike]
+    picklers: list[Any] = [pickle]
+    # Ray and Dask bring classes of the program, which are found by no name here; each has a cloudpickle of its own
+    ray: Any = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        picklers.append(ray.cloudpickle)
+    picklers.append(sys.modules.get("cloudpickle"))
+    for pickler in picklers:
+        for part in parts or [error]:
+            with suppress(Exception):  # whatever its class raises
+                return bytes(pickler.dumps(part))
+    return None
+
+
+def brought(pickled: bytes) -> BaseException | None:
+    """The error of a pickle of :func:`carried`; ``None`` where it cannot be made here."""
+    try:
+        found = pickle.loads(pickled)
+        found = _remade(*found) if isinstance(found, tuple) else found
+    except Exception:  # whatever its class raises
+        return None
+    return found if isinstance(found, BaseException) else None
+
+
+def _remade(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+    """An error as it was, also of a class that makes its arguments of others."""
+    try:
+        error = kind(*args)
+    except Exception:
+        error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class RecordsDiffer(RuntimeError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
 import random
 import socket
 import sys
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .chunks import Chunks, Target, joined
+from .faults import brought, carried
 from .sharing import Packed, packed
 from .task_table import TaskTable
 
@@ -38,23 +38,11 @@ class Failure(NamedTuple):
         below = error.__traceback__ and error.__traceback__.tb_next  # without the line of this package
         trace = "".join(traceback.format_exception(type(error), error, below))
         text = traceback.format_exception_only(type(error), error)[-1].strip()
-        kept: BaseException | bytes | None = error
-        if not here:
-            try:
-                kept = pickle.dumps(error)
-            except Exception:  # whatever its class raises
-                kept = None
-        return Failure(text, trace, kept)
+        return Failure(text, trace, error if here else carried(error))
 
     def raised(self) -> BaseException | None:
         """The error; ``None`` where it could not be sent."""
-        if not isinstance(self.error, bytes):
-            return self.error
-        try:
-            found = pickle.loads(self.error)
-        except Exception:  # many classes of errors cannot be made again of what they say they are made of
-            return None
-        return found if isinstance(found, BaseException) else None
+        return brought(self.error) if isinstance(self.error, bytes) else self.error
 
 
 class Outcome(NamedTuple):

@@ -72,6 +72,15 @@ def test_errors_can_be_sent_on() -> None:
         assert (str(again), again.worker, again.chunk) == (str(caught.value), caught.value.worker, 1)
 
 
+def test_an_error_that_makes_its_arguments_of_others_is_of_its_class_too() -> None:
+    with pytest.raises(work.MadeError, match="row 3: torn") as caught:
+        rows().map(work.raises_made, num_workers=1)
+    assert isinstance(caught.value, WorkerRaised)
+    again = pickle.loads(pickle.dumps(caught.value))
+    for error in (caught.value, again):
+        assert (error.row, error.args, str(error)) == (3, ("row 3: torn",), str(caught.value))
+
+
 def test_an_error_that_cannot_be_sent_is_told_by_its_text() -> None:
     with pytest.raises(WorkerRaised, match="OwnError: 1 and 2") as caught:
         rows().map(work.raises_own, num_workers=1)

@@ -125,6 +125,18 @@ def raises(chunk: Any) -> Any:
     raise KeyError("wanted")
 
 
+class MadeError(ValueError):
+    """An error that makes its text of other arguments, as many do."""
+
+    def __init__(self, row: int, why: str) -> None:
+        super().__init__(f"row {row}: {why}")
+        self.row = row
+
+
+def raises_made(chunk: Any) -> Any:
+    raise MadeError(3, "torn")
+
+
 def raises_own(chunk: Any) -> Any:
     raise OwnError(1, 2)
 

@@ -167,6 +167,18 @@ def test_what_a_stage_raises_on_a_cluster_is_of_its_class(cluster: Any) -> None:
     assert isinstance(info.value, WorkerError)
 
 
+def test_errors_of_classes_of_the_program_are_of_them(cluster: Any) -> None:
+    class Rotten(ValueError):
+        pass
+
+    def rotten(given: Text) -> Text:
+        raise Rotten("row 3")
+
+    with pytest.raises(Rotten, match="row 3") as info:
+        text().map(rotten, executor=cluster)
+    assert isinstance(info.value, WorkerRaised)
+
+
 def test_threads_run_a_pipeline() -> None:
     with ThreadPoolExecutor(2) as threads:
         assert_equal(double.run(text(), on=threads, batch_size=5), double(text()))
