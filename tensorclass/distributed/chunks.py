@@ -81,15 +81,25 @@ class Target(NamedTuple):
                 raise TypeError(f"map: out is a tensor, and the function gave a {type(result).__name__}")
             room = self.out[index]
             if room.shape != result.shape:
-                raise RuntimeError(f"map: out has room for the shape {list(room.shape)}, got {list(result.shape)}")
+                raise RuntimeError(
+                    f"map: out has room for the shape {list(room.shape)}, got {list(result.shape)}: it has "
+                    f"{self.length} rows for the {chunks.length} of the data"
+                )
             room.copy_(result)
             return
         if not isinstance(result, TensorCollection):
             raise TypeError(f"map: out is a {type(self.out).__name__}, and the function gave a {type(result).__name__}")
         size = self.out[index].batch_size
         if size != result.batch_size:
-            raise RuntimeError(f"map: out has room for the batch size {list(size)}, got {list(result.batch_size)}")
-        self.out.update_at_(result, index)
+            raise RuntimeError(
+                f"map: out has room for the batch size {list(size)}, got {list(result.batch_size)}: it has "
+                f"{self.length} rows for the {chunks.length} of the data"
+            )
+        try:
+            self.out.update_at_(result, index)
+        except KeyError as error:
+            here, given = type(self.out).__name__, type(result).__name__
+            raise KeyError(f"map: out, a {here}, does not take the {given} of the function: {error.args[0]}") from error
 
     def _scaled(self, row: int) -> int:
         return row * self.length // max(1, self.chunks.length)

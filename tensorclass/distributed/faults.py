@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pickle import PicklingError
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 _type: Callable[[str, tuple[type, ...], dict[str, Any]], Any] = type
 
@@ -130,8 +130,10 @@ def carried(error: BaseException) -> bytes | None:
 def brought(pickled: bytes) -> BaseException | None:
     """The error of a pickle of :func:`carried`; ``None`` where it cannot be made here."""
     try:
-        found = pickle.loads(pickled)
-        found = _remade(*found) if isinstance(found, tuple) else found
+        found: Any = pickle.loads(pickled)
+        if isinstance(found, tuple):
+            kind, args, state = cast("tuple[type[BaseException], tuple[Any, ...], dict[str, Any]]", found)
+            found = _remade(kind, args, state)
     except Exception:  # whatever its class raises
         return None
     return found if isinstance(found, BaseException) else None

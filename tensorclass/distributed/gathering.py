@@ -172,8 +172,14 @@ def gather_and_stack(
     texts_of = texts(found, mine.text, sizes)
     if root != known.rank:
         return None
-    stacked = _stacked(found, told, senders, places, rows, wide, texts_of, allow_pickle)
-    return data.update_(stacked) if data.is_locked else data.update(stacked)
+    stack = _stacked(found, told, senders, places, rows, wide, texts_of, allow_pickle)
+    if stack.batch_size[: data.batch_dims] != data.batch_size:
+        raise RuntimeError(
+            f"gather_and_stack: the stack of the others has the batch size {list(stack.batch_size)}, and the "
+            f"collection on rank {dst}, which it is written to, {list(data.batch_size)}; make that one with batch_size="
+            f"{list(stack.batch_size)}. Nothing was written there"
+        )
+    return data.update_(stack) if data.is_locked else data.update(stack)
 
 
 def _entered(

@@ -6,13 +6,17 @@ one where they take little time, looks after the workers, and brings the results
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from typing import Any
+from weakref import WeakSet
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from tensorclass.progress import bar
 from tensorclass.td.base import TensorCollection
@@ -54,10 +58,12 @@ def map_iter(data: TensorCollection, fn: Callable[[Any], Any], shuffle: bool, op
             "index_with_generator=True"
         )
     scheduler = _planned("map_iter", data, fn, None, options, shuffle=shuffle)
-    return _one_by_one(scheduler, shuffle, options.pbar)
+    found = _one_by_one(scheduler, shuffle, options.pbar)
+    _open.add(found)
+    return found
 
 
-def _one_by_one(scheduler: Scheduler, shuffle: bool, pbar: bool) -> Iterator[Any]:
+def _one_by_one(scheduler: Scheduler, shuffle: bool, pbar: bool) -> Generator[Any, None, None]:
     held: dict[int, list[Any] | WorkerError] = {}
     following = 0
     results = scheduler.run()
@@ -78,6 +84,20 @@ def _one_by_one(scheduler: Scheduler, shuffle: bool, pbar: bool) -> Iterator[Any
                 scheduler.held = len(held)
     finally:
         results.close()
+
+
+_open: WeakSet[Generator[Any, None, None]] = WeakSet()  #: iterations, which may not be at their end
+
+
+def _close_all() -> None:
+    for one in list(_open):
+        with suppress(ValueError):  # another thread is in it
+            one.close()
+
+
+# at the end of the program, before concurrent.futures waits there for all tasks: what is registered last comes first
+_at_exit: Callable[[Callable[[], None]], Any] = getattr(threading, "_register_atexit", atexit.register)
+_at_exit(_close_all)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -140,7 +160,10 @@ def _workers(what: str, options: Options) -> int:
             return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
     if type(workers) is not int or workers < 1:
-        raise ValueError(f"{what}: num_workers: expected at least one process, got {workers!r}")
+        raise ValueError(
+            f"{what}: num_workers: expected a number of processes, at least 1, got {workers!r}; to work in this "
+            "process, call the function itself, or give executor=ThreadPoolExecutor(1)"
+        )
     return workers
 
 
@@ -150,7 +173,8 @@ def _chunks(what: str, data: Any, options: Options, workers: int) -> Chunks:
     if type(dim) is not int:
         raise TypeError(f"{what}: dim: expected an int, got {dim!r}")
     if not -ndim <= dim < ndim:
-        raise IndexError(f"{what}: dim: the batch size {list(data.batch_size)} has no dimension {dim}")
+        hint = "" if ndim else "; a record has rows where batch_size=[rows] is given when it is made"
+        raise IndexError(f"{what}: dim: the batch size {list(data.batch_size)} has no dimension {dim}{hint}")
     dim %= ndim
     length = data.batch_size[dim]
     size, count = options.chunksize, options.num_chunks
@@ -189,7 +213,7 @@ def _check_limits(what: str, options: Options) -> None:
 def _seed(what: str, options: Options, runner: Runner | None) -> int | None:
     """What the random numbers of chunks begin from; ``None`` leaves those of the workers alone."""
     generator = options.generator
-    if generator is not None and not isinstance(generator, Generator):
+    if generator is not None and not isinstance(generator, torch.Generator):
         raise TypeError(f"{what}: generator: expected a torch.Generator, got {generator!r}")
     if runner is not None and generator is None:
         return None

@@ -29,6 +29,8 @@ def run(
     """See :meth:`Stage.run`."""
     if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
         raise ValueError(f"{stage.name}: batch_size: expected a number of rows, at least 1, got {batch_size!r}")
+    if on is not None and num_workers is not None:
+        raise ValueError(f"{stage.name}: expected on= or num_workers=, got both: on= has workers of its own")
     batch = Batch(stage)
     if on is None and num_workers is None:
         if timeout is not None or retries:

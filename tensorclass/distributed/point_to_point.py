@@ -321,6 +321,8 @@ def _scattered(init_tag: int) -> int:
 
 def tag_of(init_tag: int, pseudo_rand: bool) -> int:
     """What tells messages apart that are on their way at the same time."""
+    if not isinstance(init_tag, int):
+        raise TypeError(f"init_tag: expected an int, got {init_tag!r}")
     return -1 - _scattered(init_tag) if pseudo_rand else init_tag
 
 

@@ -108,7 +108,7 @@ class RayDatasets(Collection):
         """A ``ray.data.Dataset`` with a row for each item of the batch.
 
         Further dimensions are Arrow's tensors of a fixed shape, nested collections structs, jagged tensors lists; see
-        :meth:`to_arrow`. :func:`tensorclass.distributed.map_batches` runs functions from record to record on it.
+        :meth:`to_arrow`. :func:`tensorclass.distributed.ray.map_batches` runs functions from record to record on it.
 
         Args:
             blocks: into how many parts the rows go, which Ray hands to as many tasks; by default one.

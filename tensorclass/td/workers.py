@@ -137,7 +137,8 @@ class Workers(Collection):
             worker_threads: the threads that torch has in each process.
             mp_start_method: ``"fork"``, ``"spawn"`` or ``"forkserver"``; by default that of ``torch.multiprocessing``.
             out: where the results go: a collection, or a tensor, with the batch size of the result. Workers write into
-                one that is shared or mapped to memory, and send nothing back. Rows whose function gives ``None`` stay.
+                one that is shared or mapped to memory, and send nothing back. Values are cast to its dtypes. Rows whose
+                function gives ``None`` stay.
             index_with_generator: of no effect here: chunks are cut where they are needed in any case.
             pbar: show a progress bar.
             executor: where the chunks are done instead of in processes made for the call: an executor of

@@ -338,6 +338,13 @@ def the_others_are_stacked_where_they_are_asked_for(rank: int) -> None:
         locked.gather_and_stack(0)
         assert locked["a"] is kept
         assert kept.eq(5).all()
+    if rank == 0:
+        kept = point(0)
+        with pytest.raises(RuntimeError, match=r"stack of the others has .* \[1, 2\], and .* rank 0, .*, \[2\]"):
+            kept.gather_and_stack(0)
+        assert (kept == point(0)).all()
+    else:
+        point(1).gather_and_stack(0)
 
 
 PAIRED = [

@@ -290,9 +290,11 @@ def test_out_that_does_not_fit_is_an_error_before_any_work() -> None:
 
 def test_results_that_do_not_fit_out_are_errors() -> None:
     for out in (TensorDict({"y": torch.zeros(12)}, [12]), TensorDict({"y": torch.zeros(12)}, [12]).share_memory_()):
-        with pytest.raises(RuntimeError, match=r"out has room for the batch size \[6\], got \[12\]"):
+        with pytest.raises(
+            RuntimeError, match=r"out has room for the batch size \[6\], got \[12\]: it has 12 rows for the 12"
+        ):
             rows().map(work.grows, out=out, **two)
-        with pytest.raises(KeyError, match="'x'"):
+        with pytest.raises(KeyError, match="out, a TensorDict, does not take the TensorDict of the function: key 'x'"):
             rows().map(work.plus, out=out, **two)
 
 
@@ -308,7 +310,7 @@ def test_results_that_do_not_fit_out_are_errors() -> None:
         (ValueError, "chunksize: expected a number of rows", {"chunksize": -1}),
         (TypeError, "chunksize: expected an int", {"chunksize": 1.5}),
         (ValueError, "num_chunks: expected at least one", {"num_chunks": 0}),
-        (ValueError, "num_workers: expected at least one process", {"num_workers": 0}),
+        (ValueError, "num_workers: expected a number of processes, at least 1, got 0", {"num_workers": 0}),
         (ValueError, "max_tasks_per_child: expected an int, at least 1", {"max_tasks_per_child": 0}),
         (ValueError, "worker_threads: expected an int, at least 1", {"worker_threads": 0}),
         (ValueError, "retries: expected an int, at least 0", {"retries": -1}),
@@ -330,7 +332,7 @@ def test_what_is_no_function_is_an_error() -> None:
 
 
 def test_a_collection_without_dimensions_has_no_chunks() -> None:
-    with pytest.raises(IndexError, match=r"batch size \[\]"):
+    with pytest.raises(IndexError, match=r"batch size \[\] has no dimension 0; a record has rows where batch_size="):
         TensorDict({"a": 1}).map(work.same)
 
 

@@ -106,15 +106,38 @@ if __name__ == "__main__":
 """
 
 
+LEFT_OPEN = """
+import time
+from tensorclass import TensorDict
+
+def slow(row):
+    time.sleep(0 if row["x"] == 0 else 100)
+    return 5
+
+if __name__ == "__main__":
+    results = TensorDict({"x": list(range(9))}, [9]).map_iter(slow, chunksize=0, num_workers=2)
+    print(next(results))
+"""
+
+
 def test_forked_processes_do_not_wait_for_threads_that_they_lack(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(FORKS)
-    with subprocess.Popen(
-        [sys.executable, tmp_path / "program.py"], stdout=subprocess.PIPE, start_new_session=True
-    ) as program:
+    half = 200_000
+    assert ran(tmp_path, FORKS) == [str([(half, 2)] * 2), str([(half, 1)] * 2), str([(2, 3)] * 2)]
+
+
+def test_an_iteration_that_is_left_open_ends_with_the_program(tmp_path: Path) -> None:
+    assert ran(tmp_path, LEFT_OPEN) == ["5"]
+
+
+def ran(folder: Path, text: str) -> list[str]:
+    """What a program writes, to its errors, too."""
+    path = folder / "program.py"
+    path.write_text(text)
+    given: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "start_new_session": True, "text": True}
+    with subprocess.Popen([sys.executable, path], **given) as program:
         try:
             out, _ = program.communicate(timeout=60)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(program.pid, signal.SIGKILL)
-    half = 200_000
-    assert out.decode().splitlines() == [str([(half, 2)] * 2), str([(half, 1)] * 2), str([(2, 3)] * 2)]
+    return str(out).splitlines()

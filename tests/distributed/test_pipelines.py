@@ -78,7 +78,10 @@ def test_processes_and_threads_do_the_batches() -> None:
 
 
 def test_an_error_elsewhere_names_the_batch() -> None:
-    with ThreadPoolExecutor(2) as threads, pytest.raises(KeyError, match=r"(?s)chunk 0 of 4 \(rows 0 to 1\).*no such"):
+    with (
+        ThreadPoolExecutor(2) as threads,
+        pytest.raises(KeyError, match=r"(?s)chunk \d of 4 \(rows \d to \d\).*no such"),
+    ):
         fails.run(text(), on=threads, batch_size=2)
 
 

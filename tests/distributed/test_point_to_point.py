@@ -486,6 +486,7 @@ def refused(rank: int, call: str) -> Any:
         "both": lambda: data.send(1, group_dst=1),
         "no group": lambda: data.recv(group_src=1),
         "itself": lambda: data.send(rank),
+        "tag": lambda: data.send(1 - rank, init_tag="a"),  # type: ignore[arg-type]
         "unknown": lambda: data.recv(7),
         "unknown in group": lambda: data.recv(group=dist.group.WORLD, group_src=7),
         "time": lambda: data.recv(1 - rank, timeout=0),
@@ -509,6 +510,7 @@ def refused(rank: int, call: str) -> Any:
         ("both", ValueError, "not both"),
         ("no group", ValueError, "group="),
         ("itself", ValueError, "to itself; this is rank [01]"),
+        ("tag", TypeError, "init_tag: expected an int, got 'a'"),
         ("unknown", ValueError, r"one of 0-1, got 7"),
         ("unknown in group", ValueError, "2 ranks, got 7"),
         ("time", ValueError, "positive number of seconds"),
