@@ -28,6 +28,7 @@ class Job(NamedTuple):
     seed: int | None
     joins: bool
     packs: bool
+    threads: int
     table: Any = None
     here: bool = False
     data: Any = None
@@ -37,4 +38,5 @@ class Job(NamedTuple):
 
 def seed_all(seed: int) -> None: ...
 def run_sent(number: int, job: Packed | Job, part: Any, first: int, last: int, slot: int) -> Outcome: ...
+def is_forked() -> bool: ...
 def run_here(job: Job, first: int, last: int, slot: int) -> Outcome: ...
