@@ -27,6 +27,8 @@ _AllgatherOptions: Any = c10d.AllgatherOptions  # type: ignore[attr-defined]
 
 #: how long a rank whose message failed waits for the others to say that theirs did, in seconds
 GRACE = 2.0
+#: what to say of something else
+NO_GROUP = "expected a process group, such as torch.distributed.new_group and DeviceMesh.get_group give"
 _SCRATCH = 2**26  #: how many bytes are kept for copies
 
 
@@ -292,13 +294,16 @@ def group_of(group: dist.ProcessGroup | None, what: str, timeout: float | timede
 
     Raises:
         ValueError: there is no default group yet.
+        TypeError: it is no group.
         RecordsDiffer: the ranks did not mean the same by the call before; see :func:`settle`.
     """
     limit = as_timeout(timeout, what)
     pg: Any = c10d._get_default_group() if group is None else group
-    if pg is dist.GroupMember.NON_GROUP_MEMBER or not isinstance(pg, dist.ProcessGroup):
+    if pg is dist.GroupMember.NON_GROUP_MEMBER:
         warnings.warn(f"{what}: rank {dist.get_rank()} is not in the group: nothing is done here", stacklevel=4)
         return None
+    if not isinstance(pg, dist.ProcessGroup):
+        raise TypeError(f"{what}: group: {NO_GROUP}, got a {type(pg).__name__}")
     known = _known.get(pg)
     if known is None:
         known = _known[pg] = Known(pg)

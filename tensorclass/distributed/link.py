@@ -26,14 +26,16 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch._C._distributed_c10d import Backend
 from torch.distributed import distributed_c10d as c10d
 
 from .faults import BROKEN, RecordsDiffer, WorkerDied, WorkerError, WorkerTimeout, kind_of
-from .groups import device_of, rank_within
+from .groups import NO_GROUP, device_of, rank_within
 from .layout import differences
 
 #: how long a message is waited for before the store of the group is asked about it, in seconds
 PATIENCE = 0.1
+_GROUPS = (dist.ProcessGroup, Backend)  #: those of a backend need not be registered
 _LONGEST = 1.0  #: between two looks into the store
 _REST = 5.0  #: how long the thread that looks stays awake without a message
 _TOP = 2**30  #: tags have this bit, so that they are none that a program would give to its own messages
@@ -100,14 +102,17 @@ def link_of(group: Any, what: str, device: torch.device | None = None) -> tuple[
 
     Raises:
         ValueError: there is no default group yet, or this process is not in the group.
+        TypeError: it is no group.
     """
     global _latest
     pg: Any = c10d._get_default_group() if group is None else group
     if device is None and _latest is not None and _latest[0]() is pg:
         return pg, _latest[1]
-    links = _links.get(pg) if isinstance(pg, (dist.ProcessGroup, c10d.Backend)) else None
+    links = _links.get(pg) if isinstance(pg, _GROUPS) else None
     if links is None:
-        if pg is dist.GroupMember.NON_GROUP_MEMBER or not hasattr(pg, "send"):
+        if pg is not dist.GroupMember.NON_GROUP_MEMBER and not isinstance(pg, _GROUPS):
+            raise TypeError(f"{what}: group: {NO_GROUP}, got a {type(pg).__name__}")
+        if pg is dist.GroupMember.NON_GROUP_MEMBER:
             raise ValueError(f"{what}: this process is not in the group")
         links = _links[pg] = {}
     name = device.type if device is not None else ""

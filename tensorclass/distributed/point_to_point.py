@@ -295,7 +295,7 @@ def _consolidated(data: TensorCollection, what: str) -> Taken:
     if whole is None:
         entries = dict(layout.entries)
         for part, start in zip(layout.parts, starts, strict=True):
-            entries[named((*part.path, part.part) if part.part else part.path)] += f" at byte {start}"
+            entries[named(part.path)] += f"{f', {part.part}' if part.part else ''} at byte {start}"
         memory = Part((), "", torch.uint8, Size([size]), 0)
         whole = layout.plans[starts] = Layout([memory], entries, layout.objects)
     return Taken(whole, [flat.memory[:size]], flat.memory.is_cpu, None, tensors)

@@ -446,15 +446,16 @@ def _reduce(
     writes = root is None or root == known.rank
     sources = leaves_of.apart(taken.tensors) if writes and plan.several else taken.tensors
     head: Any = expected(group)
-    ours = head is not None and head.call == plan.call
+    ours = isinstance(head, ReduceHead) and head.call == plan.call
     begun: int | None = None
 
     def go_on() -> list[Pending]:
         note(group, plan.call, lambda: _head(plan, op, known))
         return _messages(group, plan, sources, taken.tensors, op, root, begun, async_op)
 
-    if head is not None and ours and async_op and plan.count == 1:
-        return [_Deferred(group, head, taken, call, writes, go_on)]
+    if ours and async_op and plan.count == 1:
+        deferred: Pending = _Deferred(group, head, taken, call, writes, go_on)
+        return [deferred]
     if head is not None and head.agreed(group, plan.call, taken if ours else None):
         begun = head.at
         if writes:

@@ -507,6 +507,8 @@ def what_the_sender_cannot_send(rank: int) -> list[str]:
         told.append(f"{type(caught.value).__name__}: {caught.value}")
     with pytest.raises(ValueError, match="src: expected a rank of the world that is in the group, one of 0-1, got 7"):
         TensorDict({}).broadcast(7)
+    with pytest.raises(TypeError, match=r"group: expected a process group, .* got a list"):
+        TensorDict({}).all_gather(group=[0, 1])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"op: expected one of torch\.distributed\.ReduceOp, got 'sum'"):
         TensorDict({}).all_reduce("sum")  # type: ignore[arg-type]
     found = TensorDict({"a": {1, 2} if rank == 0 else None, "b": Odd()}).broadcast(0, allow_pickle=True)

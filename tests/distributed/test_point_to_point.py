@@ -143,6 +143,17 @@ def test_a_side_that_comes_late_is_waited_for(pair: Group) -> None:
     assert pair.run(late, 1) == [2.0, 2.0]
 
 
+def packed(rank: int, name: str) -> Any:
+    data = MADE[name](10 + rank).consolidate()
+    data.send(1, consolidated=True) if rank == 0 else data.recv(0, consolidated=True)
+    return shown(data)
+
+
+@pytest.mark.parametrize("name", ["nested", "dtypes", "record", "lazy", "jagged", "large"])
+def test_consolidated_collections_of_every_kind(pair: Group, name: str) -> None:
+    assert pair.run(packed, name) == [shown(MADE[name](10))] * 2
+
+
 def late(rank: int, who: int) -> float:
     data = TensorDict({"a": torch.tensor(2.0 - rank)})
     if rank == who:
@@ -485,6 +496,7 @@ def refused(rank: int, call: str) -> Any:
         "none": lambda: data.send(),
         "both": lambda: data.send(1, group_dst=1),
         "no group": lambda: data.recv(group_src=1),
+        "ranks": lambda: data.send(1 - rank, group=[0, 1]),  # type: ignore[arg-type]
         "itself": lambda: data.send(rank),
         "tag": lambda: data.send(1 - rank, init_tag="a"),  # type: ignore[arg-type]
         "unknown": lambda: data.recv(7),
@@ -511,6 +523,7 @@ def refused(rank: int, call: str) -> Any:
         ("no group", ValueError, "group="),
         ("itself", ValueError, "to itself; this is rank [01]"),
         ("tag", TypeError, "init_tag: expected an int, got 'a'"),
+        ("ranks", TypeError, "group: expected a process group, .* got a list"),
         ("unknown", ValueError, r"one of 0-1, got 7"),
         ("unknown in group", ValueError, "2 ranks, got 7"),
         ("time", ValueError, "positive number of seconds"),
@@ -601,8 +614,12 @@ def alone(rank: int, port: int) -> float:
     store = dist.TCPStore("127.0.0.1", port, 2, rank == 0, timeout=timedelta(seconds=10))
     group: Any = dist.ProcessGroupGloo(store, rank, 2, timedelta(seconds=10))
     data = TensorDict({"a": torch.tensor(float(rank))})
-    for _ in range(3):
+    for _ in range(4):
         data.send(group=group, group_dst=1) if rank == 0 else data.recv(group=group, group_src=0)
+        if rank:
+            link_of(None, "test")  # this process has to do with another group, too
+    with pytest.raises(TypeError, match=r"group: expected a process group, .* got a ProcessGroupGloo"):
+        data.all_reduce(group=group)
     return float(data["a"])
 
 

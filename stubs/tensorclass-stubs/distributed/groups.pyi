@@ -8,6 +8,7 @@ from torch import Tensor
 from tensorclass.distributed.agreement import Expected
 
 GRACE: float
+NO_GROUP: str
 
 class Known:
     ranks: list[int]
