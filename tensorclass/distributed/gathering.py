@@ -62,7 +62,7 @@ class GatherHead(Head):
         self.staging: Staging = places.staging(_WORDS, group.known.device)
         self.words: Tensor = self.staging.memory[:_WORDS].view(torch.int64)
         self.told: Any = told  #: what a rank knows of the records when it has none itself
-        self.rows: Tensor = self.staging.memory
+        self.rows: Tensor = self.words
         self.sizes: list[int] = []
         self.same: bool = True
 
@@ -83,6 +83,11 @@ class GatherHead(Head):
         self.same = len({(row[1], row[2]) for row in found}) == 1
         return all(row[0] == self.call for row in found)
 
+    def taken(self) -> Tensor:
+        """What came, without the digests. It is not kept here."""
+        rows, self.rows = self.rows, self.words
+        return rows[:, _WORDS:]
+
 
 def all_gather(
     data: TensorCollection,
@@ -101,7 +106,7 @@ def all_gather(
     small, large = _split(mine, places, known.device)
     head: Any = expected(found)
     if head is not None and head.agreed(found, call.digest, small if head.call == call.digest else None):
-        rows, sizes, same = head.rows[:, _WORDS:], head.sizes, head.same
+        rows, sizes, same = head.taken(), head.sizes, head.same
     else:
         sizes, same = None, agree(found, call).same
         rows = gathered(found, _packed(places, small, known.device))
@@ -155,7 +160,7 @@ def gather_and_stack(
     told: bytes
     if head is not None and head.agreed(found, digest, _split(mine, head.places, known.device)[0] if ours else None):
         told, places = last[1], head.places
-        rows, sizes = head.rows[:, _WORDS:], head.sizes
+        rows, sizes = head.taken(), head.sizes
     else:
         agreed = agree(found, call._replace(numbers=(*(call.numbers or (0, 0)), len(text))))
         sizes, digest = (None if agreed.most[0] else [0] * known.size), mixed(what, agreed.form)

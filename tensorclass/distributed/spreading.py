@@ -26,6 +26,7 @@ from .places import Places, places_of
 
 #: up to how many bytes the first message of a call has values in it
 _HEAD = 2**20
+_NOTHING = torch.empty(0, dtype=torch.uint8, device="cpu")
 _WORDS = 32  #: bytes in front of a text: the digest of the call, the length of the text, and a gap
 
 
@@ -78,7 +79,7 @@ class SpreadHead(Head):
         self.root: int = root
         self.size: int = size
         self.spreads: bool = scatters
-        self.memory: Tensor = torch.empty(0)
+        self.memory: Tensor = _NOTHING
 
     def agreed(self, group: Group, call: int, content: Any) -> bool:
         """See :meth:`.agreement.Head.agreed`; the content are the parcels, where this rank sends them."""
@@ -91,15 +92,21 @@ class SpreadHead(Head):
             messages = [torch.zeros(self.size, dtype=torch.uint8, device=known.device)] * count
         else:
             messages = [parcel.message(self.call, self.size).to(known.device) for parcel in content]
-        self.memory = _spread(group, messages, self.root, self.spreads)
-        if _words(self.memory)[0] != self.call:
+        memory = _spread(group, messages, self.root, self.spreads)
+        if _words(memory)[0] != self.call:
             return False
         if call != self.call:
-            self._differs(group)
+            self._differs(group, memory)
+        self.memory = memory
         return True
 
-    def _differs(self, group: Group) -> NoReturn:
-        parts, alone, _, _ = _opened(self.memory, group)
+    def taken(self) -> Tensor:
+        """What came. It is not kept here."""
+        memory, self.memory = self.memory, _NOTHING
+        return memory
+
+    def _differs(self, group: Group, memory: Tensor) -> NoReturn:
+        parts, alone, _, _ = _opened(memory, group)
         places = places_of(parts, alone)
         for at in places.alone:
             _large(group, at, places, [], self.root, self.spreads)
@@ -195,7 +202,7 @@ def _sent(
     if head is not None and head.agreed(
         group, head.call if ours else 0, parcels if ours and sends and size == head.size else None
     ):
-        memory, size = head.memory, head.size
+        memory, size = head.taken(), head.size
     else:
         size = agree(group, Call(what, 0, {}, None, (size, 0, 0))).most[0]
         messages = [parcel.message(0, size).to(known.device) for parcel in parcels]

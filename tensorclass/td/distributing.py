@@ -105,7 +105,10 @@ class Distributing(Collection):
 
         Raises:
             RecordsDiffer: the other side has another record; see :meth:`send` for this and other errors.
-            RuntimeError: a tensor here is expanded, so that it cannot be written. Nothing was received.
+            RuntimeError: a tensor here is expanded, so that it cannot be written, and nothing was received; or objects
+                came that are not those of the files of a memory-mapped collection. Nothing was written.
+            TypeError: an object came that the field of a record here cannot have. Nothing was written.
+            ValueError: an object was sent as a pickle, and ``allow_pickle`` is off. Nothing was written.
         """
         from tensorclass.distributed.point_to_point import recv
 
