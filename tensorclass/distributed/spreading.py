@@ -241,7 +241,10 @@ def _parcels(
     """
     if given is None:
         raise TypeError(f"{group.what}: the rank that sends needs tensordicts, a record for each rank of the group")
-    found = list(given)
+    found: list[Any] = list(given)
+    strange = [type(data).__name__ for data in found if not isinstance(data, TensorCollection)]
+    if strange:
+        raise TypeError(f"{group.what}: tensordicts: expected records, a collection for each rank, got a {strange[0]}")
     if len(found) != count:
         raise ValueError(f"{group.what}: tensordicts: expected {count} records, one for each rank, got {len(found)}")
     apart = [taken(data) for data in found]

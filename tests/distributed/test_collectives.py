@@ -497,6 +497,7 @@ def what_the_sender_cannot_send(rank: int) -> list[str]:
         lambda: TensorDict({"a": object()}).broadcast(0),
         lambda: TensorDict({}).scatter(0, [TensorDict({})] if rank == 0 else None),
         lambda: TensorDict({}).scatter(0),
+        lambda: TensorDict({}).scatter(0, [{}, {}] if rank == 0 else None),  # type: ignore[list-item]
         lambda: TensorDict({}).all_gather() if rank else TensorDict({}).all_reduce(),
         lambda: TensorDict({"a": torch.ones(2, dtype=torch.int64)}).all_reduce(dist.ReduceOp.AVG),
         lambda: TensorDict({"a": torch.ones(2) * 1j}).all_reduce(dist.ReduceOp.MAX),
@@ -523,12 +524,13 @@ class Odd:
 def test_what_cannot_be_sent_is_an_error_on_all_ranks(pair: Group) -> None:
     ours, theirs = pair.run(what_the_sender_cannot_send)
     kinds = [line.partition(":")[0] for line in ours]
-    assert kinds == ["TypeError", "ValueError", "TypeError", "RecordsDiffer", "RuntimeError", "ValueError"]
-    for mine, other in zip(ours[:3], theirs[:3], strict=True):
+    assert kinds == ["TypeError", "ValueError", "TypeError", "TypeError", "RecordsDiffer", "RuntimeError", "ValueError"]
+    assert "expected records, a collection for each rank, got a dict" in ours[3]
+    for mine, other in zip(ours[:4], theirs[:4], strict=True):
         assert other.startswith("WorkerRaised: ")
         assert f"rank 0: {mine}" in other
-    assert "the ranks do not call the same: all_reduce(SUM" in ours[3]
-    assert ours[3].partition("(")[2] == theirs[3].partition("(")[2]
+    assert "the ranks do not call the same: all_reduce(SUM" in ours[4]
+    assert ours[4].partition("(")[2] == theirs[4].partition("(")[2]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
