@@ -39,7 +39,7 @@ def from_ray_dataset(
     # elsewhere there is no way to look at the object store without being able to change it
     reading = reading_of(what, nulls, copy if sys.platform.startswith("linux") else True, ragged, mask_key)
     asked = plan(what, auto_batch_size, batch_dims, batch_size, device, strict=strict)
-    _check(dataset, what)
+    check_dataset(dataset, what)
     ray = require("ray", _EXTRA, "from_ray_dataset")
     blocks: list[Any] = ray.get(dataset.to_arrow_refs())
     return read_table(cls, joined([as_plain(block) for block in blocks]), asked, reading, columns=columns)
@@ -62,7 +62,9 @@ def iter_ray_dataset(
     """See :meth:`TensorDict.iter_ray_dataset`."""
     what = f"{cls.__name__}.iter_ray_dataset"
     reading = reading_of(what, nulls, None if sys.platform.startswith("linux") else True, ragged, mask_key)
-    _check(dataset, what)
+    check_dataset(dataset, what)
+    if type(batch_size) is not int or batch_size < 1:
+        raise ValueError(f"{what}: batch_size: expected a number of rows, at least 1, got {batch_size!r}")
     tables = dataset.iter_batches(
         batch_size=batch_size, batch_format="pyarrow", drop_last=drop_last, prefetch_batches=prefetch
     )
@@ -132,7 +134,8 @@ def _plain(pa: Any, column: Any) -> Any:
     return pa.chunked_array(chunks, tensor)
 
 
-def _check(dataset: Any, what: str) -> None:
+def check_dataset(dataset: Any, what: str) -> None:
+    """Raises an error for what is no dataset of Ray."""
     library = require("ray.data", _EXTRA, what.rpartition(".")[2])
     if not isinstance(dataset, library.Dataset):
         raise TypeError(f"{what}: expected a ray.data.Dataset, got {described(dataset)}")

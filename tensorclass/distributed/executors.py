@@ -63,6 +63,11 @@ class Runner(ABC):
         """Ends a call that is not needed any more, as far as that can be done."""
         future.cancel()
 
+    def leave(self, futures: list[Future[Any]]) -> None:
+        """Ends all calls that are under way: a series of calls is over before its end."""
+        for future in futures:
+            self.cancel(future)
+
     def release(self) -> None:
         """Lets go of what was kept for a series of calls, which is over."""
         del self.kept[:]

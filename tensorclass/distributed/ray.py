@@ -10,10 +10,11 @@ from __future__ import annotations
 import inspect
 import uuid
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, NamedTuple, TypeVar, cast
 
 from tensorclass.convert.extras import require
+from tensorclass.convert.ray import check_dataset
 from tensorclass.stage import Stage
 from tensorclass.td.base import TensorCollection
 
@@ -22,6 +23,7 @@ from .executors import Runner
 __all__ = ["RayRunner", "as_batches", "map_batches"]
 
 _EXTRA = "ray"
+_SETTLE = 0.25  #: seconds for calls to end by themselves
 
 In = TypeVar("In", bound=TensorCollection)
 Out = TypeVar("Out", bound=TensorCollection)
@@ -44,6 +46,7 @@ class RayRunner(Runner):
     Raises:
         ImportError: Ray is not installed.
         TypeError: ``max_retries`` or ``retry_exceptions`` is among the options: who runs the calls counts retries.
+        ValueError: the cluster has no room for a call, and ``workers`` is not given.
     """
 
     def __init__(self, library: Any = None, *, workers: int | None = None, **options: Any) -> None:
@@ -58,6 +61,13 @@ class RayRunner(Runner):
             wanted = {"CPU": options.get("num_cpus", 1), "GPU": options.get("num_gpus", 0)}
             fitting = [int(room.get(name, 0) / each) for name, each in wanted.items() if each]
             workers = min(fitting, default=1)
+            if not workers:
+                has = ", ".join([f"{room.get(name, 0):g} of {name}" for name, each in wanted.items() if each])
+                asked = ", ".join([f"{each:g} of {name}" for name, each in wanted.items() if each])
+                raise ValueError(
+                    f"RayRunner: a call wants {asked}, and the cluster has {has}, so that it would never begin; ask "
+                    "for less, or give workers=, how many calls run at a time, where the cluster grows"
+                )
         super().__init__("Ray", workers, "machines", survives=True)
         self._call: Any = self._ray.remote(**{"max_retries": 0, **options})(_called)
         self._running: dict[Future[Any], Any] = {}
@@ -83,6 +93,12 @@ class RayRunner(Runner):
         reference = self._running.pop(future, None)
         if reference is not None:
             self._ray.cancel(reference, force=True)
+
+    def leave(self, futures: list[Future[Any]]) -> None:
+        # Ray (2.60) aborts this program, now and then, when a call is cancelled while it is given to a worker, as happens
+        # when another call has ended just before. Short calls end by themselves, and then nothing begins.
+        wait(futures, _SETTLE)
+        super().leave([future for future in futures if not future.done()])
 
     def keep(self, value: Any) -> Any:
         return _Kept([self._ray.put(value)], uuid.uuid4().hex)
@@ -154,8 +170,9 @@ def map_batches(
         **options: of Ray's ``map_batches``: ``concurrency``, ``num_cpus``, ``num_gpus``, ...
 
     Raises:
-        TypeError: nothing says what the function takes.
+        TypeError: nothing says what the function takes, or ``dataset`` is something else.
     """
+    check_dataset(dataset, "map_batches")
     batches = as_batches(function, takes, strict=strict)
     return dataset.map_batches(batches, batch_size=batch_size, batch_format="pyarrow", zero_copy_batch=True, **options)
 

@@ -243,9 +243,8 @@ class Scheduler:
         if self._own_pool is not None:
             self._own_pool.close(kill=not ended)
         else:
-            for future in list(self._running):
-                self._runner.cancel(future)
             if self._runner is not None:
+                self._runner.leave(list(self._running))
                 self._runner.release()
         self._running.clear()
         if self._table is not None:
@@ -438,6 +437,8 @@ class Scheduler:
         if task.is_late:
             seconds = f"{self._options.timeout:g} s"
             if self._table is None:
+                if task.last - task.first > 1:
+                    seconds = f"{(task.last - task.first) * (self._options.timeout or 0):g} s, {seconds} for each"
                 text = f"{self.what}: {shown} did not come back from {worker} within {seconds}{tried}"
             elif note is None:
                 text = f"{self.what}: {shown} was not begun within {seconds} by {worker}{tried}"

@@ -135,6 +135,10 @@ def test_what_is_no_dataset_and_what_has_no_rows_is_an_error() -> None:
         sample()[0].to_ray_dataset()
     with pytest.raises(ValueError, match="at least 1, got 0"):
         sample().to_ray_dataset(blocks=0)
+    with pytest.raises(TypeError, match=r"map_batches: expected a ray.data.Dataset, got a Sample"):
+        map_batches(sample(), score)
+    with pytest.raises(ValueError, match=r"batch_size: expected a number of rows, at least 1, got 0"):
+        Sample.iter_ray_dataset(score(sample()).to_ray_dataset(), batch_size=0)
 
 
 def test_a_dataset_without_rows_is_read() -> None:

@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import TensorClass
+from tensorclass import TensorClass, TensorDict
+from tensorclass.distributed import ray as ours
 from tensorclass.distributed.executors import runner_of
 from tensorclass.distributed.ray import RayRunner
 
@@ -76,6 +77,18 @@ def test_workers_are_as_many_as_there_is_room_for(cluster: Any) -> None:
     assert RayRunner(num_cpus=2).workers == 1
     assert RayRunner(num_cpus=0.5).workers == 4
     assert RayRunner(workers=7).workers == 7
+    with pytest.raises(ValueError, match=r"a call wants 1 of CPU, 1 of GPU, and the cluster has 2 of CPU, 0 of GPU"):
+        RayRunner(num_gpus=1)
+    assert RayRunner(num_gpus=1, workers=2).workers == 2  # where the cluster grows
+
+
+def test_calls_that_end_at_once_are_not_cancelled(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    cancelled: list[Any] = []
+    monkeypatch.setattr(ours, "_SETTLE", 60.0)
+    monkeypatch.setattr(RayRunner, "cancel", lambda runner, future: cancelled.append(future))
+    with pytest.raises(KeyError):
+        TensorDict({"a": torch.zeros(6)}, [6]).map(lambda row: row["b"], chunksize=1, executor=cluster)
+    assert cancelled == []
 
 
 def test_what_counts_retries_is_who_runs_the_calls(cluster: Any) -> None:
