@@ -95,8 +95,8 @@ class RayRunner(Runner):
             self._ray.cancel(reference, force=True)
 
     def leave(self, futures: list[Future[Any]]) -> None:
-        # Ray (2.60) aborts this program, now and then, when a call is cancelled while it is given to a worker, as happens
-        # when another call has ended just before. Short calls end by themselves, and then nothing begins.
+        # Ray (2.60) aborts this program, now and then, when a call is cancelled while it is given to a worker, as it is
+        # when another one has ended. Short calls end by themselves, and then nothing begins.
         wait(futures, _SETTLE)
         super().leave([future for future in futures if not future.done()])
 
