@@ -189,7 +189,9 @@ def numbers_of(tensor: Tensor) -> Any:
 
 def as_bytes(text: bytes) -> Tensor:
     """A text as a tensor."""
-    found: Tensor = torch.frombuffer(bytearray(text), dtype=torch.uint8) if text else torch.empty(0, dtype=torch.uint8)  # pyright: ignore[reportUnknownMemberType]
+    if not text:
+        return torch.empty(0, dtype=torch.uint8, device="cpu")
+    found: Tensor = torch.frombuffer(bytearray(text), dtype=torch.uint8)  # pyright: ignore[reportUnknownMemberType]
     return found
 
 

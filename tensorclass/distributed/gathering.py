@@ -73,7 +73,7 @@ class GatherHead(Head):
             told[1:3] = len(content.text), zlib.crc32(content.text)
             if content.tensors:
                 self.staging.gather(content.tensors, content.plain)
-        self.words.copy_(torch.tensor(told, dtype=torch.int64))
+        self.words.copy_(torch.tensor(told, dtype=torch.int64, device="cpu"))
         memory = self.staging.memory
         rows = torch.empty(group.known.size * len(memory), dtype=torch.uint8, device=memory.device)
         group.wait(group.all_gather(rows, memory))

@@ -351,7 +351,7 @@ class _Deferred(Pending):
 def _as_op(op: Any, what: str) -> Any:
     if op is None:
         return _SUM
-    if not isinstance(op, (_ReduceOp, _ReduceOp.RedOpType)):
+    if isinstance(op, type) or not isinstance(op, (_ReduceOp, _ReduceOp.RedOpType)):
         raise TypeError(f"{what}: op: expected one of torch.distributed.ReduceOp, got {op!r}")
     return op
 

@@ -51,7 +51,7 @@ class _Parcel(NamedTuple):
             staging.gather([self.tensors[at] for at in self.places.small], self.plain)
         memory = staging.memory
         told = [call, len(self.text), int(bool(self.places.alone)), 0]
-        memory[:_WORDS].view(torch.int64).copy_(torch.tensor(told, dtype=torch.int64))
+        memory[:_WORDS].view(torch.int64).copy_(torch.tensor(told, dtype=torch.int64, device="cpu"))
         memory[_WORDS : _WORDS + len(self.text)] = as_bytes(self.text)
         if size == len(memory):
             return memory

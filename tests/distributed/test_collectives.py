@@ -347,6 +347,31 @@ def the_others_are_stacked_where_they_are_asked_for(rank: int) -> None:
         point(1).gather_and_stack(0)
 
 
+def the_default_device_does_not_matter(rank: int) -> None:
+    made = [nested(rank) for _ in range(8 * ROUNDS)]
+    holders = [TensorDict({}, [1, 3]) for _ in range(ROUNDS)]
+    torch.set_default_device("meta")
+    try:
+        for _ in range(ROUNDS):
+            made.pop().all_reduce()
+            for message in made.pop().all_reduce(async_op=True) or ():
+                message.wait()
+            made.pop().reduce(0)
+            found: list[Any] = [*made.pop().all_gather(), made.pop().broadcast(0)]
+            found.append(TensorDict({}).scatter(0, [made[0], made[1]] if rank == 0 else None))
+            (holders.pop() if rank == 0 else made.pop()).gather_and_stack(0)
+            assert all(item["b"].device.type == "cpu" for item in found)
+            data = made.pop().select("a", "b", "name")
+            data.send(1) if rank == 0 else data.recv(0)
+            assert data["b"].tolist() == [1.0] * 3
+            if rank == 0:
+                data.init_remote(1)
+            else:
+                assert TensorDict.from_remote_init(0)["b"].tolist() == [1.0] * 3
+    finally:
+        torch.set_default_device(None)
+
+
 PAIRED = [
     all_values_are_summed,
     every_operation_is_that_of_torch,
@@ -362,6 +387,7 @@ PAIRED = [
     each_rank_gets_its_own,
     all_have_all,
     the_others_are_stacked_where_they_are_asked_for,
+    the_default_device_does_not_matter,
 ]
 
 
@@ -510,8 +536,9 @@ def what_the_sender_cannot_send(rank: int) -> list[str]:
         TensorDict({}).broadcast(7)
     with pytest.raises(TypeError, match=r"group: expected a process group, .* got a list"):
         TensorDict({}).all_gather(group=[0, 1])  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"op: expected one of torch\.distributed\.ReduceOp, got 'sum'"):
-        TensorDict({}).all_reduce("sum")  # type: ignore[arg-type]
+    for op in ("sum", dist.ReduceOp):
+        with pytest.raises(TypeError, match=r"op: expected one of torch\.distributed\.ReduceOp, got "):
+            TensorDict({}).all_reduce(op)  # type: ignore[arg-type]
     found = TensorDict({"a": {1, 2} if rank == 0 else None, "b": Odd()}).broadcast(0, allow_pickle=True)
     assert isinstance(found["b"], Odd)
     return told
