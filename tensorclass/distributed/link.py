@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import time
 import weakref
@@ -391,7 +392,7 @@ def failure(error: RuntimeError, late: str, gone: str, who: str) -> RuntimeError
     if kind is WorkerTimeout:
         return WorkerTimeout(f"{late}. {BROKEN}", worker=who)
     if kind is WorkerDied:
-        why = str(error).splitlines()[0].partition(". This is")[0][-120:]
+        why = re.sub(r"^\[\S*\] ", "", str(error).splitlines()[0]).partition(". This is")[0][-120:]
         return WorkerDied(f"{gone}: its process did, or one of the two had given up ({why}). {BROKEN}", worker=who)
     return error
 
