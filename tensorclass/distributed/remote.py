@@ -45,6 +45,8 @@ def init_remote(
     pg, link = link_of(group, what, as_device(device))
     if use_broadcast and dst is not None:
         raise ValueError(f"{what}: with use_broadcast=True all processes of the group receive; dst names one")
+    if not use_broadcast and dst is None:
+        raise ValueError(f"{what}: name the other side by dst, or send it to all others with use_broadcast=True")
     peer = None if use_broadcast else peer_of(link, dst, group, None, what, "dst")
     text, memory = _written(data, what, allow_pickle)
     head = bytearray(_HEAD)

@@ -173,7 +173,7 @@ def refused(rank: int, how: str) -> None:
 @pytest.mark.parametrize(
     "how, kind, message",
     [
-        ("nobody", ValueError, "dst"),
+        ("nobody", ValueError, "by dst, or send it to all others with use_broadcast=True"),
         ("two", ValueError, "use_broadcast"),
         ("itself", ValueError, "itself"),
         ("device", ValueError, "no backend for meta"),
