@@ -19,10 +19,10 @@ from tensorclass.td.collection import Collection
 from .layout import Layout, Taken
 from .staging import Staging
 
-_numel: Callable[[Any], Any] = Tensor.numel
 _dtype: Callable[[Any], Any] = attrgetter("dtype")
 _is_contiguous: Callable[[Any], bool] = Tensor.is_contiguous
 _pointer: Callable[[Any], int] = Tensor.data_ptr
+_shape: Callable[[Any], Any] = attrgetter("shape")
 _LARGEST = 2**22  #: bytes of a message that a route keeps the memory of
 
 
@@ -30,8 +30,8 @@ class Route:
     """A record on its way to one process, or from one.
 
     It holds neither the record nor its tensors, only the memory of a consolidated one. The same tensor can have another
-    memory by now (``tensor.data = ...``) or another name, so that what could do harm is looked at each time: keys, the
-    dtypes, how many items there are, without gaps, and where.
+    memory by now (``tensor.data = ...``) or another name, so that what could do harm is looked at each time: keys,
+    dtypes, shapes, that there are no gaps, and where they are.
 
     Attributes:
         layout: that of the record.
@@ -40,7 +40,7 @@ class Route:
     """
 
     __slots__ = (
-        "_data", "_dtypes", "_keys", "_memory", "_nodes", "_numbers", "_picks", "_pointers", "_refs", "_staging",
+        "_data", "_dtypes", "_keys", "_memory", "_nodes", "_picks", "_pointers", "_refs", "_shapes", "_staging",
         "layout", "mark", "peer",
     )  # fmt: skip
 
@@ -61,7 +61,7 @@ class Route:
         self._refs = [weakref.ref(value) for value in values]
         self._picks = None if picks == list(range(len(values))) else picks
         own = taken.tensors if taken.parts is None else taken.parts
-        self._numbers = [tensor.numel() for tensor in own]
+        self._shapes = [tensor.shape for tensor in own]
         self._dtypes = [tensor.dtype for tensor in own]
         self._memory: list[Any] | None = None if taken.parts is None else taken.tensors
         self._pointers = [tensor.data_ptr() for tensor in own]
@@ -90,7 +90,7 @@ class Route:
         if keys != self._keys or not all(map(is_, values, [ref() for ref in self._refs])):
             return None
         tensors = values if self._picks is None else [values[at] for at in self._picks]
-        if list(map(_numel, tensors)) != self._numbers or list(map(_dtype, tensors)) != self._dtypes:
+        if list(map(_shape, tensors)) != self._shapes or list(map(_dtype, tensors)) != self._dtypes:
             return None
         if not all(map(_is_contiguous, tensors)):
             return None

@@ -254,16 +254,19 @@ def converted(rank: int) -> Any:
     for dtype in (torch.float32, torch.float16):  # what modules do in half() and float(), to the same tensors
         data["a"].data = torch.full((4,), 1.0 - rank, dtype=dtype)
         data.send(1) if rank == 0 else data.recv(0)
-    data["a"].data = torch.full((4,), 1.0 - rank, dtype=torch.bfloat16 if rank else torch.float16)
-    try:
-        data.send(1) if rank == 0 else data.recv(0)
-    except RecordsDiffer as error:
-        return error.differences
-    return "none"
+    found: list[Any] = []
+    for other in (torch.zeros(4, dtype=torch.bfloat16), torch.zeros(2, 2, dtype=torch.float16)):
+        data["a"].data = other if rank else torch.zeros(4, dtype=torch.float16)
+        try:
+            data.send(1) if rank == 0 else data.recv(0)
+        except RecordsDiffer as error:
+            found += error.differences
+    return found
 
 
 def test_a_record_whose_tensors_were_converted_is_not_taken_for_the_old_one(pair: Group) -> None:
-    assert pair.run(converted) == [["a: float16 [4] on rank 0, bfloat16 [4] on rank 1"]] * 2
+    told = ["a: float16 [4] on rank 0, bfloat16 [4] on rank 1", "a: float16 [4] on rank 0, float16 [2, 2] on rank 1"]
+    assert pair.run(converted) == [told] * 2
 
 
 def consolidated_again(rank: int) -> list[Any]:
