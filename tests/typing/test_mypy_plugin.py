@@ -18,7 +18,10 @@ from filelock import FileLock
 from tensorclass import TensorClass
 from tensorclass.typing import mypy_plugin
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("mypy plugin"),  # else a worker waits for what another one makes
+]
 
 ROOT = Path(__file__).parents[2]
 CONFIG = "[mypy]\nplugins = tensorclass.typing.mypy_plugin\nstrict = true\ncache_fine_grained = true\n"
