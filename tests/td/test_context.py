@@ -7,7 +7,7 @@ import gc
 import pickle
 import weakref
 from collections import UserDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -483,6 +483,15 @@ def test_the_batch_size_of_the_result_must_stay() -> None:
 # -- the source --------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def nothing_else_to_collect() -> Iterator[None]:
+    """The collector looks at what is made from now on, and not at all that other tests have left."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("nothing_else_to_collect")
 @each_operation
 def test_a_result_does_not_keep_its_source_alive(operation: Operation) -> None:
     source = source_of(operation)
@@ -495,6 +504,7 @@ def test_a_result_does_not_keep_its_source_alive(operation: Operation) -> None:
         pass
 
 
+@pytest.mark.usefixtures("nothing_else_to_collect")
 def test_a_block_keeps_the_source_alive() -> None:
     source = grid()
     alive = weakref.ref(source)
