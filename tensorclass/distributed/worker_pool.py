@@ -96,9 +96,8 @@ class _Worker:
             process = self.context.made[-1]
             if process.pid is not None:
                 process.join()
-                end = (
-                    time.monotonic() + 1.0
-                )  # where another thread asked for its end at the same time, that one is told
+                # where another thread asked for its end at the same time, that one is told
+                end = time.monotonic() + 1.0
                 while process.exitcode is None and time.monotonic() < end:
                     time.sleep(0.001)
                 self.codes[process.pid] = process.exitcode
