@@ -1,0 +1,162 @@
+"""Work that Ctrl-C must not cut in two.
+
+Python raises ``KeyboardInterrupt`` between any two instructions: also after a file is opened and before its handle is
+kept, or in the middle of a ``finally``. Code that must not stop there runs under :func:`uninterrupted`; its long part
+runs under :meth:`Uninterrupted.interruptible`, with what cleans up outside of that block::
+
+    with uninterrupted() as section:
+        draft = make_draft()  # all of it, or nothing
+        try:
+            with section.interruptible():
+                write(draft)  # Ctrl-C stops this at once ...
+        finally:
+            remove(draft)  # ... and never this
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Final
+
+__all__ = ["Uninterrupted", "uninterrupted"]
+
+#: The signals by which programs are asked to stop: Ctrl-C, ``kill``, a time limit, a closed terminal.
+_NAMES: Final = ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP")
+_SIGNALS: Final = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
+
+
+class Uninterrupted:
+    """A block during which handlers of signals wait until it ends; see :func:`uninterrupted`."""
+
+    __slots__ = ("_handlers", "_pending")
+
+    def __init__(self) -> None:
+        self._handlers: dict[int, Any] = {}  #: those that wait, SIGINT's first
+        self._pending: list[int] = []  #: signals that came
+
+    def __enter__(self) -> Uninterrupted:
+        try:
+            self._defer()
+        except BaseException:
+            self._resume()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._resume()
+
+    def interruptible(self) -> Interruptible:
+        """A part of the block in which signals are handled at once, those that came before included.
+
+        Inside of an outer block they still wait, unless that is in an interruptible part, too.
+        """
+        return Interruptible(self)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if number not in self._pending:
+            self._pending.append(number)
+
+    def _defer(self) -> None:
+        """Replace the handlers. A signal that comes meanwhile is raised when all are replaced."""
+        if threading.current_thread() is not threading.main_thread():
+            return  # Python runs handlers in the main thread only
+        raised: BaseException | None = None
+        todo = [number for number in _SIGNALS if number not in self._handlers and callable(signal.getsignal(number))]
+        _active.append(self)
+        while todo:
+            try:
+                self._handlers[todo[0]] = signal.getsignal(todo[0])
+                signal.signal(todo[0], self._note)
+                del todo[0]
+            except BaseException as error:
+                raised = error
+        if raised is not None:
+            raise raised
+
+    def _resume(self) -> None:
+        """Put the handlers back, SIGINT's last, then hand them what came."""
+        raised: BaseException | None = None
+        if self in _active:
+            _active.remove(self)
+        try:
+            while self._handlers:
+                try:
+                    number, handler = next(reversed(self._handlers.items()))
+                    signal.signal(number, handler)
+                    del self._handlers[number]
+                except BaseException as error:
+                    raised = error
+        finally:
+            pending, self._pending = self._pending, []
+            _deliver(pending)
+        if raised is not None:
+            raise raised
+
+
+class Interruptible:
+    """A part of an :class:`Uninterrupted` block that signals may end."""
+
+    __slots__ = ("_section",)
+
+    def __init__(self, section: Uninterrupted) -> None:
+        self._section = section
+
+    def __enter__(self) -> None:
+        self._section._resume()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._section._defer()
+
+
+#: The blocks that are open in the main thread, outer ones first.
+_active: list[Uninterrupted] = []
+
+
+def _deliver(pending: list[int]) -> None:
+    """Hand signals to their handlers, all of them, also where a handler raises."""
+    if pending:
+        try:
+            signal.raise_signal(pending[0])
+        finally:
+            _deliver(pending[1:])
+
+
+def _leave_all() -> None:
+    """Put the handlers back in a process that was forked within a block: the block goes on in its parent."""
+    while _active:
+        section = _active[-1]
+        section._pending.clear()
+        section._resume()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_all)
+
+
+def uninterrupted() -> Uninterrupted:
+    """A block that ``KeyboardInterrupt``, and whatever else a signal handler raises, waits for.
+
+    Handlers of SIGINT, SIGTERM, SIGALRM and SIGHUP that are written in Python run when the block ends. Blocks nest.
+    Keep them short: what takes long runs under ``interruptible()``. In other threads than the main one the block does
+    nothing, since Python runs handlers in the main thread only. Never keep one open over a ``yield`` to a user's loop.
+
+    Example:
+        >>> import signal
+        >>> done = []
+        >>> try:
+        ...     with uninterrupted():
+        ...         signal.raise_signal(signal.SIGINT)
+        ...         done.append("first half")
+        ...         done.append("second half")
+        ... except KeyboardInterrupt:
+        ...     print(done)
+        ['first half', 'second half']
+    """
+    return Uninterrupted()
