@@ -22,6 +22,7 @@ from tensorclass.td.objects import Deferred, compact, row_by_row
 from tensorclass.td.unbatched import UnbatchedTensor
 from tensorclass.td.values import as_tensor
 
+from .arrow_extensions import check_extensions
 from .arrow_numbers import Deep, NumberReader, Numbers, Reading, Unreadable, compute, nulls_of, shared
 from .arrow_text import HEAD, Text, is_text, repeats
 from .arrow_writing import about, noted_size
@@ -78,12 +79,15 @@ class ColumnReader(NumberReader):
         cls = target_class(target)
         values: dict[str, Any] = {}
         masks: dict[str, Any] = {}
+        refused = self._refused(cls, columns, path)
         for name, column in columns.items():
             wanted = Declared.of(cls, (name,))
             if wanted is None:  # no field: what comes next says so, and need not know the values
                 values[name] = None
                 continue
             where = (*path, name)
+            if name in refused:
+                continue
             try:
                 found = self.column(column, wanted, where)
             except Unreadable as error:
@@ -95,6 +99,18 @@ class ColumnReader(NumberReader):
             if found.mask is not None:
                 masks[name] = found.mask
         return values, masks
+
+    def _refused(self, cls: Any, columns: Mapping[str, Any], path: tuple[str, ...]) -> set[str]:
+        """The columns with types that are not read, which are noted: of all columns, before a value of one is read."""
+        found: set[str] = set()
+        for name, given in columns.items():
+            if isinstance(given, Given) and hasattr(given.column, "type") and Declared.of(cls, (name,)) is not None:
+                try:
+                    check_extensions(self.pa, given.column.type)
+                except Unreadable as error:
+                    self.plan.problems.add((*path, name), *error.problem)
+                    found.add(name)
+        return found
 
     def column(self, given: Any, wanted: Declared, path: tuple[str, ...]) -> Column:
         """A column, or a dict of columns for a nested collection."""

@@ -160,6 +160,8 @@ class _Source:
         """The names of classes, for a field that holds text; what has no class (-1) is null."""
         if declared.spec is None or not any(issubclass(str, one) for one in declared.spec.types):
             return column
+        if not self.pa.types.is_integer(column.type):  # no codes: it is read, or refused, as what it is
+            return column
         codes = column.combine_chunks().to_pylist()
         names = [None if code is None or code < 0 else feature.int2str(code) for code in codes]
         return self.pa.array(names, self.pa.string())

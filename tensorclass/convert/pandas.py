@@ -21,6 +21,8 @@ from tensorclass.td.nontensor import stack_of
 from tensorclass.td.objects import row_by_row
 from tensorclass.td.values import as_tensor
 
+from .arrow_extensions import check_extensions
+from .arrow_numbers import Unreadable
 from .arrow_text import Text, is_text
 from .declared import NOTHING, Declared, filled, fitted
 from .extras import require
@@ -163,6 +165,12 @@ class _Reader:
         """A column as the value under a key. ``_FAILED`` where it cannot be; what is wrong is noted."""
         if declared is None:  # no field: an error, or left out; so nothing else is wrong with it
             return None
+        if (held := getattr(column.dtype, "pyarrow_dtype", None)) is not None:
+            try:
+                check_extensions(require("pyarrow", _EXTRA, "from_pandas"), held)
+            except Unreadable as error:
+                self.asked.problems.add(path, *error.problem)
+                return _FAILED
         if (text := _text(column, declared)) is not None:
             return stack_of(text, row_by_row(Size((self.rows,))), None, None)
         if declared.kind == "object":

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from .arrow_extensions import check_extensions
+from .arrow_numbers import Unreadable
 from .expected import kept_columns
 from .extras import require
 from .sources import EXTRA, File
@@ -77,6 +79,12 @@ class PartsReader(Reader[C], metaclass=abc.ABCMeta):
         #: the columns that are read, those of structs with the names of these in front; ``None``: all
         self._columns: list[str] | None = None if columns is None and len(chosen) == len(leaves) else chosen
         self._schema = pa.schema([field for field in (_part(pa, one, chosen) for one in schema) if field is not None])
+        for field in self._schema:
+            try:
+                check_extensions(pa, field.type)
+            except Unreadable as error:
+                problems.add(self.asked.path(field.name), *error.problem)
+        problems.check()
 
     def _same(self, pa: Any, table: Any, file: File) -> Any:
         """A table with the columns of all of them, and with what the names of folders say."""

@@ -237,3 +237,25 @@ def test_what_a_function_raises_and_gives_instead_of_a_record_is_told(cluster: A
         Scores.from_ray_dataset(map_batches(scores, fail))
     with pytest.raises(cluster.exceptions.RayTaskError, match=r"number: expected a function that gives a record"):
         Scores.from_ray_dataset(map_batches(scores, number))
+
+
+def test_objects_that_ray_pickles_are_refused(tmp_path: Any) -> None:
+    import os
+    import pickle
+
+    import pyarrow.parquet as pq
+    from ray.data._internal.object_extensions.arrow import ArrowPythonObjectType  # registered by ray.data
+
+    class Bomb:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(tmp_path / "exploded"),)
+
+    storage = pa.array([pickle.dumps(Bomb())], pa.large_binary())
+    column = pa.ListArray.from_arrays([0, 1], pa.ExtensionArray.from_storage(ArrowPythonObjectType(), storage))
+    pq.write_table(pa.table({"odd": column}), tmp_path / "f.parquet")
+    table = pq.read_table(tmp_path / "f.parquet")
+    assert isinstance(table.schema.field("odd").type.value_type, ArrowPythonObjectType)
+    for read in (lambda: TensorDict.from_parquet(tmp_path / "f.parquet"), lambda: TensorDict.from_arrow(table)):
+        with pytest.raises(ConversionError, match=r"odd: .*in \[\], the extension type .*arrow_pickled"):
+            read()
+    assert not (tmp_path / "exploded").exists()

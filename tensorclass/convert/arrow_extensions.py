@@ -1,0 +1,65 @@
+"""Extension types of Arrow: those that are read, and where in a schema there is another one.
+
+A library can register a Python class for the name of an extension type. The values of such a column are then made by
+its code: ``ray.data.arrow_pickled_object`` loads a pickle for each. A file names any type that it likes, so that types
+are looked at, at every depth, before a value is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .arrow_numbers import Unreadable
+
+#: of other libraries, by the beginning of their names: their values are numbers or JSON, and are read as their storage
+_KNOWN = (
+    "ray.data.arrow_tensor", "ray.data.arrow_variable_shaped_tensor", "pandas.period", "pandas.interval",
+    "datasets.features.features.Array",
+)  # fmt: skip
+_MODULE = "pyarrow.lib"  #: of Arrow's own types, which no Python code belongs to
+_SHOWN = "a type of Arrow's own, or one that is known here"
+
+
+def check_extensions(pa: Any, kind: Any) -> None:
+    """Look at a type, and at all types in it.
+
+    Raises:
+        Unreadable: there is an extension type whose values would be made by the code of another library.
+    """
+    for where, found in _extensions(pa, kind):
+        name: str = found.extension_name
+        if type(found).__module__ == _MODULE or name.startswith(_KNOWN):
+            continue
+        place = f"in {where}, " if where else ""
+        raise Unreadable(
+            _SHOWN,
+            f"{place}the extension type {name[:80]!r}, whose values the code of another library makes "
+            f"({type(found).__module__})",
+            "cast the column to its storage before it is given, or leave it out",
+        )
+
+
+def _extensions(pa: Any, kind: Any) -> Iterator[tuple[str, Any]]:
+    """The extension types in a type, with where they are in it: ``""`` for the type itself."""
+    todo: list[tuple[str, Any]] = [("", kind)]
+    while todo:
+        where, one = todo.pop()
+        if isinstance(one, pa.BaseExtensionType):
+            yield where, one
+            todo.append((where, one.storage_type))
+        else:
+            todo.extend((where + step, inner) for step, inner in _inner(pa, one))
+
+
+def _inner(pa: Any, kind: Any) -> list[tuple[str, Any]]:
+    """The types that a type consists of, and how they are called in it."""
+    types = pa.types
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return [("", kind.value_type)]
+    if types.is_map(kind):
+        return [("{keys}", kind.key_type), ("{values}", kind.item_type)]
+    if types.is_struct(kind) or types.is_union(kind):
+        fields = [kind.field(position) for position in range(kind.num_fields)]
+        return [(f".{field.name}", field.type) for field in fields]
+    return [("[]", kind.value_type)] if types.is_nested(kind) else []
