@@ -24,7 +24,7 @@ def align(*scores: _Score) -> list[_Score]:
 
     Ragged fields are padded to the widest of all records (NaN; -1 for codes), codes are translated into one vocabulary,
     a field that holds bools here and numbers there becomes floating. A field that only some of the records hold is an
-    error: there is nothing to put in its place.
+    error: there is nothing to put in its place. The task of a prompt, where a record doesn't say it, is -1.
 
     Args:
         scores: records of one class.
@@ -53,6 +53,10 @@ def align(*scores: _Score) -> list[_Score]:
             for column, value in zip(columns, values, strict=True):
                 column.setdefault(field.name, value)
             continue
+        if field.name == "prompt_task":
+            values = [
+                _unknown_task(score) if value is None else value for value, score in zip(values, scores, strict=True)
+            ]
         if not all(isinstance(value, Tensor) for value in values):
             raise ValueError(f"{field.name}: expected a tensor in each record or in none, got None in some")
         declared = declared_codes(field.metadata)
@@ -68,6 +72,10 @@ def align(*scores: _Score) -> list[_Score]:
         type(score)(**column, batch_size=score.batch_size, device=score.device)
         for score, column in zip(scores, columns, strict=True)
     ]
+
+
+def _unknown_task(score: ScoreData) -> Tensor:
+    return torch.full(tuple(score.batch_size), -1, dtype=torch.int32, device=score.device)
 
 
 def _common_names(scores: tuple[_Score, ...], values: list[Tensor], field: str) -> tuple[list[Tensor], Any]:

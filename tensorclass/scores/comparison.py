@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorclass.scores.estimate import Difference, estimate_difference
+from tensorclass.scores.identity import paired_keys
 from tensorclass.scores.metrics import Tally
 from tensorclass.scores.record import ScoreData
 from tensorclass.scores.report import Comparison
@@ -114,9 +115,7 @@ def pair(a: ScoreData, b: ScoreData) -> tuple[NDArray[np.int64], NDArray[np.int6
                 f"got {count_a} and {count_b}; give both their prompt_id to pair what they share"
             )
         return np.arange(count_a), np.arange(count_b)
-    if ids_a is None or ids_b is None:
-        raise ValueError("prompt_id: expected in both runs or in none, got None in one of them")
-    values_a, values_b = ids_a.cpu().long().numpy(), ids_b.cpu().long().numpy()
+    values_a, values_b = paired_keys(a, b)
     # A prompt's key is its id's rank among all ids and its number among equal ids of its run: all keys are distinct.
     rank = np.unique(np.concatenate([values_a, values_b]), return_inverse=True)[1]
     number_a, number_b = _occurrence(values_a), _occurrence(values_b)

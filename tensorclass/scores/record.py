@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tensorclass import TensorClass, field, stack
 from tensorclass.scores.estimate import Estimate, estimate
-from tensorclass.scores.metrics import Metric, Tally, metric
+from tensorclass.scores.metrics import Metric, Tally, codes, metric
 from tensorclass.scores.report import Report
 from tensorclass.scores.rows import RecordRows, tallies
 
@@ -29,7 +29,11 @@ class ScoreData(TensorClass):
     figures for the same prompts.
 
     Attributes:
-        prompt_id: int64 ``[prompts]``, the same number for the same prompt in every run; what runs are paired by.
+        prompt_id: int64 ``[prompts]``, the same number for the same prompt in every run; what runs are paired by. Rows
+            of a run with the same number are repeats of one prompt.
+        prompt_task: integer ``[prompts]``, the task of each prompt as a code, -1 where it isn't known. Runs of
+            different tasks can't be compared.
+        task_names: the names of the codes.
 
     Example:
         >>> import torch
@@ -44,6 +48,8 @@ class ScoreData(TensorClass):
     """
 
     prompt_id: Tensor | None = field(default=None, kw_only=True, metadata=metric())
+    prompt_task: Tensor | None = field(default=None, kw_only=True, metadata=codes("task_names"))
+    task_names: tuple[str, ...] | None = field(default=None, kw_only=True, metadata=metric())
 
     ragged_width: ClassVar[int] = 1
     """The least width that readers pad ragged fields to, so that records from different files can be stacked."""

@@ -225,11 +225,6 @@ def test_a_log_without_filter_metrics_and_hash_is_read(write: Write) -> None:
     assert len(set(scores.prompt_id.tolist())) == 3
 
 
-def test_prompts_are_told_apart_by_text_or_else_by_hash(write: Write, log_row: Make) -> None:
-    rows = [log_row(0, {"acc": 1.0}), log_row(1, {"acc": 1.0}, doc={"prompt": "hello"})]
-    assert read_scores(write("log.jsonl", rows)).prompt_id.tolist() == [prompt_id("0" * 64), prompt_id("hello")]
-
-
 def test_null_is_not_scored(write: Write, log_row: Make) -> None:
     scores = read_scores(write("log.jsonl", [log_row(0, {"acc": None}), log_row(1, {"acc": True})]))
     one = scores.aggregate()["acc"]

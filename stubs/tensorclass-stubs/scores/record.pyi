@@ -10,6 +10,8 @@ __all__ = ["ScoreData"]
 
 class ScoreData(TensorClass):
     prompt_id: Tensor | None = field(default=None, kw_only=True)
+    prompt_task: Tensor | None = field(default=None, kw_only=True)
+    task_names: tuple[str, ...] | None = field(default=None, kw_only=True)
     ragged_width: ClassVar[int] = 1
 
     def aggregate(

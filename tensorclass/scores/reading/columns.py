@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from array import array
-from hashlib import blake2b
 from typing import Protocol, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from tensorclass.scores.identity import text_hash
 from tensorclass.scores.labels import Vocabulary
 from tensorclass.scores.ragged import pad_rows
 
-__all__ = ["Column", "LabelColumn", "NumberColumn", "PromptColumn", "RaggedColumn", "RaggedLabelColumn", "prompt_id"]
+__all__ = [
+    "Column",
+    "LabelColumn",
+    "NumberColumn",
+    "PromptColumn",
+    "RaggedColumn",
+    "RaggedLabelColumn",
+    "TaskColumn",
+    "prompt_id",
+    "shared_texts",
+    "shown",
+]
 
 _NAN = float("nan")
 _LARGEST = float(np.finfo(np.float32).max)  # what the record can hold
@@ -45,7 +57,7 @@ class NumberColumn:
         if value is None:
             value = _NAN
         if not isinstance(value, (int, float)) or abs(value) > _LARGEST:
-            raise TypeError(f"a finite number or true or false, got {_shown(value)}")
+            raise TypeError(f"a finite number or true or false, got {shown(value)}")
         self._values.append(value)
 
     def tensor(self, width: int) -> Tensor:
@@ -62,7 +74,7 @@ class RaggedColumn:
 
     def add(self, value: object) -> None:
         if not isinstance(value, list):
-            raise TypeError(f"a list of verdicts, got {_shown(value)}")
+            raise TypeError(f"a list of verdicts, got {shown(value)}")
         numbers = cast("list[float]", value)  # else the next lines raise
         try:
             self._values.extend(numbers)
@@ -70,7 +82,7 @@ class RaggedColumn:
         except (TypeError, OverflowError):
             finite = False
         if not finite:
-            raise TypeError(f"a list of finite numbers or true or false, got {_shown(numbers)}")
+            raise TypeError(f"a list of finite numbers or true or false, got {shown(numbers)}")
         self.lengths.append(len(numbers))
 
     def tensor(self, width: int) -> Tensor:
@@ -85,7 +97,7 @@ class _Names:
 
     def code(self, name: object) -> int:
         if not isinstance(name, str):
-            raise TypeError(f"a name, got {_shown(name)}")
+            raise TypeError(f"a name, got {shown(name)}")
         return self._codes.setdefault(name, len(self._codes))
 
     @property
@@ -107,6 +119,13 @@ class LabelColumn(_Names):
         return torch.as_tensor(np.array(self._values, dtype=np.int32), device="cpu")
 
 
+class TaskColumn(LabelColumn):
+    """The task of each row, -1 where it isn't known."""
+
+    def add(self, value: object) -> None:
+        self._values.append(-1 if value is None else self.code(value))
+
+
 class RaggedLabelColumn(_Names):
     """A list of names a row, as int32 codes, padded with -1."""
 
@@ -117,7 +136,7 @@ class RaggedLabelColumn(_Names):
 
     def add(self, value: object) -> None:
         if not isinstance(value, list):
-            raise TypeError(f"a list of names, got {_shown(value)}")
+            raise TypeError(f"a list of names, got {shown(value)}")
         names = cast("list[object]", value)
         self._values.extend(map(self.code, names))
         self.lengths.append(len(names))
@@ -128,30 +147,68 @@ class RaggedLabelColumn(_Names):
 
 
 class PromptColumn:
-    """The id of each row's prompt, int64."""
+    """The id of each row's prompt, int64.
+
+    A row is known by its document, and may have a text that is the same in files of other formats. The text is its id
+    unless rows of other documents have the same text: a text that several documents share identifies none of them.
+    """
 
     def __init__(self) -> None:
-        self._values = array("q")
+        self._documents = array("q")
+        self._texts = array("q")
+        self._has_text = array("b")
 
-    def add(self, value: object) -> None:
-        if not isinstance(value, str):
-            raise TypeError(f"the prompt's text, got {_shown(value)}")
-        self._values.append(prompt_id(value))
+    def add(self, document: str, text: str | None = None) -> None:
+        """Take the next row: what its document is known by, and its text where that may stand for the document."""
+        self._documents.append(prompt_id(document))
+        self._texts.append(0 if text is None else prompt_id(text))
+        self._has_text.append(text is not None)
+
+    def shared(self) -> int:
+        """How many rows have a text that other documents have, too."""
+        return int((self._is_text() & self._is_shared()).sum())
 
     def tensor(self, width: int) -> Tensor:
-        return torch.as_tensor(np.array(self._values, dtype=np.int64), device="cpu")
+        documents, texts = _int64(self._documents), _int64(self._texts)
+        ids = np.where(self._is_text() & ~self._is_shared(), texts, documents)
+        return torch.as_tensor(ids, device="cpu")
+
+    def _is_text(self) -> NDArray[np.bool_]:
+        return np.array(self._has_text, dtype=np.bool_)
+
+    def _is_shared(self) -> NDArray[np.bool_]:
+        """For each row, whether its text is that of several documents."""
+        _, text = np.unique(_int64(self._texts), return_inverse=True)
+        _, document = np.unique(_int64(self._documents), return_inverse=True)
+        of_both = np.unique(np.stack([text, document]), axis=1)  # each pair of a text and a document once
+        documents_of_text = np.bincount(of_both[0], minlength=len(text))
+        shared: NDArray[np.bool_] = documents_of_text[text] > 1
+        return shared
 
 
 def prompt_id(text: str) -> int:
-    """A number for a prompt, the same in every run and on every machine: 64 bits of BLAKE2b (RFC 7693) of its UTF-8.
+    """A number for a prompt, the same in every run and on every machine: the hash of a text that identifies it.
 
     Example:
         >>> prompt_id("Write a poem.") == prompt_id("Write a poem."), prompt_id("a") == prompt_id("b")
         (True, False)
     """
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little", signed=True)
+    return text_hash(text)
 
 
-def _shown(value: object) -> str:
+def shared_texts(prompts: PromptColumn) -> list[str]:
+    """The note of a run in which documents share their text; none where none do."""
+    count = prompts.shared()
+    if not count:
+        return []
+    return [f"{count} rows have the prompt of another document: these are told apart by their documents, not by text"]
+
+
+def _int64(values: array[int]) -> NDArray[np.int64]:
+    return np.array(values, dtype=np.int64)
+
+
+def shown(value: object) -> str:
+    """A value in an error, shortened."""
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."

@@ -7,14 +7,24 @@ doesn't say whether it is strict or loose; the name of the file does.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from tensorclass.scores.errors import ScoreFileError
 from tensorclass.scores.ifeval import INSTRUCTION_TYPES, IFEvalScoreData
-from tensorclass.scores.reading.columns import NumberColumn, PromptColumn, RaggedColumn, RaggedLabelColumn
+from tensorclass.scores.reading.columns import (
+    NumberColumn,
+    PromptColumn,
+    RaggedColumn,
+    RaggedLabelColumn,
+    shared_texts,
+    shown,
+)
 from tensorclass.scores.reading.lines import Row
 from tensorclass.scores.reading.run import Run
 
@@ -78,7 +88,11 @@ def read_reference(
     count = 0
     for rows in _together(given):
         path, number, row = rows[next(iter(given))]
-        _add(path, number, row, {"prompt": prompts, "instruction_id_list": types})
+        _add(path, number, row, {"instruction_id_list": types})
+        text = row["prompt"]
+        if not isinstance(text, str):
+            raise ScoreFileError(path, number, f"prompt: expected the prompt's text, got {shown(text)}")
+        prompts.add(json.dumps([text, row["instruction_id_list"]]), text)
         for level, (path, number, row) in rows.items():
             every, each = verdicts[level]
             _add(path, number, row, {"follow_all_instructions": every, "follow_instruction_list": each})
@@ -99,12 +113,20 @@ def read_reference(
     scores = IFEvalScoreData(
         **values,
         prompt_id=prompts.tensor(width),
+        prompt_task=torch.full((count,), -1, dtype=torch.int32, device="cpu"),  # no row says it, and no file name
+        task_names=(),
         instruction_id=types.tensor(width),
         instruction_types=types.vocabulary,
         batch_size=[count],
     )
-    notes = tuple(f"no {level} file beside it" for level in LEVELS if level not in given)
-    return Run(name=name, scores=scores, files=tuple(path for path, _ in given.values()), format=FORMAT, notes=notes)
+    notes = [f"no {level} file beside it" for level in LEVELS if level not in given]
+    return Run(
+        name=name,
+        scores=scores,
+        files=tuple(path for path, _ in given.values()),
+        format=FORMAT,
+        notes=(*notes, *shared_texts(prompts)),
+    )
 
 
 def _together(
@@ -144,9 +166,7 @@ def _check_same(one: tuple[str, int, Row], other: tuple[str, int, Row]) -> None:
             )
 
 
-def _add(
-    path: str, number: int, row: Row, columns: dict[str, NumberColumn | RaggedColumn | PromptColumn | RaggedLabelColumn]
-) -> None:
+def _add(path: str, number: int, row: Row, columns: dict[str, NumberColumn | RaggedColumn | RaggedLabelColumn]) -> None:
     for key, column in columns.items():
         try:
             column.add(row[key])

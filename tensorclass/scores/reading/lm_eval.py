@@ -9,6 +9,7 @@ filter are the run.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
@@ -23,8 +24,12 @@ from tensorclass.scores.reading.columns import (
     PromptColumn,
     RaggedColumn,
     RaggedLabelColumn,
+    TaskColumn,
+    shared_texts,
+    shown,
 )
 from tensorclass.scores.reading.lines import Row
+from tensorclass.scores.reading.names import run_name, task_name
 from tensorclass.scores.reading.run import Run
 from tensorclass.scores.record import ScoreData
 
@@ -107,6 +112,7 @@ def read_lm_eval(
     if len(filters) > 1:
         others = ", ".join(repr(own) for own in filters if own != wanted)
         notes.append(f"rows are logged once for each filter: took {wanted!r}, left out {others}")
+    notes.extend(plan.notes())
     return Run(
         name=name,
         scores=plan.scores(filters[wanted]),
@@ -155,6 +161,10 @@ class _Plan:
             if isinstance(column, (RaggedColumn, RaggedLabelColumn))
         ]
         self._prompts = PromptColumn()
+        self._by_text = issubclass(self.family, IFEvalScoreData)  # as the other format of its results, which has no ids
+        self._task = task_name(path)
+        self._file = run_name(path).rpartition("/")[2]
+        self._tasks = TaskColumn(() if self._task is None else (self._task,))
 
     def add(self, row: Row, path: str, number: int) -> None:
         key = ""  # what is being read, for errors
@@ -164,19 +174,31 @@ class _Plan:
             for name, keys, labels, _ in self._labels:
                 key = name
                 labels.add(_reach(row, keys))
-            key = "doc"
-            self._prompts.add(_prompt_text(row))
+            key = "doc_id"
+            number_in_task = _number(row)
+            key = "doc_hash"
+            document = _document(row)
         except KeyError:
             raise ScoreFileError(
                 path, number, f"{key}: expected in every row, as in the first one, but this row lacks it"
             ) from None
         except TypeError as error:
             raise ScoreFileError(path, number, f"{key}: expected {error}") from None
+        task = self._task
+        if document is None:  # a number identifies a document of a task; where nothing names it, the file stands for it
+            task = self._file if task is None else task
+            document = f"doc {number_in_task} of {task}"
+        self._tasks.add(task)
+        self._prompts.add(document, _text(row) if self._by_text else None)
         if len(self._ragged) > 1:
             lengths = {column.lengths[-1] for _, column in self._ragged}
             if len(lengths) > 1:
                 counts = ", ".join(f"{column.lengths[-1]} in {field}" for field, column in self._ragged)
                 raise ScoreFileError(path, number, f"expected as many verdicts as instructions, got {counts}")
+
+    def notes(self) -> list[str]:
+        """Sentences on how prompts are known."""
+        return shared_texts(self._prompts)
 
     def scores(self, rows: int) -> ScoreData:
         width = self.family.ragged_width
@@ -186,6 +208,8 @@ class _Plan:
             values[name] = labels.tensor(width)
             values[names] = labels.vocabulary
         values["prompt_id"] = self._prompts.tensor(width)
+        values["prompt_task"] = self._tasks.tensor(width)
+        values["task_names"] = self._tasks.vocabulary
         return self.family(**values, batch_size=[rows])
 
 
@@ -227,11 +251,32 @@ def _reach(row: Row, keys: tuple[str, ...]) -> Any:
     return value
 
 
-def _prompt_text(row: Row) -> str:
-    """What tells one prompt from another: its text where the document holds it, else the document's hash or number."""
+def _text(row: Row) -> str | None:
+    """The prompt's text, where the document holds it."""
     doc = row.get("doc")
-    if isinstance(doc, dict) and isinstance(prompt := cast("Row", doc).get("prompt"), str):
-        return prompt
-    if isinstance(digest := row.get("doc_hash"), str):
+    text = cast("Row", doc).get("prompt") if isinstance(doc, dict) else None
+    return text if isinstance(text, str) else None
+
+
+def _document(row: Row) -> str | None:
+    """What the row's document is known by: its hash, else its number and content; None where there is only a number."""
+    digest = row.get("doc_hash")
+    if isinstance(digest, str) and digest:
         return digest
-    return f"doc {row['doc_id']}"
+    if digest is not None and not isinstance(digest, str):
+        raise TypeError(f"the document's hash as text, got {shown(digest)}")
+    doc = row.get("doc")
+    if doc is None or doc in ({}, [], ""):
+        return None
+    try:
+        return f"doc {_number(row)} {json.dumps(doc, sort_keys=True)}"
+    except RecursionError:
+        raise TypeError("a document that is nested less deeply, or doc_hash") from None
+
+
+def _number(row: Row) -> str:
+    """The document's number, or name, in its task."""
+    number: object = row["doc_id"]
+    if isinstance(number, bool) or not isinstance(number, (int, str)):
+        raise TypeError(f"the document's number, got {shown(number)}")
+    return str(number)

@@ -6,11 +6,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["distinct_names", "run_name"]
+__all__ = ["distinct_names", "run_name", "task_name"]
 
 _SUFFIX = re.compile(r"(\.jsonl?)?(\.gz)?$")
 _REFERENCE = re.compile(r"[._-]?(eval[._-]results[._-])?(strict|loose)$", re.IGNORECASE)
 _LM_EVAL = re.compile(r"^samples_(?P<task>.+)_\d{4}-\d\d-\d\dT[\d.:-]+$")
+
+_DATED = re.compile(r"^samples_(?P<task>.+)_\d{4}-\d\d-\d\d(T[\d.:-]+)?$", re.DOTALL)
 
 
 def run_name(path: str | Path) -> str:
@@ -32,6 +34,22 @@ def run_name(path: str | Path) -> str:
     if log is not None:
         return f"{folder}/{log['task']}" if folder else log["task"]
     return _REFERENCE.sub("", stem) or folder or stem
+
+
+def task_name(path: str | Path) -> str | None:
+    """The task of a sample log, ``samples_<task>_<date>``; None where the name of the file has another form.
+
+    Example:
+        >>> (
+        ...     task_name("llama/samples_gsm8k_2026-01-31T10-20-30.123456.jsonl.gz"),
+        ...     task_name("samples_gsm8k_2026-01-31.jsonl"),
+        ... )
+        ('gsm8k', 'gsm8k')
+        >>> task_name("llama.jsonl") is None
+        True
+    """
+    log = _DATED.match(_SUFFIX.sub("", Path(path).name, count=1))
+    return log["task"] if log is not None else None
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:

@@ -4,7 +4,18 @@ from typing import Protocol
 from torch import Tensor
 from tensorclass.scores.labels import Vocabulary
 
-__all__ = ["Column", "LabelColumn", "NumberColumn", "PromptColumn", "RaggedColumn", "RaggedLabelColumn", "prompt_id"]
+__all__ = [
+    "Column",
+    "LabelColumn",
+    "NumberColumn",
+    "PromptColumn",
+    "RaggedColumn",
+    "RaggedLabelColumn",
+    "TaskColumn",
+    "prompt_id",
+    "shared_texts",
+    "shown",
+]
 
 class Column(Protocol):
     def add(self, value: object) -> None: ...
@@ -33,6 +44,9 @@ class LabelColumn(_Names):
     def add(self, value: object) -> None: ...
     def tensor(self, width: int) -> Tensor: ...
 
+class TaskColumn(LabelColumn):
+    def add(self, value: object) -> None: ...
+
 class RaggedLabelColumn(_Names):
     lengths: array[int]
 
@@ -42,7 +56,10 @@ class RaggedLabelColumn(_Names):
 
 class PromptColumn:
     def __init__(self) -> None: ...
-    def add(self, value: object) -> None: ...
+    def add(self, document: str, text: str | None = None) -> None: ...
+    def shared(self) -> int: ...
     def tensor(self, width: int) -> Tensor: ...
 
 def prompt_id(text: str) -> int: ...
+def shared_texts(prompts: PromptColumn) -> list[str]: ...
+def shown(value: object) -> str: ...

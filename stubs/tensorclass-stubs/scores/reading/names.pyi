@@ -2,7 +2,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["distinct_names", "run_name"]
+__all__ = ["distinct_names", "run_name", "task_name"]
 
 def run_name(path: str | Path) -> str: ...
+def task_name(path: str | Path) -> str | None: ...
 def distinct_names(paths: Sequence[Path]) -> list[str]: ...
