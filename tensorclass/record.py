@@ -110,6 +110,8 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         batch = Sample(image=torch.zeros(32, 3, 8, 8), label=torch.zeros(32), batch_size=[32])
         batch[:8].reshape(2, 4)
 
+    A cast to a floating or complex dtype casts floating and complex tensors: integers and booleans stay what they are.
+
     Fields are given by position or by keyword, in the order of their declaration; then, by keyword:
 
     Args:
@@ -144,10 +146,12 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         _options: ClassVar[dict[str, bool]]
         _cast_filter: ClassVar[CastFilter | None]
         _takes_fields: ClassVar[bool]
+        _CASTS_INTEGERS: ClassVar[bool]
         __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
     else:
         _options = dict(OPTIONS)
         _cast_filter = None
+        _CASTS_INTEGERS = False  # ids and masks stay what they are
         _takes_fields = False  # whether the constructor takes each field by its name, and the metadata beside
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypedDict, TypeVar, cast, overload
 from weakref import ref
 
 import torch
@@ -69,6 +69,9 @@ class Devices(Collection):
     """``to`` and its kin, ``clone``, ``detach``, ``requires_grad_``, ``data``, ``grad``."""
 
     __slots__ = ()
+
+    #: whether a cast to a floating or complex dtype casts integers and booleans too
+    _CASTS_INTEGERS: ClassVar[builtins.bool] = True
 
     # -- copies -------------------------------------------------------------------------------------------------------
 
@@ -160,7 +163,7 @@ class Devices(Collection):
 
         Args:
             device: where to; the result has it as its device.
-            dtype: of all tensors.
+            dtype: of all tensors; in a record, where it is floating or complex, of those that are so already.
             non_blocking: ``True`` does not wait for the transfer, where the memory allows that.
             copy: copy tensors that would come as they are.
             memory_format: of the tensors.
@@ -269,8 +272,12 @@ class Devices(Collection):
         non_blocking: builtins.bool,
         copy: builtins.bool,
         memory_format: torch.memory_format | None,
+        numbers: builtins.bool = True,
         /,
     ) -> Self:
+        """The values elsewhere, of another dtype, or both; integers and booleans keep theirs without ``numbers``."""
+        if dtype is not None and not (numbers and self._CASTS_INTEGERS) and _is_inexact(dtype):
+            return self._moved_inexact(device, dtype, non_blocking, copy, memory_format)
         if device is None and not copy and memory_format is None:
             return self._same({key: value.to(dtype) for key, value in self._store.items()})
         kwargs: dict[str, Any] = {"non_blocking": non_blocking, "copy": copy}
@@ -281,6 +288,31 @@ class Devices(Collection):
         if memory_format is not None:
             kwargs["memory_format"] = memory_format
         store = {key: value.to(**kwargs) for key, value in self._store.items()}
+        return self._on(store, self._device if device is None else device)
+
+    def _moved_inexact(
+        self,
+        device: torch.device | None,
+        dtype: torch.dtype,
+        non_blocking: builtins.bool,
+        copy: builtins.bool,
+        memory_format: torch.memory_format | None,
+    ) -> Self:
+        """:meth:`_moved`, where only tensors of floating or complex dtypes take the dtype, at all levels below."""
+        moves = device is not None or copy or memory_format is not None
+        kwargs: dict[str, Any] = {"non_blocking": non_blocking, "copy": copy}
+        if device is not None:
+            kwargs["device"] = device
+        if memory_format is not None:
+            kwargs["memory_format"] = memory_format
+        store: Store = {}
+        for key, value in self._store.items():
+            if isinstance(value, Devices):
+                store[key] = value._moved(device, dtype, non_blocking, copy, memory_format, False)
+            elif value.is_floating_point() or value.is_complex():
+                store[key] = value.to(dtype=dtype, **kwargs) if moves else value.to(dtype)
+            else:
+                store[key] = value.to(**kwargs) if moves else value
         return self._on(store, self._device if device is None else device)
 
     def _take_values(self, source: Collection) -> Self:
@@ -365,6 +397,14 @@ class Devices(Collection):
     def type(self, dst_type: torch.dtype, *, cast_filter: CastFilter | None = None) -> Self:
         """The values in another dtype; only those for which ``cast_filter(key, tensor)`` is true, if it is given."""
         if cast_filter is None:
+            if not self._CASTS_INTEGERS and _is_inexact(dtype := _as_dtype(dst_type)):
+                store: Store = {}
+                for key, value in self._store.items():
+                    if isinstance(value, Devices):
+                        store[key] = value._moved(None, dtype, False, False, None, False)
+                    else:  # torch is faster with type() than with to()
+                        store[key] = value.type(dtype) if value.is_floating_point() or value.is_complex() else value
+                return self._same(store)
             return self._same({key: value.type(dst_type) for key, value in self._store.items()})
         return self._filtered_cast(dst_type, cast_filter, ())
 
@@ -537,6 +577,18 @@ class Devices(Collection):
             else:
                 leaf.grad.detach_().zero_()
         return self
+
+
+def _is_inexact(dtype: torch.dtype) -> builtins.bool:
+    """Whether a dtype has no exact place for each integer."""
+    return dtype.is_floating_point or dtype.is_complex
+
+
+def _as_dtype(given: Any) -> torch.dtype:
+    """The dtype that ``Tensor.type`` is given, which takes ``"torch.HalfTensor"`` and ``torch.HalfTensor`` as well."""
+    if isinstance(given, torch.dtype):
+        return given
+    return cast("Tensor", torch.empty(0).type(given)).dtype
 
 
 def _pairs(owner: Collection, values: Collection, what: str) -> Iterable[tuple[Tensor, Tensor]]:

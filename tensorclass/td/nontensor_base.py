@@ -239,6 +239,7 @@ class NonTensorDataBase(TensorCollection):
         non_blocking: bool,
         copy: bool,
         memory_format: torch.memory_format | None,
+        numbers: bool = True,
     ) -> Self:
         return self._on(dict(self._store), self._device if device is None else device)
 

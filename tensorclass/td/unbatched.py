@@ -237,9 +237,13 @@ class UnbatchedTensor(Uniform):
         non_blocking: bool,
         copy: bool,
         memory_format: torch.memory_format | None,
+        numbers: bool = True,
     ) -> Self:
+        tensor = self._tensor
+        if dtype is not None and not numbers and (dtype.is_floating_point or dtype.is_complex):
+            dtype = dtype if tensor.is_floating_point() or tensor.is_complex() else None
         options = {"memory_format": memory_format} if memory_format is not None else {}
-        return self._holding(self._tensor.to(device, dtype, non_blocking, copy, **options))
+        return self._holding(tensor.to(device, dtype, non_blocking, copy, **options))
 
     def clear_device_(self) -> Self:
         """Nothing: the device is that of the tensor."""

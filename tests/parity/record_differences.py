@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float
 
 from tests import strategies as draw
-from tests.parity.differences import Known, collections, is_a, is_error, tensors_alone
+from tests.parity.differences import CASTS, Known, collections, is_a, is_error, tensors_alone
 from tests.parity.drawn import Arguments, Drawn, Made, Path
 from tests.parity.records import FIELDS, RecordTree, classes
-from tests.parity.sides import Collected, Objects, Seen, described
+from tests.parity.sides import Collected, Objects, Seen, Values, described
 
 
 def error(cls: type[Exception]) -> Any:
@@ -31,6 +31,10 @@ def sample_class(library: Any) -> Any:
 
 def sample(library: Any) -> Any:
     return sample_class(library)(torch.zeros(2), "t", batch_size=[2])
+
+
+def ids(library: Any) -> Any:
+    return sample_class(library)(torch.tensor([257, 30001]), "t", batch_size=[2])
 
 
 def contracted(library: Any) -> Any:
@@ -181,6 +185,10 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
     "Contracts hold, and tell the batch size.": [
         (lambda m: contracted(m)(x=torch.zeros(8, 3)).batch_size, torch.Size([8]), torch.Size([])),
         (lambda m: contracted(m)(x=torch.zeros(8, 4), batch_size=[8]).batch_size, error(ValueError), torch.Size([8])),
+    ],
+    "A record of integers keeps them in a cast.": [
+        (lambda m: ids(m).to(torch.bfloat16).a.tolist(), [257, 30001], [256.0, 29952.0]),
+        (lambda m: ids(m).half().a.dtype, torch.int64, torch.float16),
     ],
     "Wrong arguments are a `TypeError`.": [
         (lambda m: sample_class(m)(a=torch.zeros(2), text="t", z=1), error(TypeError), error(AttributeError)),
@@ -388,6 +396,22 @@ def taken_out(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: 
     return name == "split_keys" and without_classes(ours.result) == without_classes(peers.result)
 
 
+def whole_numbers(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
+    """A record of integers keeps them in a cast."""
+    return name in CASTS and _with_all_cast(ours.result, peers.result) == peers.result
+
+
+def _with_all_cast(here: Any, there: Any) -> Any:
+    """A result whose integers and booleans have the dtypes that they have in the other one."""
+    if isinstance(here, Values) and isinstance(there, Values):
+        tensor, dtype = here.tensor, there.tensor.dtype
+        whole = not (tensor.is_floating_point() or tensor.is_complex())
+        return Values(tensor.to(dtype)) if whole and (dtype.is_floating_point or dtype.is_complex) else here
+    if not isinstance(here, Collected) or not isinstance(there, Collected) or here.values.keys() != there.values.keys():
+        return here
+    return here._replace(values={key: _with_all_cast(value, there.values[key]) for key, value in here.values.items()})
+
+
 def attributes(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
     """What is known of the tensors of a record is no record."""
     if name != "attrs" or is_error(ours.result) or ours.result.record:
@@ -404,4 +428,5 @@ KNOWN_OF_RECORDS: tuple[Known, ...] = (
     by_key, held_objects, no_field, misfits, flat_keys, joined, missing, tree_of_fields, refused,
     attributes,
     taken_out,
+    whole_numbers,
 )  # fmt: skip

@@ -107,6 +107,15 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
     def _moved(self, *args: Any) -> Self:
         return self._with_parts([part._moved(*args) for part in self._store.items_])
 
+    def _take_values(self, source: Collection) -> Self:
+        if source is not self and isinstance(source, LazyStacked):  # keys that not all parts have are no items
+            self._check_unlocked()
+            for part, new in zip(self._store.items_, source._store.items_, strict=True):
+                part._take_values(new)
+            self._batch_size, self._device = source._batch_size, source._device
+            return self
+        return super()._take_values(source)
+
     def _placed(self, *args: Any) -> Self:
         return self._with_parts([part._placed(*args) for part in self._store.items_])
 
