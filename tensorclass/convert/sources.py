@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias, cast
 
 from tensorclass.atomic import whole_file
+from tensorclass.regular import NotRegular, check_regular
 
 from .extras import require
 
@@ -75,7 +76,16 @@ def files(what: str, path: Any, suffixes: tuple[str, ...] = ()) -> list[File]:
             message = "nothing fits the pattern" if glob.has_magic(name) else os.strerror(errno.ENOENT)
             raise FileNotFoundError(errno.ENOENT, f"{what}: {message}", name)
         return [file for one in found for file in files(what, glob.escape(one), suffixes)]
+    _check(what, name)
     return [File(name)]
+
+
+def _check(what: str, name: str) -> None:
+    """Look whether a file can be read more than once, the head of it first, as no pipe can."""
+    try:
+        check_regular(name)
+    except NotRegular as error:
+        raise ValueError(f"{what}: {error}; open it, and give the open file") from None
 
 
 def _open_file(file: Any) -> File:
@@ -101,6 +111,8 @@ def _parts(what: str, folder: str, suffixes: tuple[str, ...]) -> list[File]:
             for name in sorted(names)
             if name.endswith(suffixes) and not name.startswith((".", "_"))
         ]
+    for file in found:
+        _check(what, file.name)
     if not found:
         raise FileNotFoundError(errno.ENOENT, f"{what}: there is no {' or '.join(suffixes)} file in the folder", folder)
     return found

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tensorclass.atomic import whole_file
+from tensorclass.regular import reading_regular
 from tensorclass.scores import families
 from tensorclass.scores.align import align
 from tensorclass.scores.ifeval import IFEvalScoreData
@@ -69,7 +70,8 @@ def load_scores(path: str | Path, family: type[ScoreData] | None = None) -> Scor
         ValueError: another kind of file, a part of one, or a class that isn't of this package and wasn't given.
     """
     try:
-        read: object = torch.load(path, map_location="cpu", weights_only=True)
+        with reading_regular(path) as file:
+            read: object = torch.load(file, map_location="cpu", weights_only=True)
     except OSError:
         raise
     except Exception:  # what the unpickler makes of other files can be any error, and its advice is to run their code

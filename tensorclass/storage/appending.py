@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from torch import Size, Tensor
 from tensorclass.atomic import swapped_folder
 from tensorclass.progress import bytes_of
 from tensorclass.record import TensorClass
+from tensorclass.regular import kind_of, open_regular
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.memmap import Filename, write_values
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
@@ -279,9 +281,11 @@ class Growth:
         for piece in self.pieces:
             if piece.start:
                 opened, name = folders.find(piece.path, piece.part)
-                length = os.stat(name, dir_fd=opened.handle, follow_symlinks=False).st_size
-                if length < piece.start:
-                    raise FileError(f"{opened.name}/{name}: expected {piece.start} bytes; it has {length}")
+                info = os.stat(name, dir_fd=opened.handle, follow_symlinks=False)
+                if not stat.S_ISREG(info.st_mode):
+                    raise FileError(f"{opened.name}/{name}: expected a file, found {kind_of(info.st_mode)}")
+                if info.st_size < piece.start:
+                    raise FileError(f"{opened.name}/{name}: expected {piece.start} bytes; it has {info.st_size}")
 
     def _differ(self, path: tree.Path, expected: Any, got: Any) -> None:
         self.problems.append(f"{'.'.join(path) + ': ' if path else ''}expected {expected}, got {got}")
@@ -309,7 +313,10 @@ def _write(path: Path, node: Node, pieces: list[Piece], old: open_folders.Folder
                     os.link(was, draft / name, src_dir_fd=opened.handle, follow_symlinks=False)
                     source = f"{opened.name}/{was}"
                 if piece.tensor is not None and piece.tensor.numel():
-                    with open(draft / name, "r+b" if piece.start else "xb", buffering=0) as file:
+                    new = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                    target = str(draft / name)
+                    handle = open_regular(target, os.O_RDWR | os.O_NOFOLLOW) if piece.start else os.open(target, new)
+                    with os.fdopen(handle, "r+b", buffering=0) as file:
                         if piece.start:
                             before[source] = os.fstat(file.fileno()).st_size
                         file.seek(piece.start)

@@ -26,6 +26,7 @@ from torch import Size, Tensor
 
 from tensorclass.atomic import swapped_folder, whole_file
 from tensorclass.progress import Bar, bytes_of
+from tensorclass.regular import open_regular, reading_regular
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.memmap import MODES, Filename, MemoryMappedTensor, pieces
@@ -130,7 +131,7 @@ def pack_memmap(
         bytes_of(total, "pack_memmap", progress) as shown,
     ):
         for name in files:
-            with open(root / name, "rb") as file:
+            with reading_regular(root / name) as file:
                 write(name, _told(_pieces(file), shown))
     return Path(archive_path)
 
@@ -361,7 +362,7 @@ class _Folders:
 @contextmanager
 def _opened(path: Filename) -> Generator[tuple[_Archive, int], None, None]:
     name = os.path.abspath(path)
-    with open(name, "rb") as file:
+    with reading_regular(name) as file:
         yield _Archive(file, name), file.fileno()
 
 
@@ -426,7 +427,7 @@ def load(
         def mapped() -> Any:
             if not maps:
                 if mode == "r+":
-                    with open(archive.name, "r+b") as writable:
+                    with os.fdopen(open_regular(archive.name, os.O_RDWR), "r+b") as writable:
                         maps.append(mmap.mmap(writable.fileno(), 0, access=mmap.ACCESS_WRITE))
                 else:
                     maps.append(mmap.mmap(handle, 0, access=mmap.ACCESS_COPY))
@@ -517,7 +518,10 @@ def refresh_archive_checksums(archive_path: Filename) -> Path:
     """See :func:`tensorclass.refresh_archive_checksums`."""
     if not os.path.isfile(archive_path):
         raise FileError(f"{os.path.abspath(archive_path)}: it is no archive of a memory-mapped folder: no such file")
-    with _opened(archive_path) as (archive, handle), open(archive.name, "r+b") as file:
+    with (
+        _opened(archive_path) as (archive, handle),
+        os.fdopen(open_regular(archive.name, os.O_RDWR), "r+b") as file,
+    ):
         with mmap.mmap(handle, 0, access=mmap.ACCESS_READ) as memory:
             at = archive.zip.start_dir
             for info in archive.zip.infolist():

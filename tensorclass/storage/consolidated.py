@@ -18,6 +18,7 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.atomic import whole_file
+from tensorclass.regular import reading_regular
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.consolidated import WHOLE, Flat, Place, gathered, is_sharded, parts_of, places_of, view, with_parts
 from tensorclass.td.memmap import Filename, pieces
@@ -207,9 +208,7 @@ def from_consolidated(
     target = as_device(device)
     if not os.path.lexists(name):
         raise FileNotFoundError(f"there is no file {name}")
-    with loading(name, "from_consolidated"), open(name, "rb") as file:
-        if not os.path.isfile(name):
-            raise FileError(f"{name}: it is no regular file")
+    with loading(name, "from_consolidated"), reading_regular(name) as file:
         size, node, starts = _read(file, name)
         blank = tree.only_shapes(target)
         memory = _mapped(file.fileno(), 0 if blank else size)

@@ -95,7 +95,7 @@ class Entries(MutableMapping[str, "Value"]):
             try:
                 node = format.find(group, name)
             except KeyError:
-                if name in group:  # and cannot be read
+                if format.has(group, name):  # and cannot be read
                     raise
                 node = None
             said = None if node is None else format.said(node)
@@ -263,7 +263,7 @@ class Entries(MutableMapping[str, "Value"]):
             return
         self.file.check_writable(key)
         group, name = self.group, self.name(key)
-        if type(value) is Tensor and name in group and not value.is_meta:
+        if type(value) is Tensor and not value.is_meta and self.file.format.has(group, name):
             node, said = self.find(key)
             if (
                 self.kind(node, said) == "tensor"

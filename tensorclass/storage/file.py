@@ -73,7 +73,7 @@ class File:
         self.shown: Bar[Any] | None = None  #: is told of the bytes that are written
         self.is_closed: bool = False
         self.is_lent: bool = root is not None  # whoever opened it closes it
-        self._root = root
+        self._root = None if root is None else format.lent(root)
         self._pid = os.getpid()
         self._inherited: list[Any] = []
 

@@ -18,6 +18,7 @@ from torch import Size, Tensor
 
 from tensorclass.atomic import swapped_folder, whole_file
 from tensorclass.progress import Bar, bytes_of
+from tensorclass.regular import NotRegular
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.memmap import Filename, MemoryMappedTensor, map_file, write_values
 from tensorclass.td.nontensor_base import note_files
@@ -157,7 +158,8 @@ def keep_strangers(old: Path, new: Path) -> None:
 def _belongings(folder: Path) -> tuple[bool, set[str]]:
     """Whether a collection is saved in a folder, and those of the folders in it that belong to it."""
     try:
-        meta = as_dict(json.loads((folder / META).read_bytes())) or {}
+        with open_folder(str(folder)) as opened:
+            meta = as_dict(json.loads(opened.content(META))) or {}
     except FileNotFoundError:
         return False, set()
     except (OSError, ValueError, RecursionError):  # damaged
@@ -265,6 +267,8 @@ def _opened_tensor(
             mapped, used = map_file(name, dtype, shape, mode, folder.handle)
         except FileNotFoundError:
             raise
+        except NotRegular as error:
+            raise FileError(f"{folder.name}/{error}") from None
         except OSError as error:
             raise of_file(error, f"{folder.name}/{name}") from None
         except ValueError as error:
@@ -274,7 +278,7 @@ def _opened_tensor(
 
 def inside(path: Path) -> Path:
     """Where the values of a collection lie: of a record as the peer writes it, in a folder in its folder."""
-    below = path / INSIDE
+    below = not_linked(path / INSIDE)
     if not (below / META).is_file():
         return path
     with open_folder(str(path)) as folder:
@@ -309,7 +313,7 @@ def add_folder(prefix: str | Path, path: tree.Path, size: Size) -> None:
     place, meta = _holder(prefix, path)
     found: list[tuple[str, bytes]] = []
     metas_of({"type": "collection", "batch_size": list(size), "entries": {}}, "", found)
-    below = place / file_name(path[-1])
+    below = not_linked(place / file_name(path[-1]))
     below.mkdir(exist_ok=True)
     _write_meta(below, found[0][1])
     _write_meta(place, _with_entry(meta, path[-1], {"type": PEER_TYPES["collection"]}))
@@ -320,9 +324,18 @@ def _holder(prefix: str | Path, path: tree.Path) -> tuple[Path, dict[str, Any]]:
     *parents, key = path
     if key in RESERVED:
         raise KeyError(f"make_memmap: {key!r} has a meaning in {META}; take another key")
-    place = Path(prefix).joinpath(*map(file_name, parents))
+    place = Path(prefix)
+    for parent in parents:
+        place = not_linked(place / file_name(parent))
     with open_folder(str(place)) as folder:
         return place, read_meta(folder)
+
+
+def not_linked(folder: Path) -> Path:
+    """A folder in what was saved. Nothing outside is opened, so that a link is an error."""
+    if folder.is_symlink():
+        raise FileError(f"{folder}: expected a folder, found a link, which is not followed")
+    return folder
 
 
 def _write_meta(place: Path, text: bytes) -> None:

@@ -15,6 +15,8 @@ from typing import IO, Any, ClassVar
 
 import numpy as np
 
+from tensorclass.regular import NotRegular, check_regular
+
 from .hierarchy import NOTE, STACK, DamagedFile, Format, Said, Texts, chunk_shape
 from .partial import along, pieces
 from .tree import FileError, as_dict
@@ -24,6 +26,7 @@ _DRAFT = "%draft"
 _VERSIONS = ("v108", "latest")  #: since HDF5 1.8, what a file says of itself has checksums
 _LONGEST_NOTE = 60_000
 _PATIENCE = 3.0  #: seconds
+_MOST_LINKS = 16  #: as the library has it
 
 
 def _h5py() -> Any:
@@ -47,8 +50,12 @@ class HDF5(Format):
         library = _h5py()
         if mode in ("r", "r+") and not os.path.exists(path):
             raise FileNotFoundError(f"there is no file {path}")
-        if os.path.isdir(path):
-            raise FileError(f"{path}: expected a file, found a folder")
+        try:
+            check_regular(path)
+        except IsADirectoryError:
+            raise FileError(f"{path}: expected a file, found a folder") from None
+        except NotRegular as error:
+            raise DamagedFile(str(error)) from None
         try:
             return _patiently(lambda: library.File(path, mode, track_order=True, libver=_VERSIONS), mode)
         except OSError as error:
@@ -82,11 +89,9 @@ class HDF5(Format):
     def find(self, group: Any, name: str) -> Any:
         library = _h5py()
         encoded = name.encode("utf-8", "surrogateescape")
-        if encoded not in group.id:
+        if not group.id.links.exists(encoded):
             raise KeyError(f"there is no {name!r}")
-        if group.id.links.get_info(encoded).type == library.h5l.TYPE_EXTERNAL:
-            raise ValueError("it is a link to another file, which is not followed")
-        found = group[name]
+        found = _followed(group, encoded)
         if isinstance(found, library.Dataset):
             kept = found.id.get_create_plist()
             layout = kept.get_layout()
@@ -95,6 +100,9 @@ class HDF5(Format):
         elif not isinstance(found, library.Group):
             raise ValueError("it is neither a group nor a dataset")
         return found
+
+    def has(self, group: Any, name: str) -> bool:
+        return bool(group.id.links.exists(name.encode("utf-8", "surrogateescape")))
 
     def address(self, node: Any) -> object:
         h5o = _h5py().h5o
@@ -154,7 +162,7 @@ class HDF5(Format):
             with suppress(KeyError):
                 del parent[_DRAFT]
             raise
-        if name in parent:
+        if self.has(parent, name):
             del parent[name]
         parent.move(_DRAFT, name)
         return made
@@ -282,6 +290,36 @@ class _Draft:
         self.file.close()
         if self.error is not None:
             raise OSError(self.error.errno, self.error.strerror, self.path) from None
+
+
+def _followed(group: Any, name: bytes) -> Any:
+    """What a link in a group leads to. Each hop of it is looked at: the library would open other files for some."""
+    library = _h5py()
+    kinds = library.h5l
+    parts, links = [name], 0
+    while parts:
+        part = parts.pop(0)
+        if not group.id.links.exists(part):
+            raise ValueError("it is a link that leads nowhere")
+        kind = group.id.links.get_info(part).type
+        if kind == kinds.TYPE_SOFT:
+            links += 1
+            if links > _MOST_LINKS:
+                raise ValueError("it is a link that leads over too many others, or to itself")
+            target = group.id.links.get_val(part)
+            if target.startswith(b"/"):
+                group = library.Group(library.h5g.open(group.id, b"/"))
+            parts[:0] = [step for step in target.split(b"/") if step not in (b"", b".")]
+        elif kind == kinds.TYPE_HARD:
+            found = group[part]
+            if not parts:
+                return found
+            if not isinstance(found, library.Group):
+                raise ValueError("it is a link that leads nowhere")
+            group = found
+        else:
+            raise ValueError("it is, or leads over, a link to another file, which is not followed")
+    return group
 
 
 def _patiently(open: Callable[[], Any], mode: str) -> Any:

@@ -59,6 +59,10 @@ class Format(ABC):
         above(path)
         return whole_path(path)
 
+    def lent(self, root: Any) -> Any:
+        """A group that was opened elsewhere, as this format reads it."""
+        return root
+
     @abstractmethod
     def close(self, root: Any) -> None:
         """Closes the file."""
@@ -77,6 +81,10 @@ class Format(ABC):
     @abstractmethod
     def find(self, group: Any, name: str) -> Any:
         """A group or an array; ``KeyError`` where there is none, ``ValueError`` where it is not in this file."""
+
+    def has(self, group: Any, name: str) -> bool:
+        """Whether a name is taken, by whatever it is; no link is followed."""
+        return name in group
 
     @abstractmethod
     def address(self, node: Any) -> object:

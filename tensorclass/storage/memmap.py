@@ -234,7 +234,8 @@ def _below(path: Path, keys: tuple[str, ...]) -> Path:
     for key in keys:
         found = folder.inside(found)
         own = found / layout.file_name(key)
-        found = own if own.is_dir() or "/" in key or key in ("", ".", "..") else found / key
+        plain = own.is_dir() or "/" in key or "\0" in key or key in ("", ".", "..")
+        found = folder.not_linked(own if plain else found / key)
     if path.is_dir() and not (found / layout.META).is_file():
         raise FileError(f"{path}: no collection is saved there under {'.'.join(keys)!r}")
     return found

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
 from tensorclass.atomic import is_swapped
+from tensorclass.regular import NotRegular, kind_of, open_regular
 
 from .layout import INSIDE, LONGEST, META, file_name, tensor_file
 from .tree import FileError
@@ -27,15 +27,15 @@ class Opened(NamedTuple):
     def content(self, name: str) -> bytes | bytearray:
         """What a file in it says."""
         try:
-            handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self.handle)
+            handle = open_regular(name, folder=self.handle, shown=f"{self.name}/{name}")
         except FileNotFoundError:
             raise
+        except NotRegular as error:
+            raise FileError(str(error)) from None
         except OSError as error:
             raise FileError(f"{self.name}/{name}: {error.strerror}") from None
         try:
             info = os.fstat(handle)
-            if not stat.S_ISREG(info.st_mode):
-                raise FileError(f"{self.name}/{name}: it is no regular file")
             if info.st_size > LONGEST:
                 raise FileError(f"{self.name}/{name}: it is longer than {LONGEST} bytes")
             text = bytearray(os.read(handle, info.st_size + 1))
@@ -79,7 +79,8 @@ def retried(path: str, work: Callable[[Opened], T]) -> T:
         try:
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except NotADirectoryError:
-            raise NotADirectoryError(f"{path} is a file; a folder was expected, as memmap() makes it") from None
+            found = kind_of(os.stat(path).st_mode)
+            raise NotADirectoryError(f"{path} is {found}; a folder was expected, as memmap() makes it") from None
         except FileNotFoundError:
             if not (is_swapped(path) or os.path.lexists(path)):  # the latter: it came in between
                 raise FileNotFoundError(f"there is no folder {path}") from None

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tensorclass.regular import NotRegular, reading_regular
 from tensorclass.td.memmap import Filename
 
 from .tree import FileError
@@ -61,6 +62,8 @@ def loading(path: str, *own: str) -> Generator[None, None, None]:
     """
     try:
         yield
+    except NotRegular as error:
+        raise FileError(str(error)) from None
     except (FileError, FileNotFoundError, IsADirectoryError) as error:
         method = loader_of(path)
         if method is None or method in own:
@@ -76,7 +79,7 @@ def loader_of(path: str) -> str | None:
     if os.path.isdir(path):
         return next((method for name, method in _IN_FOLDERS.items() if os.path.exists(os.path.join(path, name))), None)
     try:
-        with open(path, "rb") as file:
+        with reading_regular(path) as file:
             begin = file.read(9)
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - 8))

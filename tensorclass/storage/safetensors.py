@@ -13,7 +13,6 @@ import errno
 import json
 import os
 import re
-import stat
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -23,6 +22,7 @@ from torch import Size, Tensor
 
 from tensorclass.atomic import whole_path
 from tensorclass.convert.extras import require
+from tensorclass.regular import open_regular
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
@@ -118,12 +118,10 @@ def _name(path: tree.Path, part: str) -> str:
 def _opened(name: str) -> Generator[Any, None, None]:
     library = require("safetensors", _EXTRA, "load_safetensors")
     try:
-        handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        handle = open_regular(name)
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no file {name}") from None
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise FileError(f"{name}: it is no regular file")
         # the library opens a path twice, and would see two versions where another takes its place in between
         same = f"/proc/self/fd/{handle}"
         try:

@@ -12,23 +12,26 @@ import math
 import os
 import shutil
 import time
-import weakref
 import zlib
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from tensorclass.atomic import swapped_folder
 from tensorclass.convert.extras import require
+from tensorclass.regular import kind_of
 from tensorclass.td.objects import nested
 
 from . import sealing, tree
 from .hierarchy import NOTE, STACK, DamagedFile, Format, Replaced, Said, Texts, chunk_shape, flat
 from .paths import loader_of
-from .tree import as_dict, as_list
+from .tree import FileError, as_dict, as_list
+
+if TYPE_CHECKING:
+    from .zarr_store import Held
 
 _EXTRA = "zarr"
 _MARK = "tensorclass_version"  #: there with a note: what has one of the two alone is damaged
@@ -51,7 +54,7 @@ class Zarr(Format):
     keeps_order: ClassVar[bool] = False
     is_lockable: ClassVar[bool] = False
     has_seals: ClassVar[bool] = False
-    _held: _Held | None = None
+    _held: Held | None = None
     options: ClassVar[tuple[str, ...]] = (
         "chunks", "shards", "filters", "compressors", "compressor", "fill_value", "order", "serializer",
         "chunk_key_encoding", "dimension_names", "overwrite",
@@ -75,28 +78,50 @@ class Zarr(Format):
             raise FileNotFoundError(f"there is no folder {path}")
         if mode in ("w-", "x") and os.path.exists(path):
             raise FileExistsError(f"{path} is there already")
+        if os.path.lexists(path) and not os.path.isdir(path):
+            raise DamagedFile(f"{path}: expected a folder, found {kind_of(os.stat(path).st_mode)}")
         if mode == "w":
             _check_place(path)
+        from .zarr_store import FolderStore, Held
+
         try:
-            store = library.storage.LocalStore(path, read_only=mode == "r")
+            if mode not in ("r", "r+"):
+                os.makedirs(path, exist_ok=True)
+            self._held = Held(path)  # before reading
+            store = FolderStore(self._held, read_only=mode == "r")
             given: dict[str, Any] = {"use_consolidated": False}
             if mode in ("w", "w-", "x"):
                 given = {"zarr_format": 3}
-            self._held = _Held(path) if "zarr_format" not in given and os.path.isdir(path) else None  # before reading
             root = library.open_group(store, mode="w-" if mode == "x" else mode, **given)
-            self._held = self._held or _Held(path)
             if mode in ("r+", "a"):
-                _forget_copies(path, root)
+                _forget_copies(root)
             return root
-        except PermissionError:
+        except (PermissionError, FileError):
+            self._let_go()
             raise
         except Exception as error:  # of many classes
-            self._held = None
+            self._let_go()
             raise DamagedFile(f"{path}: it is no zarr folder, or damaged: {error}") from None
+
+    def lent(self, root: Any) -> Any:
+        library = require("zarr", _EXTRA, "zarr")
+        from .zarr_store import FolderStore, Held
+
+        store = root.store
+        if not isinstance(store, library.storage.LocalStore):
+            raise TypeError(f"expected a group in a folder, of a LocalStore, got one of a {type(store).__name__}")
+        own = FolderStore(Held(str(store.root)), read_only=store.read_only)
+        mode = "r" if store.read_only else "r+"
+        return library.open_group(own, path=root.path, mode=mode, use_consolidated=False)
 
     def close(self, root: Any) -> None:
         root.store.close()
-        self._held = None
+        self._let_go()
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            held.close()
 
     def check_there(self, root: Any) -> None:
         if self._held is not None and not self._held.is_there():
@@ -134,14 +159,10 @@ class Zarr(Format):
         self.say(group, {**said, "order": order})
 
     def find(self, group: Any, name: str) -> Any:
-        place = Path(group.store.root) / group.path / name
         try:
-            with os.scandir(place) as entries:
-                linked = any(entry.is_symlink() for entry in entries)
+            group.store.names(f"{group.path}/{name}")
         except (FileNotFoundError, NotADirectoryError):
             raise KeyError(f"there is no {name!r}") from None
-        if linked or place.is_symlink():
-            raise ValueError("it is, or holds, a link, which is not followed")
         found = group[name]
         above = self.said(group)
         if above is not None and _SEAL in above and self.said(found) is None:
@@ -307,38 +328,21 @@ class Zarr(Format):
         pass
 
 
-def _forget_copies(path: str, root: Any) -> None:
+def _forget_copies(root: Any) -> None:
     """Removes the copies that a root can have of what is said of all arrays, before these change: others read them."""
-    copy = Path(path, ".zmetadata")
-    if copy.exists():
-        copy.unlink()
-    try:
-        known = as_dict(json.loads(Path(path, "zarr.json").read_bytes())) or {}
-    except FileNotFoundError:
-        return
+    root.store.remove(".zmetadata")
+    content = root.store.read("zarr.json")
+    known = as_dict(json.loads(content)) or {} if content is not None else {}
     if known.get("consolidated_metadata") is not None:
         root.attrs.put(dict(root.attrs))  # written anew without them
 
 
-class _Held:
-    """The folder that is open: held, it is no other one of the same path."""
-
-    def __init__(self, path: str) -> None:
-        self.path: str = path
-        self.handle: int = os.open(path, os.O_RDONLY)
-        weakref.finalize(self, os.close, self.handle)  # also at the end of the program, when __del__ has no os any more
-
-    def is_there(self) -> bool:
-        """Whether it is still at its path."""
-        try:
-            return os.path.samestat(os.stat(self.path), os.fstat(self.handle))
-        except FileNotFoundError:
-            return False
-
-
 def _seal_of(node: Any, said: Said) -> str:
     """What the path of a node, what zarr says of it and what is noted of it add up to."""
-    about = sealing.parsed((Path(node.store.root) / node.path / "zarr.json").read_bytes(), node.path)
+    content = node.store.read(f"{node.path}/zarr.json")
+    if content is None:
+        raise ValueError("its zarr.json is missing")
+    about = sealing.parsed(content, node.path)
     for name in ("attributes", "consolidated_metadata"):
         about.pop(name, None)
     known = [node.path, about, {name: value for name, value in said.items() if name != _SEAL}]
@@ -362,11 +366,9 @@ def _check_chunks(array: Any, box: tuple[Any, ...]) -> None:
         count *= -(-rows // max(size, 1)) if isinstance(item, slice) else rows
     if count <= _MANY_CHUNKS:
         return
-    found = 0
-    for _, _, files in os.walk(Path(array.store.root) / array.path):
-        found += len(files)
-        if found > count // 4:
-            return
+    found = array.store.count(array.path, count // 4)
+    if found > count // 4:
+        return
     raise ValueError(f"it should have {count} chunks, and has {found} files; read parts of it by an index")
 
 

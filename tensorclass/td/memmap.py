@@ -13,6 +13,8 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from tensorclass.regular import open_regular
+
 from . import readahead, shapes
 
 Filename: TypeAlias = "str | os.PathLike[str]"
@@ -532,13 +534,12 @@ def map_file(
         mode: ``None`` takes ``"r+"`` where the file may be written and else ``"r"``.
         folder: where the file is. Symbolic links are not followed there.
     """
-    flags = os.O_CLOEXEC | os.O_NONBLOCK | (0 if folder is None else os.O_NOFOLLOW)  # a pipe is an error at once
     try:
-        file = os.open(path, flags | (os.O_RDONLY if mode == "r" else os.O_RDWR), dir_fd=folder)
+        file = open_regular(path, os.O_RDONLY if mode == "r" else os.O_RDWR, folder=folder)
     except PermissionError:
         if mode is not None:
             raise
-        file = os.open(path, flags | os.O_RDONLY, dir_fd=folder)
+        file = open_regular(path, folder=folder)
         mode = "r"
     try:
         mode = mode or "r+"

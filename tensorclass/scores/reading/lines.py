@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import stat
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -79,6 +81,9 @@ def _opened(path: str | Path) -> Generator[tuple[BufferedIOBase, BufferedIOBase]
     except OSError as error:
         raise ScoreFileError(str(path), None, _problem(error)) from None
     with raw:
+        mode = os.fstat(raw.fileno()).st_mode  # a pipe is fine, as of `<(zcat samples.jsonl.gz)`
+        if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not raw.isatty()):
+            raise ScoreFileError(str(path), None, "is a device; give a file with one JSON object on each line")
         if raw.peek(2)[:2] == b"\x1f\x8b":
             with gzip.GzipFile(fileobj=raw) as stream:
                 yield stream, raw

@@ -1,0 +1,343 @@
+"""The store that zarr reads folders through, and writes them: nothing but regular files below the folder is opened.
+
+Each folder on the way to a file is opened in the one above it, and no link is followed, so that there is no instant
+between looking and opening. The folder itself is held open: whatever takes its path is not written to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import stat
+import uuid
+import weakref
+from collections.abc import AsyncIterator, Generator, Iterable
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import Self
+
+from tensorclass.regular import NotRegular, kind_of, open_regular
+
+from .layout import LONGEST
+from .tree import FileError
+
+if TYPE_CHECKING:
+    from zarr.abc.store import ByteRequest, Store
+    from zarr.core.buffer import Buffer, BufferPrototype
+else:
+    try:
+        from zarr.abc.store import Store
+    except ImportError:  # whoever makes a store has asked for the library before
+        Store = object
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DRAFT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
+
+
+class Held:
+    """The folder that is open: held, it is no other one of the same path."""
+
+    def __init__(self, path: str) -> None:
+        self.path: str = path
+        self.handle: int = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        # also at the end of the program, when __del__ has no os any more
+        self._end: weakref.finalize[Any, Self] = weakref.finalize(self, os.close, self.handle)
+
+    def close(self) -> None:
+        """Lets go of it. Stores that are left find nothing."""
+        self.handle = -1  # the number may soon be that of another file
+        self._end()
+
+    def is_there(self) -> bool:
+        """Whether it is still at its path."""
+        try:
+            return os.path.samestat(os.stat(self.path), os.fstat(self.handle))
+        except FileNotFoundError:
+            return False
+
+
+class FolderStore(Store):
+    """The files of a folder under their paths in it."""
+
+    def __init__(self, held: Held, *, read_only: bool = False) -> None:
+        super().__init__(read_only=read_only)
+        self.held: Held = held
+        self.root: Path = Path(held.path)
+
+    def with_read_only(self, read_only: bool = False) -> Self:
+        return type(self)(self.held, read_only=read_only)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FolderStore) and self.held is other.held and self.read_only == other.read_only
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return f"file://{self.root.as_posix()}"
+
+    def __repr__(self) -> str:
+        return f"FolderStore('{self}')"
+
+    # -- the files ----------------------------------------------------------------------------------------------------
+
+    def read(self, key: str, byte_range: ByteRequest | None = None) -> bytes | None:
+        """What a file has; ``None`` where there is none.
+
+        Raises:
+            FileError: a link, a pipe, a device or a socket is there, or on the way.
+        """
+        *parents, name = self._parts(key)
+        try:
+            with self._folder(parents) as folder:
+                handle = open_regular(name, folder=folder, shown=self._shown(key))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except NotRegular as error:
+            raise FileError(str(error)) from None
+        with os.fdopen(handle, "rb") as file:
+            size = os.fstat(handle).st_size
+            if name in _METADATA and size > LONGEST:
+                raise FileError(f"{self._shown(key)}: it is longer than {LONGEST} bytes")
+            start, stop = _span(byte_range, size)
+            file.seek(start)
+            return file.read() if stop is None else file.read(max(0, stop - start))
+
+    def write(self, key: str, value: Any, exclusive: bool = False) -> None:
+        """Writes a file as a whole; the folders that it is in are made.
+
+        Raises:
+            FileError: what stands in its place is no file, or what is on the way no folder.
+            FileExistsError: it is there, and ``exclusive`` was asked for.
+        """
+        *parents, name = self._parts(key)
+        with self._folder(parents, make=True) as folder:
+            mode = self._mode(folder, name)
+            if mode is not None and not stat.S_ISREG(mode):
+                raise FileError(f"{self._shown(key)}: expected a file to write to, found {kind_of(mode)}")
+            draft = f"{name.split('.')[0]}.{uuid.uuid4().hex}.partial"
+            try:
+                with os.fdopen(os.open(draft, _DRAFT, 0o666, dir_fd=folder), "wb") as file:
+                    file.write(value)
+                if exclusive:
+                    os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+                    os.unlink(draft, dir_fd=folder)
+                else:
+                    os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.unlink(draft, dir_fd=folder)
+                raise
+
+    def remove(self, key: str) -> None:
+        """Removes a file, or a folder with all that is in it; of a link that alone."""
+        parts = self._parts(key)
+        if not parts:
+            for name in os.listdir(self.held.handle):
+                _remove(self.held.handle, name)
+            return
+        with suppress(FileNotFoundError, NotADirectoryError), self._folder(parts[:-1]) as folder:
+            _remove(folder, parts[-1])
+
+    def has_file(self, key: str) -> bool:
+        """Whether there is a file."""
+        *parents, name = self._parts(key) or [""]
+        with suppress(FileNotFoundError, NotADirectoryError), self._folder(parents) as folder:
+            mode = self._mode(folder, name) if name else stat.S_IFDIR
+            if mode is not None and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                raise FileError(f"{self._shown(key)}: expected a file, found {kind_of(mode)}, which is not opened")
+            return mode is not None and stat.S_ISREG(mode)
+        return False
+
+    def names(self, key: str) -> set[str]:
+        """What is in a folder.
+
+        Raises:
+            FileError: one of it is a link, a pipe, a device or a socket.
+            FileNotFoundError: there is no such folder.
+        """
+        with self._folder(self._parts(key)) as folder:
+            found = set(os.listdir(folder))
+            for name in found:
+                mode = self._mode(folder, name)
+                if mode is not None and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                    followed = "link, which is not followed" if stat.S_ISLNK(mode) else f"{kind_of(mode)[2:]}"
+                    raise FileError(f"{self._shown(f'{key}/{name}')}: it is a {followed}")
+            return found
+
+    def count(self, key: str, most: int) -> int:
+        """How many files are in a folder and in those below it, or some more than ``most``."""
+        found, left = 0, [key]
+        while left and found <= most:
+            place = left.pop()
+            with suppress(FileNotFoundError, NotADirectoryError), self._folder(self._parts(place)) as folder:
+                for name in os.listdir(folder):
+                    mode = self._mode(folder, name)
+                    if mode is not None and stat.S_ISDIR(mode):
+                        left.append(f"{place}/{name}")
+                    elif mode is not None and stat.S_ISREG(mode):
+                        found += 1
+        return found
+
+    def _parts(self, key: str) -> list[str]:
+        parts = [part for part in key.split("/") if part]
+        if "\0" in key or "." in parts or ".." in parts:
+            raise FileError(f"{self.root}: {ascii(key)[:80]} is no path in it")
+        return parts
+
+    def _shown(self, key: str) -> str:
+        return os.path.join(self.root, *[part for part in key.split("/") if part])
+
+    def _mode(self, folder: int, name: str) -> int | None:
+        try:
+            return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            return None
+
+    @contextmanager
+    def _folder(self, parts: Iterable[str], make: bool = False) -> Generator[int, None, None]:
+        """The descriptor of a folder, while the block runs."""
+        handle, way = self.held.handle, self.root
+        try:
+            for part in parts:
+                way = way / part
+                below = self._below(handle, part, way, make)
+                if handle != self.held.handle:
+                    os.close(handle)
+                handle = below
+            yield handle
+        finally:
+            if handle != self.held.handle:
+                os.close(handle)
+
+    def _below(self, folder: int, name: str, way: Path, make: bool) -> int:
+        try:
+            try:
+                return os.open(name, _FOLDER, dir_fd=folder)
+            except FileNotFoundError:
+                if not make:
+                    raise
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=folder)
+            return os.open(name, _FOLDER, dir_fd=folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTDIR, errno.ELOOP, errno.EMLINK):
+                raise
+            mode = self._mode(folder, name)
+            if mode is None or stat.S_ISREG(mode):
+                raise
+            followed = ", which is not followed" if stat.S_ISLNK(mode) else ""
+            raise FileError(f"{way}: expected a folder, found {kind_of(mode)}{followed}") from None
+
+    # -- what zarr calls ----------------------------------------------------------------------------------------------
+
+    @property
+    def supports_writes(self) -> bool:
+        return True
+
+    @property
+    def supports_deletes(self) -> bool:
+        return True
+
+    @property
+    def supports_listing(self) -> bool:
+        return True
+
+    async def get(
+        self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        if prototype is None:
+            from zarr.core.buffer.core import default_buffer_prototype
+
+            prototype = default_buffer_prototype()
+        content = await asyncio.to_thread(self.read, key, byte_range)
+        kind: Any = prototype.buffer
+        return None if content is None else kind.from_bytes(content)
+
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> list[Buffer | None]:
+        return [await self.get(key, prototype, wanted) for key, wanted in key_ranges]
+
+    async def exists(self, key: str) -> bool:
+        return await asyncio.to_thread(self.has_file, key)
+
+    async def set(self, key: str, value: Buffer) -> None:
+        self._check_writable()
+        await asyncio.to_thread(self.write, key, value.as_numpy_array())
+
+    async def set_if_not_exists(self, key: str, value: Buffer) -> None:
+        self._check_writable()
+        with suppress(FileExistsError):
+            await asyncio.to_thread(self.write, key, value.as_numpy_array(), True)
+
+    async def delete(self, key: str) -> None:
+        self._check_writable()
+        await asyncio.to_thread(self.remove, key)
+
+    async def delete_dir(self, prefix: str) -> None:
+        self._check_writable()
+        await asyncio.to_thread(self.remove, prefix)
+
+    async def clear(self) -> None:
+        await self.delete_dir("")
+
+    async def getsize(self, key: str) -> int:
+        *parents, name = self._parts(key)
+        with self._folder(parents) as folder:
+            return os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            with self._folder(self._parts(prefix)) as folder:
+                found = os.listdir(folder)
+            for name in found:
+                yield name
+
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        left = [prefix.strip("/")]
+        while left:
+            place = left.pop()
+            async for name in self.list_dir(place):
+                inner = f"{place}/{name}" if place else name
+                if self.has_file(inner):
+                    yield inner
+                else:
+                    left.append(inner)
+
+    async def list(self) -> AsyncIterator[str]:
+        async for key in self.list_prefix(""):
+            yield key
+
+
+def _span(byte_range: Any, size: int) -> tuple[int, int | None]:
+    """Where the bytes begin that are asked for, and where they end."""
+    if byte_range is None:
+        return 0, None
+    if hasattr(byte_range, "suffix"):
+        return max(0, size - byte_range.suffix), None
+    if hasattr(byte_range, "offset"):
+        return byte_range.offset, None
+    return byte_range.start, byte_range.end
+
+
+def _remove(folder: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return
+    except (IsADirectoryError, PermissionError):
+        if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            raise
+    else:
+        return
+    handle = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        for inner in os.listdir(handle):
+            _remove(handle, inner)
+    finally:
+        os.close(handle)
+    os.rmdir(name, dir_fd=folder)
