@@ -12,7 +12,7 @@ import os
 import stat
 import uuid
 import weakref
-from collections.abc import AsyncIterator, Generator, Iterable
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +45,7 @@ class Held:
         self.path: str = path
         self.handle: int = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         # also at the end of the program, when __del__ has no os any more
-        self._end: weakref.finalize[Any, Self] = weakref.finalize(self, os.close, self.handle)
+        self._end: Callable[[], object] = weakref.finalize(self, os.close, self.handle)
 
     def close(self) -> None:
         """Lets go of it. Stores that are left find nothing."""
