@@ -15,6 +15,7 @@ runs under :meth:`Uninterrupted.interruptible`, with what cleans up outside of t
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import threading
@@ -26,6 +27,9 @@ __all__ = ["Uninterrupted", "uninterrupted"]
 #: The signals by which programs are asked to stop: Ctrl-C, ``kill``, a time limit, a closed terminal.
 _NAMES: Final = ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP")
 _SIGNALS: Final = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
+
+#: what ``signal`` wraps to make enums of numbers, which takes four times as long
+_system: Any = importlib.import_module("_signal")
 
 
 class Uninterrupted:
@@ -65,13 +69,15 @@ class Uninterrupted:
         """Replace the handlers. A signal that comes meanwhile is raised when all are replaced."""
         if threading.current_thread() is not threading.main_thread():
             return  # Python runs handlers in the main thread only
+        if _active:
+            return  # handlers wait for the end of that block
         raised: BaseException | None = None
-        todo = [number for number in _SIGNALS if number not in self._handlers and callable(signal.getsignal(number))]
+        todo = [number for number in _SIGNALS if number not in self._handlers and callable(_system.getsignal(number))]
         _active.append(self)
         while todo:
             try:
-                self._handlers[todo[0]] = signal.getsignal(todo[0])
-                signal.signal(todo[0], self._note)
+                self._handlers[todo[0]] = _system.getsignal(todo[0])
+                _system.signal(todo[0], self._note)
                 del todo[0]
             except BaseException as error:
                 raised = error
@@ -87,7 +93,7 @@ class Uninterrupted:
             while self._handlers:
                 try:
                     number, handler = next(reversed(self._handlers.items()))
-                    signal.signal(number, handler)
+                    _system.signal(number, handler)
                     del self._handlers[number]
                 except BaseException as error:
                     raised = error

@@ -35,7 +35,8 @@ from typing import Any, NamedTuple
 
 import tensorclass
 
-PACKAGE = os.path.dirname(os.path.abspath(tensorclass.__file__)) + os.sep
+#: how the names of the files begin whose lines and calls count
+PACKAGE: str | tuple[str, ...] = os.path.dirname(os.path.abspath(tensorclass.__file__)) + os.sep
 
 #: modules of Python through which the package calls the system
 _THROUGH = tuple(
@@ -76,7 +77,7 @@ class Outcome(NamedTuple):
 
 
 def interrupted(
-    work: Callable[[], Any], at: int, *, opcodes: bool = False, inside: tuple[str, ...] | None = None
+    work: Callable[[], Any], at: int, *, opcodes: bool = False, inside: str | tuple[str, ...] | None = None
 ) -> Outcome:
     """Run work in the main thread, and send SIGINT to this process before the ``at``-th line of the package.
 
@@ -86,7 +87,7 @@ def interrupted(
         opcodes: count instructions, which takes longer. Some lie where Python itself never handles signals.
         inside: how the names of the files begin whose lines count; the package by default.
     """
-    begins = (PACKAGE,) if inside is None else inside
+    begins = PACKAGE if inside is None else inside
     count, where = 0, list[str]()
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
@@ -167,7 +168,7 @@ class Held(NamedTuple):
 
     files: Counter[str]  #: open descriptors, memory files included, by what they lead to
     mapped: Counter[str]  #: files that are mapped to memory
-    segments: frozenset[str]  #: shared memory, of all processes
+    segments: frozenset[str]  #: shared memory that has the number of this process in its name
     threads: frozenset[str]
     children: frozenset[str]
     state: tuple[str, ...]  #: umask, working directory, handlers of signals, deferred ones
@@ -186,7 +187,8 @@ class Held(NamedTuple):
             for line in maps:
                 if "/" in line and " r-xp " not in line and ".so" not in line:
                     mapped[line.split(maxsplit=5)[-1].strip()] += 1
-        segments = frozenset(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else frozenset[str]()
+        shared = os.listdir("/dev/shm") if os.path.isdir("/dev/shm") else []
+        segments = frozenset(name for name in shared if f"_{os.getpid()}_" in name)
         children: set[str] = set()
         for task in os.listdir("/proc/self/task"):
             with suppress(OSError):
@@ -325,4 +327,4 @@ def _made(fails: Callable[..., Any], name: str, real: Callable[..., Any]) -> Cal
 
 
 def _short(name: str) -> str:
-    return name.removeprefix(os.path.dirname(PACKAGE.rstrip(os.sep)) + os.sep)
+    return os.path.join(os.path.basename(os.path.dirname(name)), os.path.basename(name))

@@ -2,14 +2,23 @@
 
 import errno
 import os
+import shutil
 import signal
+import stat
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tensorclass.atomic import is_swapped, swapped_folder, whole_file, whole_folder
+from tensorclass import atomic
+from tensorclass.atomic import is_swapped, swapped_folder, whole_file, whole_folder, whole_path
+from tensorclass.interrupts import uninterrupted
+from tests import interrupting
+from tests.interrupting import Held, calls, failing, interrupted
 
 
 def test_a_file_that_is_not_finished_leaves_the_old_one(tmp_path: Path) -> None:
@@ -61,7 +70,7 @@ def test_a_place_that_cannot_be_written_to_is_named_as_it_was_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(path: Path, mode: int = 0o777) -> None:
-        if not path.exists():
+        if not os.path.exists(path):
             raise PermissionError(errno.EACCES, "Permission denied", "draft")
         raise FileExistsError
 
@@ -193,3 +202,332 @@ def test_a_full_disk_is_an_error_of_the_file_that_was_asked_for(tmp_path: Path) 
     assert failed.value.filename == str(tmp_path / "place")
     assert (tmp_path / "place").read_text() == "old"
     assert os.listdir(tmp_path) == ["place"]
+
+
+# -- modes and owners -------------------------------------------------------------------------------------------------
+
+
+def written(kind: str, path: Path, text: str = "new") -> None:
+    """One of the four writers, and what it writes: a file, or a folder with one."""
+    if kind == "whole_file":
+        with whole_file(path) as file:
+            file.write(text.encode())
+    elif kind == "whole_path":
+        with whole_path(path) as draft:
+            draft.write_text(text)
+    else:
+        with (whole_folder if kind == "whole_folder" else swapped_folder)(path) as draft:
+            (draft / "a").write_text(text)
+
+
+def content(path: Path) -> str:
+    return (path / "a" if path.is_dir() else path).read_text()
+
+
+def made(kind: str, path: Path, text: str = "old") -> None:
+    """What stands there before."""
+    if "folder" in kind:
+        path.mkdir()
+        path /= "a"
+    path.write_text(text)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_what_is_replaced_leaves_its_mode(kind: str, tmp_path: Path) -> None:
+    made(kind, tmp_path / "place")
+    inside = tmp_path / "place" / "a"
+    if "folder" in kind:
+        inside.chmod(0o604)
+    (tmp_path / "place").chmod(0o740)
+    written(kind, tmp_path / "place")
+    assert content(tmp_path / "place") == "new"
+    assert mode(tmp_path / "place") == 0o740
+    if "folder" in kind:
+        assert mode(inside) == 0o604
+
+
+def test_a_program_that_is_replaced_no_longer_runs_as_its_owner(tmp_path: Path) -> None:
+    (tmp_path / "place").write_text("old")
+    (tmp_path / "place").chmod(0o6755)
+    written("whole_file", tmp_path / "place")
+    assert mode(tmp_path / "place") == 0o755
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files to others")
+@pytest.mark.parametrize("kind", WRITERS)
+def test_what_is_replaced_leaves_its_owner_and_group(kind: str, tmp_path: Path) -> None:
+    made(kind, tmp_path / "place")
+    places = [tmp_path / "place", *(tmp_path / "place").glob("a")]
+    for place in places:
+        os.chown(place, 1234, 2345)
+    written(kind, tmp_path / "place")
+    assert content(tmp_path / "place") == "new"
+    assert [(place.stat().st_uid, place.stat().st_gid) for place in places] == [(1234, 2345)] * len(places)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files to others")
+def test_where_the_group_cannot_stay_the_new_one_may_do_what_all_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "place").write_text("old")
+    (tmp_path / "place").chmod(0o664)
+    os.chown(tmp_path / "place", 1234, 2345)
+
+    def refused(*given: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "chown", refused)
+    written("whole_file", tmp_path / "place")
+    assert mode(tmp_path / "place") == 0o644
+    assert (tmp_path / "place").stat().st_uid == 0
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_what_is_new_has_the_mode_that_open_gives(kind: str, mask: int, tmp_path: Path) -> None:
+    before = os.umask(mask)
+    try:
+        made(kind, tmp_path / "plain")
+        written(kind, tmp_path / "place")
+    finally:
+        os.umask(before)
+    assert mode(tmp_path / "place") == mode(tmp_path / "plain")
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_the_umask_is_not_set_to_read_it(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that other threads make meanwhile would have another mode."""
+
+    def refused(mask: int) -> int:
+        raise AssertionError("the umask was set")
+
+    monkeypatch.setattr(os, "umask", refused)
+    written(kind, tmp_path / "place")
+    written(kind, tmp_path / "place")
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_nobody_else_can_look_at_a_draft(kind: str, tmp_path: Path) -> None:
+    made(kind, tmp_path / "place")
+    (tmp_path / "place").chmod(0o700 if "folder" in kind else 0o600)
+    with getattr(atomic, kind)(tmp_path / "place") as given:
+        if kind == "whole_path":
+            given.write_text("new")
+            given.chmod(0o600)
+        (draft,) = tmp_path.glob(".place.*")
+        assert mode(draft) == 0o700
+        for file in draft.glob("place"):
+            assert mode(file) == 0o600 or "folder" in kind
+
+
+# -- links ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("dangling", [False, True])
+def test_a_link_is_followed(kind: str, dangling: bool, tmp_path: Path) -> None:
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+    if not dangling:
+        made(kind, tmp_path / "there" / "file")
+    (tmp_path / "here" / "link").symlink_to("../there/next")
+    (tmp_path / "there" / "next").symlink_to("file")
+    written(kind, tmp_path / "here" / "link")
+    assert os.readlink(tmp_path / "here" / "link") == "../there/next"
+    assert os.readlink(tmp_path / "there" / "next") == "file"
+    assert not (tmp_path / "there" / "file").is_symlink()
+    assert content(tmp_path / "here" / "link") == "new"
+    assert os.listdir(tmp_path / "here") == ["link"]
+    assert sorted(os.listdir(tmp_path / "there")) == ["file", "next"]
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_an_error_behind_a_link_names_the_link(kind: str, tmp_path: Path) -> None:
+    made(kind, tmp_path / "file")
+    (tmp_path / "link").symlink_to("file")
+
+    def full() -> None:
+        with getattr(atomic, kind)(tmp_path / "link"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space") as failed:
+        full()
+    assert failed.value.filename == str(tmp_path / "link")
+    assert content(tmp_path / "file") == "old"
+    assert sorted(os.listdir(tmp_path)) == ["file", "link"]
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_link_that_leads_to_itself_is_an_error(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("link")
+    with pytest.raises(OSError, match="leads to itself"):
+        written(kind, tmp_path / "link")
+    assert os.listdir(tmp_path) == ["link"]
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_pipe_is_not_replaced(kind: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match=r"expected a (file|folder) to write to"):
+        written(kind, tmp_path / "pipe")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_names_may_be_as_long_as_the_system_takes_them(kind: str, tmp_path: Path) -> None:
+    place = tmp_path / ("n" * 255)
+    written(kind, place, "first")
+    written(kind, place, "second")
+    assert content(place) == "second"
+    assert len(os.listdir(tmp_path)) == 1
+
+
+@pytest.mark.usefixtures("no_exchange")
+def test_a_folder_of_a_long_name_is_swapped_without_an_exchange(tmp_path: Path) -> None:
+    written("swapped_folder", tmp_path / ("n" * 255), "first")
+    written("swapped_folder", tmp_path / ("n" * 255), "second")
+    assert content(tmp_path / ("n" * 255)) == "second"
+
+
+# -- faults -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_exchange")
+def test_an_old_folder_that_cannot_be_put_back_comes_back_with_the_next_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written("swapped_folder", tmp_path / "place", "old")
+    rename, calls = os.rename, list[object]()
+
+    def all_but_the_first_fail(one: str, other: str) -> None:
+        calls.append(one)
+        if len(calls) > 1:
+            raise OSError(errno.EIO, "Input/output error", str(one))
+        rename(one, other)
+
+    monkeypatch.setattr(os, "rename", all_but_the_first_fail)
+    with pytest.raises(OSError, match="Input/output"):
+        written("swapped_folder", tmp_path / "place")
+    assert not (tmp_path / "place").exists()
+    monkeypatch.setattr(os, "rename", rename)
+
+    def fails() -> None:
+        with swapped_folder(tmp_path / "place"):
+            raise KeyError("a value")
+
+    with pytest.raises(KeyError):
+        fails()
+    assert content(tmp_path / "place") == "old"
+    assert os.listdir(tmp_path) == ["place"]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts what Linux tells of a process")
+@pytest.mark.parametrize("kind", WRITERS)
+def test_what_fails_while_it_cleans_up_hides_no_error_and_leaves_nothing_open(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(kind, tmp_path / "place")
+    before = Held.now()
+    close, rmdir = os.close, os.rmdir
+
+    def closes(handle: int) -> None:
+        close(handle)
+        raise OSError(errno.EIO, "Input/output error")
+
+    def broken(*given: Any, **options: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    def fails() -> None:
+        with getattr(atomic, kind)(tmp_path / "place"):
+            monkeypatch.setattr(os, "close", closes)
+            monkeypatch.setattr(os, "rmdir", broken)
+            raise KeyError("the first error")
+
+    with pytest.raises(KeyError, match="the first error"):
+        fails()
+    monkeypatch.setattr(os, "close", close)
+    monkeypatch.setattr(os, "rmdir", rmdir)
+    assert Held.now().beyond(before) == []
+    assert content(tmp_path / "place") == "old"
+    written(kind, tmp_path / "place")
+    assert os.listdir(tmp_path) == ["place"]
+
+
+def windowed(kind: str, path: Path) -> None:
+    """A writer as the package has it: the block alone can be interrupted."""
+    maker: Callable[[Path], AbstractContextManager[Any]] = getattr(atomic, kind)
+    with uninterrupted() as section, maker(path) as draft, section.interruptible():
+        if kind == "whole_file":
+            draft.write(b"new")
+        elif kind == "whole_path":
+            draft.write_text("new")
+        else:
+            (draft / "a").write_text("new")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts what Linux tells of a process")
+@pytest.mark.parametrize("exchanges", [True, False])
+@pytest.mark.parametrize("write", [written, windowed])
+@pytest.mark.parametrize("kind", WRITERS)
+def test_an_interrupt_at_any_line_leaves_the_old_or_the_new_and_nothing_else(
+    kind: str,
+    write: Callable[[str, Path], None],
+    exchanges: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not exchanges:
+        if kind != "swapped_folder":
+            return
+        monkeypatch.setattr("tensorclass.atomic._renameat2", None)
+    monkeypatch.setattr(interrupting, "PACKAGE", (interrupting.PACKAGE, __file__))
+    place = tmp_path / "place"
+    seen = set()
+    for at in range(1, 2000, 7):  # tests.storage.interrupts takes them all
+        made(kind, place)
+        before = Held.now()
+        outcome = interrupted(lambda: write(kind, place), at)
+        assert Held.now().beyond(before) == [], outcome
+        assert not outcome.noticed, outcome
+        seen.add(content(place))
+        assert os.listdir(tmp_path) == ["place"], outcome
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+        if outcome.where is None:
+            break
+        assert isinstance(outcome.error, KeyboardInterrupt), outcome
+    assert seen == {"old", "new"}
+    assert at > 50
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts what Linux tells of a process")
+@pytest.mark.parametrize("exchanges", [True, False])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EINTR])
+@pytest.mark.parametrize("kind", WRITERS)
+def test_an_error_of_any_call_leaves_the_old_or_the_new_and_what_the_next_one_cleans_up(
+    kind: str, number: int, exchanges: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not exchanges:
+        if kind != "swapped_folder":
+            return
+        monkeypatch.setattr("tensorclass.atomic._renameat2", None)
+    place = tmp_path / "place"
+    made(kind, place)
+    count = calls(lambda: written(kind, place))
+    for at in range(1, 2 * count, 2 if number == errno.EIO else 5):
+        written(kind, place, "old")
+        before = Held.now()
+        outcome = failing(lambda: written(kind, place), at, number)
+        assert Held.now().beyond(before) == [], outcome
+        assert not outcome.noticed, outcome
+        assert outcome.error is None or isinstance(outcome.error, OSError), outcome
+        assert content(place) == "new" if outcome.error is None else content(place) in ("old", "new"), outcome
+        written(kind, place, "next")
+        assert content(place) == "next"
+        assert os.listdir(tmp_path) == ["place"], outcome
+        if outcome.where is None:
+            break
+    assert at > 5
