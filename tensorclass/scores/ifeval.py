@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
 from torch import Tensor
 
 from tensorclass import field
-from tensorclass.scores.metrics import Mean, codes, metric
+from tensorclass.scores.limits import ROUNDING
+from tensorclass.scores.metrics import Mean, Rows, codes, metric
 from tensorclass.scores.record import ScoreData
 
 __all__ = ["INSTRUCTION_TYPES", "IFEvalScoreData"]
@@ -95,3 +97,24 @@ class IFEvalScoreData(ScoreData):
     instruction_types: tuple[str, ...] | None = field(default=None, kw_only=True)
 
     ragged_width: ClassVar[int] = 3
+
+    @classmethod
+    def check_rows(cls, rows: Rows) -> None:
+        """Raise a ValueError where a prompt counts as followed although one of its instructions is not.
+
+        The reverse is no error here: a part of the instructions may have been left out.
+        """
+        for level in ("strict", "loose"):
+            field = f"prompt_level_{level}_acc"
+            every, each = rows.numbers(field), rows.numbers(f"inst_level_{level}_acc")
+            if every is None or each is None or each.ndim != every.ndim + 1 or not each.shape[-1]:
+                continue
+            least = np.where(np.isnan(each), np.inf, each).min(axis=-1)
+            wrong = np.argwhere(every > least + ROUNDING)
+            if len(wrong):
+                place = tuple(int(one) for one in wrong[0])
+                raise ValueError(
+                    f"{field}: expected at most {least[place]:g}, as inst_level_{level}_acc has an instruction, got "
+                    f"{every[place]:g} in row {place[0] if len(place) == 1 else list(place)}; a prompt is followed "
+                    "where all of its instructions are"
+                )

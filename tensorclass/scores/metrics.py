@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorclass.scores.labels import Vocabulary
+from tensorclass.scores.limits import check_counts, check_shares
 from tensorclass.scores.passatk import pass_at_k
 
 __all__ = ["Codes", "Mean", "Metric", "PassAtK", "Ratio", "Rows", "Tally", "codes", "metric"]
@@ -98,6 +99,8 @@ class Mean(Metric):
         values = rows.numbers(field)
         if values is None:
             return []
+        if self.unit == "%":
+            check_shares(field, values)
         counted = ~np.isnan(values)
         return [
             Tally(
@@ -169,6 +172,10 @@ class Ratio(Metric):
         if here is None:
             return []
         parts = {name: rows.numbers(name) for name in {**self.over, **self.under}}
+        if min((*self.over.values(), *self.under.values()), default=0) >= 0:  # else a difference may be below 0
+            for name, part in parts.items():
+                if part is not None:
+                    check_counts(name, part)
         above, below = (
             sum((weight * part for name, weight in side.items() if (part := parts[name]) is not None), np.zeros(()))
             for side in (self.over, self.under)

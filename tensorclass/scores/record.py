@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tensorclass import TensorClass, field, stack
 from tensorclass.scores.estimate import Estimate, estimate
-from tensorclass.scores.metrics import Metric, Tally, codes, metric
+from tensorclass.scores.metrics import Metric, Rows, Tally, codes, metric
 from tensorclass.scores.report import Report
 from tensorclass.scores.rows import RecordRows, tallies
 
@@ -53,6 +53,15 @@ class ScoreData(TensorClass):
 
     ragged_width: ClassVar[int] = 1
     """The least width that readers pad ragged fields to, so that records from different files can be stacked."""
+
+    @classmethod
+    def check_rows(cls, rows: Rows) -> None:
+        """Raise a ValueError where the fields of a prompt contradict each other; families override it.
+
+        Args:
+            rows: the fields of one run. :meth:`aggregate` and :func:`~tensorclass.scores.compare` call this before they
+                make figures.
+        """
 
     def aggregate(
         self,

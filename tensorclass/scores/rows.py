@@ -144,6 +144,9 @@ def tallies(rows: RunRows, metrics: Mapping[str, Metric | Sequence[Metric]] | No
     for name in metrics:
         if name not in fields:
             raise ValueError(f"metrics: expected fields of {type(rows.whole.record).__name__}, got {name!r}")
+    check = getattr(type(rows.whole.record), "check_rows", None)
+    if check is not None:
+        check(rows)
     found = Tallies({}, {})
     for name, field in fields.items():
         for one in _metrics_of(rows.whole, field, metrics.get(name)):

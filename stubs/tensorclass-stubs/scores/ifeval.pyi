@@ -2,6 +2,7 @@
 from typing import ClassVar
 from torch import Tensor
 from tensorclass import field
+from tensorclass.scores.metrics import Rows
 from tensorclass.scores.record import ScoreData
 
 __all__ = ["INSTRUCTION_TYPES", "IFEvalScoreData"]
@@ -15,3 +16,6 @@ class IFEvalScoreData(ScoreData):
     instruction_id: Tensor | None = field(default=None, kw_only=True)
     instruction_types: tuple[str, ...] | None = field(default=None, kw_only=True)
     ragged_width: ClassVar[int] = 3
+
+    @classmethod
+    def check_rows(cls, rows: Rows) -> None: ...

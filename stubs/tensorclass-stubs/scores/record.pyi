@@ -3,7 +3,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 from torch import Tensor
 from tensorclass import TensorClass, field
-from tensorclass.scores.metrics import Metric
+from tensorclass.scores.metrics import Metric, Rows
 from tensorclass.scores.report import Report
 
 __all__ = ["ScoreData"]
@@ -14,6 +14,8 @@ class ScoreData(TensorClass):
     task_names: tuple[str, ...] | None = field(default=None, kw_only=True)
     ragged_width: ClassVar[int] = 1
 
+    @classmethod
+    def check_rows(cls, rows: Rows) -> None: ...
     def aggregate(
         self,
         *,

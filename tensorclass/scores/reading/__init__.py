@@ -60,8 +60,9 @@ def read_run(
         progress: told of the bytes read.
 
     Raises:
-        ScoreFileError: the file is missing, empty, cut off, not JSON or of an unknown format, or the strict and loose
-            files disagree; names the file and the line.
+        ScoreFileError: the file is missing, empty, cut off, not JSON or of an unknown format, holds scores that cannot
+            be (a share above 1, verdicts that contradict each other), or the strict and loose files disagree; names the
+            file and the line.
         MissingExtraError: orjson is not installed.
 
     Example:

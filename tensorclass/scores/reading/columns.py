@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import Protocol, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from tensorclass.scores.identity import text_hash
 from tensorclass.scores.labels import Vocabulary
+from tensorclass.scores.limits import NOT_A_SHARE, is_share
 from tensorclass.scores.ragged import pad_rows
 
 __all__ = [
@@ -43,9 +45,14 @@ class Column(Protocol):
 
 
 class NumberColumn:
-    """A number or verdict a row; ``null`` is NaN. A bool tensor where every row held true or false, else float32."""
+    """A number or verdict a row; ``null`` is NaN. A bool tensor where every row held true or false, else float32.
 
-    def __init__(self) -> None:
+    Args:
+        share: expect fractions from 0 to 1.
+    """
+
+    def __init__(self, share: bool = False) -> None:
+        self._share = share
         self._values = array("d")
         self._bool = True
 
@@ -58,7 +65,13 @@ class NumberColumn:
             value = _NAN
         if not isinstance(value, (int, float)) or abs(value) > _LARGEST:
             raise TypeError(f"a finite number or true or false, got {shown(value)}")
+        if self._share and not is_share(value):
+            raise TypeError(f"a fraction from 0 to 1, since it is a share, got {shown(value)}; {NOT_A_SHARE}")
         self._values.append(value)
+
+    def last(self) -> float:
+        """The value of the last row."""
+        return self._values[-1]
 
     def tensor(self, width: int) -> Tensor:
         values = torch.as_tensor(np.array(self._values, dtype=np.float64), device="cpu")
@@ -66,9 +79,14 @@ class NumberColumn:
 
 
 class RaggedColumn:
-    """A list of numbers or verdicts a row: float32, padded with NaN."""
+    """A list of numbers or verdicts a row: float32, padded with NaN.
 
-    def __init__(self) -> None:
+    Args:
+        share: expect fractions from 0 to 1.
+    """
+
+    def __init__(self, share: bool = False) -> None:
+        self._share = share
         self._values = array("d")
         self.lengths: array[int] = array("i")
 
@@ -78,12 +96,20 @@ class RaggedColumn:
         numbers = cast("list[float]", value)  # else the next lines raise
         try:
             self._values.extend(numbers)
-            finite = not numbers or max(map(abs, numbers)) <= _LARGEST
+            finite = all(abs(number) <= _LARGEST for number in numbers)
         except (TypeError, OverflowError):
             finite = False
         if not finite:
             raise TypeError(f"a list of finite numbers or true or false, got {shown(numbers)}")
+        if self._share and not all(map(is_share, numbers)):
+            raise TypeError(
+                f"a list of fractions from 0 to 1, since they are shares, got {shown(numbers)}; {NOT_A_SHARE}"
+            )
         self.lengths.append(len(numbers))
+
+    def last(self) -> Sequence[float]:
+        """The values of the last row."""
+        return self._values[len(self._values) - self.lengths[-1] :]
 
     def tensor(self, width: int) -> Tensor:
         return pad_rows(self._values, self.lengths, max(width, max(self.lengths, default=0))).to(torch.float32)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from tensorclass.scores.errors import ScoreFileError
 from tensorclass.scores.ifeval import INSTRUCTION_TYPES, IFEvalScoreData
@@ -25,6 +26,7 @@ from tensorclass.scores.reading.columns import (
     shared_texts,
     shown,
 )
+from tensorclass.scores.reading.instructions import check_levels
 from tensorclass.scores.reading.lines import Row
 from tensorclass.scores.reading.run import Run
 
@@ -84,7 +86,7 @@ def read_reference(
     if not given:
         raise ValueError("strict, loose: expected at least one file, got None for both")
     prompts, types = PromptColumn(), RaggedLabelColumn(INSTRUCTION_TYPES)
-    verdicts = {level: (NumberColumn(), RaggedColumn()) for level in given}
+    verdicts = {level: (NumberColumn(share=True), RaggedColumn(share=True)) for level in given}
     count = 0
     for rows in _together(given):
         path, number, row = rows[next(iter(given))]
@@ -103,6 +105,7 @@ def read_reference(
                     f"follow_instruction_list: expected a verdict for each of the {types.lengths[-1]} instructions, "
                     f"got {each.lengths[-1]}",
                 )
+            check_levels(path, number, "follow_all_instructions", "follow_instruction_list", every.last(), each.last())
         count += 1
     width = IFEvalScoreData.ragged_width
     values: dict[str, Any] = {}
@@ -120,6 +123,8 @@ def read_reference(
         batch_size=[count],
     )
     notes = [f"no {level} file beside it" for level in LEVELS if level not in given]
+    if len(given) == 2 and _right(values["prompt_level_loose_acc"]) < _right(values["prompt_level_strict_acc"]):
+        notes.append("fewer prompts are followed loosely than strictly: are the names of the two files exchanged?")
     return Run(
         name=name,
         scores=scores,
@@ -127,6 +132,10 @@ def read_reference(
         format=FORMAT,
         notes=(*notes, *shared_texts(prompts)),
     )
+
+
+def _right(verdicts: Tensor) -> float:
+    return float(verdicts.double().nansum())
 
 
 def _together(

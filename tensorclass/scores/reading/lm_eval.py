@@ -28,6 +28,7 @@ from tensorclass.scores.reading.columns import (
     shared_texts,
     shown,
 )
+from tensorclass.scores.reading.instructions import check_levels, levels
 from tensorclass.scores.reading.lines import Row
 from tensorclass.scores.reading.names import run_name, task_name
 from tensorclass.scores.reading.run import Run
@@ -142,9 +143,11 @@ class _Plan:
             )
         self.ignored = tuple(name for name in logged if name not in names)
         self.columns: dict[str, Column] = {
-            name: RaggedColumn() if isinstance(first[name], list) else NumberColumn() for name in names
+            name: (RaggedColumn if isinstance(first[name], list) else NumberColumn)(_is_share(self.fields[name]))
+            for name in names
         }
         self._metrics = list(self.columns.items())
+        self._levels = levels(self.columns) if issubclass(self.family, IFEvalScoreData) else []
         self._labels: list[tuple[str, tuple[str, ...], LabelColumn | RaggedLabelColumn, str]] = []
         for name, one in self.fields.items():
             declared = declared_codes(one.metadata)
@@ -195,6 +198,8 @@ class _Plan:
             if len(lengths) > 1:
                 counts = ", ".join(f"{column.lengths[-1]} in {field}" for field, column in self._ragged)
                 raise ScoreFileError(path, number, f"expected as many verdicts as instructions, got {counts}")
+        for name, each_name, every, each in self._levels:
+            check_levels(path, number, name, each_name, every.last(), each.last())
 
     def notes(self) -> list[str]:
         """Sentences on how prompts are known."""
@@ -236,6 +241,11 @@ def _recognised(logged: Sequence[str], path: str, number: int) -> type[ScoreData
 def _is_mean(field: dataclasses.Field[Any]) -> bool:
     declared = declared_metrics(field.metadata)
     return declared is None or any(isinstance(one, Mean) for one in declared)
+
+
+def _is_share(field: dataclasses.Field[Any]) -> bool:
+    declared = declared_metrics(field.metadata)
+    return declared is None or any(isinstance(one, Mean) and one.unit == "%" for one in declared)
 
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:

@@ -1,0 +1,82 @@
+"""Limits of scores: values that no evaluation gives are errors, since every figure that is made of them is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["NOT_A_SHARE", "ROUNDING", "check_counts", "check_shares", "contradiction", "is_share"]
+
+ROUNDING = 1e-6
+"""How far above 1 the mean of a few float32 verdicts may lie that are all 1."""
+
+NOT_A_SHARE = "divide percents by 100; a metric that is no share names its unit: field(metadata=metric(Mean(unit=...)))"
+"""The advice for a value that is not a fraction from 0 to 1."""
+
+
+def is_share(value: float) -> bool:
+    """Whether a value is a fraction from 0 to 1, up to rounding, or NaN: not scored.
+
+    Example:
+        >>> is_share(0.5), is_share(87.5), is_share(-0.1), is_share(float("nan"))
+        (True, False, False, True)
+    """
+    return not (value < -ROUNDING or value > 1 + ROUNDING)
+
+
+def check_shares(field: str, values: NDArray[np.float64]) -> None:
+    """Raise where a value is no share.
+
+    Args:
+        field: the field, for the error.
+        values: ``[prompts, ...]``; NaN where not scored.
+
+    Raises:
+        ValueError: a value outside of 0..1; names the field and the row.
+    """
+    wrong = (values < -ROUNDING) | (values > 1 + ROUNDING)
+    if wrong.any():
+        raise ValueError(
+            f"{field}: expected fractions from 0 to 1, since it is a share, {_first(values, wrong)}; {NOT_A_SHARE}"
+        )
+
+
+def check_counts(field: str, values: NDArray[np.float64]) -> None:
+    """Raise where a count is negative; the arguments are those of :func:`check_shares`."""
+    wrong = values < 0
+    if wrong.any():
+        raise ValueError(f"{field}: expected counts of at least 0, {_first(values, wrong)}; NaN stands for not scored")
+
+
+def contradiction(every: float, each: Sequence[float]) -> str | None:
+    """Compare the verdict on a prompt with those on its instructions: it is right where all of them are.
+
+    Means of several samples are compared as well: no fewer than those that the instructions leave no room for may
+    follow all, and no more than follow the instruction that is followed least.
+
+    Args:
+        every: the verdict on the prompt, 0 to 1; NaN where not scored.
+        each: those on its instructions, likewise.
+
+    Returns:
+        What was expected; None where the verdicts agree.
+
+    Example:
+        >>> contradiction(True, [True, True]), contradiction(True, [False, False])
+        (None, 'false, since not all instructions are followed')
+    """
+    if not len(each):
+        return None
+    least, fewest = min(each), max(0.0, sum(each) - (len(each) - 1))
+    if not every > least + ROUNDING and not every < fewest - ROUNDING:
+        return None
+    if every > least:
+        return "false, since not all instructions are followed" if least == 0 else f"at most {least:g}"
+    return "true, since all instructions are followed" if fewest == 1 else f"at least {fewest:g}"
+
+
+def _first(values: NDArray[np.float64], wrong: NDArray[np.bool_]) -> str:
+    place = [int(one) for one in np.argwhere(wrong)[0]]
+    return f"got {values[tuple(place)]:g} in row {place[0] if len(place) == 1 else place}"
