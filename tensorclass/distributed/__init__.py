@@ -6,10 +6,13 @@ tensors put into one piece of memory (:mod:`.layout`). ``td.map(...)`` runs func
 need when they are called.
 """
 
+from tensorclass.td.shared_memory import NoSharedMemory
+
 from .executors import Runner
 from .faults import NotSendable, RecordsDiffer, WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
 
 __all__ = [
+    "NoSharedMemory",
     "NotSendable",
     "RecordsDiffer",
     "Runner",

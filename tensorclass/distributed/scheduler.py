@@ -19,6 +19,7 @@ import torch
 from torch import Generator, Tensor
 
 from tensorclass.td.memmap import MemoryMappedTensor
+from tensorclass.td.shared_memory import NoSharedMemory, share
 from tensorclass.td.stores.lazy.stack import LazyStacked
 
 from . import worker_pool, working
@@ -225,6 +226,8 @@ class Scheduler:
     def _packed(self, job: Job) -> Packed:
         try:
             return packed(job)
+        except NoSharedMemory:
+            raise
         except Exception as error:
             name = getattr(job.fn, "__qualname__", repr(job.fn))
             try:
@@ -504,7 +507,7 @@ def _share(data: Any) -> None:
             and leaf.numel()
             and not leaf.untyped_storage().is_shared()
         ):
-            leaf.share_memory_()  # type: ignore[no-untyped-call]
+            share(leaf)
 
 
 def _is_alive(pid: int) -> bool:

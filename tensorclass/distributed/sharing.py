@@ -19,11 +19,16 @@ import os
 import pickle
 import threading
 from collections.abc import Callable, Sequence
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+
+from tensorclass.td.shared_memory import new_storage
+
+from . import feeding
 
 #: how many bytes of tensors go with the text; measured with python -m benchmarks.mapping
 SMALL = 2**17
@@ -107,9 +112,29 @@ def opened(text: bytes, memory: Any, shared: list[Any], others: list[Any]) -> An
     return Packed(text, memory, shared, others).opened()
 
 
+def opened_again(text: bytes, pieces: bytes) -> Any:
+    """What unpickling calls for a collection whose memory was pickled by itself."""
+    return Packed(text, *pickle.loads(pieces)).opened()
+
+
 def reduced(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """How the pickler of ``multiprocessing`` writes a collection."""
-    return opened, tuple(packed(value))
+    """How the pickler of ``multiprocessing`` writes a collection.
+
+    Where nobody would hear of an error, what is written is the error; see :mod:`.feeding`.
+    """
+    try:
+        found = packed(value)
+        if isinstance(found.memory, bytearray) and not found.shared and not found.others:
+            return opened, tuple(found)
+        if feeding.current() is None:
+            return opened, tuple(found)
+        # opening files for the memory can fail, too: that is done now
+        return opened_again, (found.text, bytes(ForkingPickler.dumps(found[1:])))
+    except Exception as error:
+        fed = feeding.current()
+        if fed is None:
+            raise
+        return feeding.instead(fed, value, error)
 
 
 class _Pickler(pickle.Pickler):
@@ -180,7 +205,7 @@ class _Pickler(pickle.Pickler):
         if not self._sources:
             return None
         memory: Any
-        memory = bytearray(self._end) if small < 0 or self._end <= small else _storage._new_shared(self._end)
+        memory = bytearray(self._end) if small < 0 or self._end <= small else new_storage(self._end)
         whole = _bytes_of(memory)
         targets = [_view(whole, *place) for place in self._places]
         with torch.no_grad():

@@ -23,6 +23,7 @@ from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.consolidated import WHOLE, Flat, Place, gathered, is_sharded, parts_of, places_of, view, with_parts
 from tensorclass.td.memmap import Filename, pieces
 from tensorclass.td.objects import CPU, nested
+from tensorclass.td.shared_memory import share
 
 from . import sealing, tree
 from .ahead import check_threads
@@ -103,7 +104,7 @@ def consolidate(
     ) -> Tensor:
         memory = torch.zeros(size, dtype=torch.uint8, device=here, pin_memory=pinned)
         if shared and size:
-            memory.share_memory_()  # type: ignore[no-untyped-call]
+            share(memory)
         jobs = gathered(parts, memory, places)
         if num_threads > 0:
             with ThreadPoolExecutor(num_threads) as pool:

@@ -16,6 +16,7 @@ from typing_extensions import Self
 from tensorclass.regular import open_regular
 
 from . import readahead, shapes
+from .shared_memory import share
 
 Filename: TypeAlias = "str | os.PathLike[str]"
 
@@ -357,7 +358,7 @@ class MemoryMappedTensor(Tensor):
         if filename is None:
             memory = torch.zeros(size, dtype=dtype, device="cpu")
             if memory.numel():
-                memory.share_memory_()  # type: ignore[no-untyped-call]
+                share(memory)
             return cls._of(memory, None, "r+", size)
         path = _path(filename)
         with _created(path, existsok) as file:

@@ -16,6 +16,7 @@ from .collection import Collection
 from .consolidated import Place, flat_of, view, with_parts
 from .keys import unravel_key_to_tuple
 from .shapes import Names
+from .shared_memory import share
 from .unpickling import allow_function, found, written
 
 if TYPE_CHECKING:
@@ -222,11 +223,12 @@ class State(Collection):
         already, and those on the device ``meta`` have no memory.
 
         Raises:
-            RuntimeError: a file is only read, so that no other process would see what is written.
+            RuntimeError: a file is only read, so that no other process would see what is written; or the system has
+                too little shared memory: a ``NoSharedMemory`` of :mod:`tensorclass.distributed`. Values are as before.
         """
         for leaf in self._leaves():
             if not leaf.is_meta:
-                leaf.share_memory_()  # type: ignore[no-untyped-call]
+                share(leaf)
         return self.lock_()
 
     if TYPE_CHECKING:

@@ -1,0 +1,74 @@
+"""Records that cannot be sent, in a thread that nobody listens to.
+
+A queue of ``multiprocessing`` pickles what is put into it in a thread of its own, and prints what goes wrong there. The
+other side then waits for ever for something that was lost; so does a ``DataLoader`` for a batch of its worker. Where a
+record is pickled in such a thread and cannot be, the error goes to the other side in its place: ``get`` raises it, and
+a ``DataLoader`` raises it for the batch, as it does with errors of a dataset.
+"""
+
+from __future__ import annotations
+
+import multiprocessing.queues
+import os
+import pickle
+import sys
+import traceback
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, NamedTuple
+
+from torch._utils import ExceptionWrapper
+from torch.utils.data import get_worker_info
+
+from .faults import WorkerRaised, brought, carried
+
+_wrapper: Any = ExceptionWrapper
+_queue: Any = multiprocessing.queues.Queue
+_feed: Any = getattr(_queue._feed, "__code__", None)  #: of the thread of a queue
+_DEPTH = 8  #: how far that is above the code that writes a record
+
+
+class Fed(NamedTuple):
+    """What a thread of a queue sends now."""
+
+    item: Any
+
+
+def current() -> Fed | None:
+    """What the thread of a queue pickles now; ``None`` elsewhere, and where the queue looks after errors itself."""
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(_DEPTH):
+        if frame is None:
+            return None
+        if frame.f_code is _feed:
+            return Fed(frame.f_locals.get("obj")) if _is_silent(frame.f_locals.get("onerror")) else None
+        frame = frame.f_back
+    return None
+
+
+def _is_silent(onerror: Any) -> bool:
+    """Whether errors are printed, and no more: executors hand them to the future of the call."""
+    return onerror is _queue._on_queue_feeder_error
+
+
+def instead(fed: Fed, value: Any, error: Exception) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """What is written in place of a record that cannot be: its error."""
+    worker = get_worker_info()
+    item = fed.item
+    if worker is not None and isinstance(item, tuple) and len(item) == 2 and item[1] is value:  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+        wrapped: Any = _wrapper((type(error), error, error.__traceback__), f"in DataLoader worker process {worker.id}")
+        try:
+            return pickle.loads, (pickle.dumps(wrapped),)
+        except Exception:  # the class of the error is found by no name
+            wrapped.exc_type = RuntimeError
+            return pickle.loads, (pickle.dumps(wrapped),)
+    text = traceback.format_exception_only(type(error), error)[-1].strip()
+    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    sender = f"process {os.getpid()}" if worker is None else f"DataLoader worker process {worker.id} ({os.getpid()})"
+    return _raised, (carried(error), f"{sender} could not send a {type(value).__name__}: {text}", sender, trace)
+
+
+def _raised(error: bytes | None, message: str, worker: str, trace: str) -> Any:
+    """What unpickling calls for a record that could not be sent."""
+    found = None if error is None else brought(error)
+    raise WorkerRaised.of(found, f"{message}\n\n{worker}:\n{trace}", worker=worker, trace=trace)

@@ -1,0 +1,98 @@
+"""Memory that processes share, and the error where the system has no more of it.
+
+torch takes it from ``/dev/shm``, all of it at once: a piece that does not fit is an error when it is made, and no
+``SIGBUS`` when it is written to.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_FOLDER = "/dev/shm"
+_storage: Any = torch.UntypedStorage
+_TORCHS = re.compile(r"<(/torch_\w+)>.*\((\d+)\)\s*$")  #: errors of torch about pieces of shared memory
+_UNITS = ("bytes", "KB", "MB", "GB", "TB")
+
+
+class NoSharedMemory(RuntimeError):
+    """The system has no shared memory, or no open file, for tensors that other processes are to see."""
+
+
+def new_storage(size: int) -> torch.UntypedStorage:
+    """Shared memory of some bytes.
+
+    Raises:
+        NoSharedMemory: there is too little.
+    """
+    try:
+        return _storage._new_shared(size)  # type: ignore[no-any-return]
+    except RuntimeError as error:
+        explained = _explained(error, size)
+        if explained is None:
+            raise
+        raise explained from error
+
+
+def share(tensor: Tensor) -> None:
+    """Moves a tensor to shared memory, in place.
+
+    Raises:
+        NoSharedMemory: there is too little; the tensor is as it was.
+    """
+    try:
+        tensor.share_memory_()  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        explained = _explained(error, tensor.untyped_storage().nbytes())
+        if explained is None:
+            raise
+        raise explained from error
+
+
+def _explained(error: RuntimeError, size: int) -> NoSharedMemory | None:
+    """What an error of torch means, and what to do; ``None`` where it is about something else."""
+    found = _TORCHS.search(str(error))
+    if found is None:
+        return None
+    with suppress(OSError):  # torch leaves the file, without a byte, where it gets no memory for it
+        os.unlink(_FOLDER + found[1])
+    number = int(found[2])
+    if number in (errno.EMFILE, errno.ENFILE):
+        return NoSharedMemory(
+            f"no open file is left for {shown_size(size)} of shared memory: {os.strerror(number)}. Raise the limit "
+            "(`ulimit -n`), hold fewer records at a time, or call "
+            'torch.multiprocessing.set_sharing_strategy("file_system") when the program begins'
+        )
+    return NoSharedMemory(
+        f"there is no shared memory for {shown_size(size)}: {os.strerror(number)}; {_space()}. Make it larger "
+        "(docker run --shm-size=8g, or --ipc=host; in Kubernetes an emptyDir of medium Memory at /dev/shm), send less "
+        "at a time (smaller batches or chunks, a smaller prefetch_factor), or stay in this process (num_workers=0)"
+    )
+
+
+def _space() -> str:
+    """How much shared memory the system has, and how much of it is free."""
+    try:
+        found = os.statvfs(_FOLDER)
+    except (OSError, AttributeError):  # it has none, or is Windows
+        return "its size is not known here"
+    whole, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+    return f"{_FOLDER} has {shown_size(whole)}, of which {shown_size(free)} are free"
+
+
+def shown_size(size: int) -> str:
+    """A number of bytes, for messages.
+
+    >>> shown_size(0), shown_size(67_108_864), shown_size(999_999)
+    ('0 bytes', '67.1 MB', '1 MB')
+    """
+    number, unit = float(size), 0
+    while number >= 999.5 and unit < len(_UNITS) - 1:
+        number, unit = number / 1000, unit + 1
+    return f"{number:.3g} {_UNITS[unit]}"
