@@ -16,7 +16,7 @@ from tensorclass.td.unbatched import UnbatchedTensor
 
 from . import tree
 from .file import File, as_array, as_tensor, check, escaped, replaced, unescaped
-from .hierarchy import Said, dtype_of, flat
+from .hierarchy import BEFORE, DRAFT, Said, dtype_of, flat
 from .objects import TAG, decode
 from .partial import Part, part_of, picked, spread
 from .tree import FileError, Source
@@ -61,7 +61,8 @@ class Entries(MutableMapping[str, "Value"]):
 
     def note(self, said: Said) -> None:
         """Notes what the collection is, in the file."""
-        self.file.format.say(self.group, said)
+        with self.file.changing():
+            self.file.format.say(self.group, said)
         self._noted = True
 
     def name(self, key: str) -> str:
@@ -77,7 +78,7 @@ class Entries(MutableMapping[str, "Value"]):
         """The keys, with their names."""
         group = self.group
         with self.file.reading(self.path):
-            names = [name for name in self.file.format.names(group) if name != "%draft"]
+            names = [name for name in self.file.format.names(group) if name not in (BEFORE, DRAFT)]
             found = {unescaped(name) if self._noted else name: name for name in names}
         return {key: name for key, name in found.items() if key not in self.hidden}
 
@@ -274,7 +275,8 @@ class Entries(MutableMapping[str, "Value"]):
                 return
         path = (*[unescaped(name) if self._noted else name for name in self.path], key)
         check(value, path, self.file.path, self.file.allow_pickle)
-        node = replaced(self.file, group, name, value)
+        with self.file.changing():
+            replaced(self.file, group, name, value)
         self.kept.pop(key, None)
         self.in_memory.pop(key, None)
         if isinstance(value, Collection) and value._is_tree() and value._held() is None:
@@ -285,6 +287,10 @@ class Entries(MutableMapping[str, "Value"]):
     def write(self, key: str, node: Any, said: Said | None, rows: Any, part: Part | None = None) -> None:
         """Writes values into an array, or into a part of it."""
         self.file.check_writable(key)
+        with self.file.changing(whole=False):
+            self._write(key, node, said, rows, part)
+
+    def _write(self, key: str, node: Any, said: Said | None, rows: Any, part: Part | None) -> None:
         dtype = self.dtype(key, node, said)
         format = self.file.format
         if said is not None and "crc32" in said:  # the values will be others
@@ -302,7 +308,8 @@ class Entries(MutableMapping[str, "Value"]):
     def allocate(self, key: str, shape: Size, dtype: torch.dtype) -> None:
         """A new array of zeros."""
         self.file.check_writable(key)
-        self.file.make_array(self.group, self.name(key), shape, dtype, None)
+        with self.file.changing():
+            self.file.make_array(self.group, self.name(key), shape, dtype, None)
 
     def __delitem__(self, key: str) -> None:
         if key in self.in_memory:
@@ -311,7 +318,8 @@ class Entries(MutableMapping[str, "Value"]):
         self.file.check_writable(key)
         self.find(key)
         self.kept.pop(key, None)
-        self.file.format.remove(self.group, self.name(key))
+        with self.file.changing():
+            self.file.format.remove(self.group, self.name(key))
 
     def pop(self, key: str, *default: Any) -> Any:
         """Removes a key and gives its value, in memory."""

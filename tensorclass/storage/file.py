@@ -76,6 +76,8 @@ class File:
         self._root = None if root is None else format.lent(root)
         self._pid = os.getpid()
         self._inherited: list[Any] = []
+        self._changes = 0  #: blocks of changes that are open
+        self._is_pending = False  #: the library may hold some of a change
 
     @property
     def root(self) -> Any:
@@ -102,18 +104,63 @@ class File:
         self._pid = os.getpid()
 
     def close(self) -> None:
-        """Closes the file, for all collections that stand on it."""
-        if self._root is not None and self._pid == os.getpid() and not self.is_lent and not self.is_closed:
-            self.format.close(self._root)
+        """Closes the file, for all collections that stand on it.
+
+        Raises:
+            OSError: the disk is full: the file is as it was before the last change.
+        """
+        root, self._root = self._root, None
+        is_open = root is not None and self._pid == os.getpid() and not self.is_lent and not self.is_closed
         self.is_closed = True
-        self._root = None
+        if is_open and (error := self.format.close(root)) is not None and self._is_pending:
+            raise self._undone(error)
+
+    def _undone(self, error: OSError) -> OSError:
+        """The error of a change that could not be written."""
+        why = error.strerror or str(error)
+        return OSError(
+            error.errno, f"{why}; the last change was not written, and the file was closed as it was before", self.path
+        )
+
+    @contextmanager
+    def changing(self, whole: bool = True) -> Generator[None, None, None]:
+        """A change of the file: when the outermost block ends it is written, or is an error and undone.
+
+        Args:
+            whole: it is in the file when the block ends; otherwise the library may hold some of it.
+        """
+        self._changes += 1
+        self._is_pending = True
+        try:
+            yield
+        except OSError as error:
+            if error.errno is None or error.filename is not None:
+                raise
+            raise OSError(error.errno, error.strerror, self.path) from None
+        finally:
+            self._changes -= 1
+        if not self._changes:
+            self.settle(whole)
+
+    def settle(self, whole: bool) -> None:
+        """Raises an error where a change could not be written, and closes the file; see :meth:`changing`."""
+        root = self._root
+        if root is None or self.mode == "r" or self._pid != os.getpid():
+            return
+        error = self.format.settle(root, whole)
+        if error is not None:
+            self._root, self.is_closed = None, True
+            self.format.close(root)
+            raise self._undone(error)
+        if whole:
+            self._is_pending = False
 
     def __getstate__(self) -> dict[str, Any]:
         if self.is_lent:
             raise TypeError(f"{self.path}: a group that was opened elsewhere cannot be sent; open it by its file name")
         if self._root is not None and self._pid == os.getpid() and self.mode != "r":
-            self.format.flush(self._root)
-        return {**self.__dict__, "_root": None, "_inherited": [], "is_closed": self.is_closed}
+            self.settle(True)
+        return {**self.__dict__, "_root": None, "_inherited": [], "_changes": 0, "is_closed": self.is_closed}
 
     def check_writable(self, what: str = "") -> None:
         """Raises an error where the file is open for reading alone."""

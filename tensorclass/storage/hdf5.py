@@ -17,12 +17,12 @@ import numpy as np
 
 from tensorclass.regular import NotRegular, check_regular
 
-from .hierarchy import NOTE, STACK, DamagedFile, Format, Said, Texts, chunk_shape
+from .hierarchy import DRAFT, NOTE, STACK, DamagedFile, Format, Said, Texts, chunk_shape
 from .partial import along, pieces
+from .restorable import RestorableFile, check_unopened, close_root, open_root
 from .tree import FileError, as_dict
 
 _TEXT = "__tensordict_str__"
-_DRAFT = "%draft"
 _VERSIONS = ("v108", "latest")  #: since HDF5 1.8, what a file says of itself has checksums
 _LONGEST_NOTE = 60_000
 _PATIENCE = 3.0  #: seconds
@@ -41,6 +41,7 @@ class HDF5(Format):
 
     name: ClassVar[str] = "h5"
     _draft: _Draft | None = None
+    _file: RestorableFile | None = None
     options: ClassVar[tuple[str, ...]] = (
         "chunks", "compression", "compression_opts", "shuffle", "fletcher32", "scaleoffset", "fillvalue",
         "track_times", "track_order",
@@ -57,7 +58,13 @@ class HDF5(Format):
         except NotRegular as error:
             raise DamagedFile(str(error)) from None
         try:
-            return _patiently(lambda: library.File(path, mode, track_order=True, libver=_VERSIONS), mode)
+            if mode == "r":
+                check_unopened(path)
+                return _patiently(lambda: library.File(path, mode, track_order=True, libver=_VERSIONS), mode)
+            root, self._file = open_root(library, path, mode, track_order=True, libver=_VERSIONS)
+            return root
+        except FileError:
+            raise
         except OSError as error:
             if error.errno is not None:
                 raise type(error)(error.errno, f"{path}: {error}") from None
@@ -74,11 +81,30 @@ class HDF5(Format):
         self._draft = _Draft(path)
         return _h5py().File(self._draft, "w", track_order=True, libver=_VERSIONS)
 
-    def close(self, root: Any) -> None:
+    def close(self, root: Any) -> OSError | None:
         draft, self._draft = self._draft, None
+        file, self._file = self._file, None
+        if file is not None:
+            return close_root(root, file)
         root.close()
         if draft is not None:
             draft.close()
+        return None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # another process opens the file anew
+
+    def settle(self, root: Any, whole: bool) -> OSError | None:
+        file = self._file
+        if file is None:  # a group of another program's
+            if whole:
+                (root if hasattr(root, "flush") else root.file).flush()
+            return None
+        if root and (whole or file.is_heavy):
+            root.flush()
+            if file.error is None:
+                file.commit()
+        return file.error
 
     def is_open(self, root: Any) -> bool:
         return bool(root)
@@ -155,16 +181,16 @@ class HDF5(Format):
 
     def replaced(self, parent: Any, name: str, make: Any) -> Any:
         with suppress(KeyError):
-            del parent[_DRAFT]  # of a process that was killed
+            del parent[DRAFT]  # of a process that was killed
         try:
-            made = make(parent, _DRAFT)
+            made = make(parent, DRAFT)
         except BaseException:
             with suppress(KeyError):
-                del parent[_DRAFT]
+                del parent[DRAFT]
             raise
         if self.has(parent, name):
             del parent[name]
-        parent.move(_DRAFT, name)
+        parent.move(DRAFT, name)
         return made
 
     def remove(self, parent: Any, name: str) -> None:
@@ -228,9 +254,6 @@ class HDF5(Format):
         except UnicodeEncodeError:
             return False
         return True
-
-    def flush(self, root: Any) -> None:
-        root.flush()
 
 
 class _Draft:

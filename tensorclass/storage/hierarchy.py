@@ -22,6 +22,8 @@ Said: TypeAlias = dict[str, Any]
 Texts: TypeAlias = str | list[str]
 
 NOTE = "tensorclass"  #: the attribute that has it
+DRAFT = "%draft"  #: the name of what is written to take the place of something; no key has it
+BEFORE = "%before"  #: of what a draft takes the place of, in that instant
 STACK = "__tensordict_stack__"  #: of the peer: an array holds objects, and not a tensor
 
 
@@ -64,8 +66,17 @@ class Format(ABC):
         return root
 
     @abstractmethod
-    def close(self, root: Any) -> None:
-        """Closes the file."""
+    def close(self, root: Any) -> OSError | None:
+        """Closes the file. Gives what kept the last change from being written; the file is as it was before."""
+
+    @abstractmethod
+    def settle(self, root: Any, whole: bool) -> OSError | None:
+        """Gives what kept a change from being written.
+
+        Args:
+            root: the root group.
+            whole: write what is not in the file yet; the next change that fails leaves the file as it is then.
+        """
 
     def check_there(self, root: Any) -> None:  # noqa: B027  # most hold what they have open
         """Raises an error where another file has taken the place of the one that is open."""
@@ -166,10 +177,6 @@ class Format(ABC):
     @abstractmethod
     def can_hold_text(self, text: str) -> bool:
         """Whether text can be written as it is."""
-
-    @abstractmethod
-    def flush(self, root: Any) -> None:
-        """Writes what is not in the file yet."""
 
     def check_options(self, options: dict[str, Any]) -> None:
         """Raises an error for arguments that are none of arrays."""

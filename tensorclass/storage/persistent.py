@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import torch
@@ -230,7 +231,13 @@ class PersistentTensorDict(WrittenBack):
         _check_room(self, rows, (), problems)
         if problems:
             raise RuntimeError("extend: nothing was written; " + "; ".join(problems))
-        _grow(self, rows)
+        grown: list[Grown] = []
+        try:
+            with self._store.file.changing():
+                _grow(self, rows, grown)
+        except BaseException:
+            _shrink(self._store.file, grown)
+            raise
         return self
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -464,10 +471,11 @@ class PersistentTensorDict(WrittenBack):
     def _set_names(self, names: Names) -> None:
         self._names = names
         ndim = len(self._batch_size)
-        for value in self._nodes():
-            own = shapes.names_padded(value._names, -ndim) or (None,) * (value.ndim - ndim)
-            value._set_names(shapes.names_or_none((names or (None,) * ndim) + own))
-        self._note()
+        with self._store.file.changing():
+            for value in self._nodes():
+                own = shapes.names_padded(value._names, -ndim) or (None,) * (value.ndim - ndim)
+                value._set_names(shapes.names_or_none((names or (None,) * ndim) + own))
+            self._note()
 
     def _note(self) -> None:
         """Writes what the collection is to the file, where it is one of this package and can be written."""
@@ -563,19 +571,43 @@ def _check_room(data: Any, rows: Any, path: tuple[str, ...], problems: list[str]
             problems.append(f"{where}: a {type(store[key]).__name__} cannot get more rows in a file")
 
 
-def _grow(data: Any, rows: Any) -> None:
+class Grown(NamedTuple):
+    """What has got more rows: a collection, or with a name an array in its group."""
+
+    data: Any
+    key: str
+    rows: int  #: that there were before
+
+
+def _grow(data: Any, rows: Any, grown: list[Grown]) -> None:
     store, before = data._store, data._batch_size[0]
     size = Size([before + rows._batch_size[0], *data._batch_size[1:]])
     for key in list(store):
         found = data._array(key)
         if found is not None:
+            grown.append(Grown(data, key, before))
             store.file.format.resize(found[2], size[0])
             node, said = store.find(key)
             index = (slice(before, size[0]),)
             store.write(key, node, said, rows._store[key], part_of(index, store.shape(key, node)))
         elif isinstance(store[key], PersistentTensorDict):
-            _grow(store[key], rows._store[key])
+            _grow(store[key], rows._store[key], grown)
         else:
             store[key] = torch.cat([store[key], rows._store[key]])
+    grown.append(Grown(data, "", before))
     data._batch_size = size
     data._note()
+
+
+def _shrink(file: Any, grown: list[Grown]) -> None:
+    """Take rows away that could not be appended everywhere: in the file too, where it is open and does not do it."""
+    for data, key, rows in reversed(grown):
+        if not key:
+            data._batch_size = Size([rows, *data._batch_size[1:]])
+        if file.is_closed:  # and as it was before
+            continue
+        with suppress(OSError, ValueError, KeyError):
+            if key:
+                file.format.resize(data._array(key)[2], rows)
+            else:
+                data._note()

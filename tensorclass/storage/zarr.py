@@ -14,7 +14,7 @@ import shutil
 import time
 import zlib
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,7 +26,7 @@ from tensorclass.regular import kind_of
 from tensorclass.td.objects import nested
 
 from . import sealing, tree
-from .hierarchy import NOTE, STACK, DamagedFile, Format, Replaced, Said, Texts, chunk_shape, flat
+from .hierarchy import BEFORE, DRAFT, NOTE, STACK, DamagedFile, Format, Replaced, Said, Texts, chunk_shape, flat
 from .paths import loader_of
 from .tree import FileError, as_dict, as_list
 
@@ -55,6 +55,7 @@ class Zarr(Format):
     is_lockable: ClassVar[bool] = False
     has_seals: ClassVar[bool] = False
     _held: Held | None = None
+    _moved: tuple[str, str] | None = None  #: the path of a draft, and the one that it will have
     options: ClassVar[tuple[str, ...]] = (
         "chunks", "shards", "filters", "compressors", "compressor", "fill_value", "order", "serializer",
         "chunk_key_encoding", "dimension_names", "overwrite",
@@ -114,9 +115,13 @@ class Zarr(Format):
         mode = "r" if store.read_only else "r+"
         return library.open_group(own, path=root.path, mode=mode, use_consolidated=False)
 
-    def close(self, root: Any) -> None:
+    def close(self, root: Any) -> OSError | None:
         root.store.close()
         self._let_go()
+        return None
+
+    def settle(self, root: Any, whole: bool) -> OSError | None:
+        return None  # each file is written when it is made, or is an error
 
     def _let_go(self) -> None:
         held, self._held = self._held, None
@@ -187,7 +192,7 @@ class Zarr(Format):
             raise ValueError(f"it has one of the attributes {NOTE!r} and {_MARK!r} alone")
         if NOTE in attributes:
             said = as_dict(attributes[NOTE]) or {}
-            if _SEAL in said and said[_SEAL] != _seal_of(node, said):
+            if _SEAL in said and said[_SEAL] != self._seal_of(node, said):
                 raise ValueError(
                     f"its zarr.json is not what was written, its checksum differs; where it was changed on purpose, "
                     f"take {_SEAL!r} out of it"
@@ -204,11 +209,25 @@ class Zarr(Format):
             return {"type": "object", "batch_size": [], "form": "pickle" if pickled else "peer"}
         return None
 
+    def _seal_of(self, node: Any, said: Said) -> str:
+        """What the path of a node, what zarr says of it and what is noted of it add up to."""
+        content = node.store.read(f"{node.path}/zarr.json")
+        if content is None:
+            raise ValueError("its zarr.json is missing")
+        about = sealing.parsed(content, node.path)
+        for name in ("attributes", "consolidated_metadata"):
+            about.pop(name, None)
+        path = node.path
+        if self._moved is not None and f"{path}/".startswith(f"{self._moved[0]}/"):  # where it will be
+            path = self._moved[1] + path[len(self._moved[0]) :]
+        known = [path, about, {name: value for name, value in said.items() if name != _SEAL}]
+        return f"{zlib.crc32(json.dumps(known, sort_keys=True).encode()):08x}"
+
     def is_ours(self, group: Any) -> bool:
         return NOTE in group.attrs
 
     def say(self, node: Any, said: Said) -> None:
-        seal = {_SEAL: _seal_of(node, said)} if node.metadata.zarr_format == 3 else {}
+        seal = {_SEAL: self._seal_of(node, said)} if node.metadata.zarr_format == 3 else {}
         given: dict[str, Any] = {NOTE: {**said, **seal}, _MARK: str(tree.VERSION)}
         if said.get("type") == "collection":
             peer = {"batch_size": said["batch_size"], "version": 1}
@@ -246,11 +265,34 @@ class Zarr(Format):
     def replaced(self, parent: Any, name: str, make: Any) -> Any:
         order = self._order(parent)
         at = order.index(name) if name in order else len(order)
-        if name in parent:
-            self.remove(parent, name)
-        made = make(parent, name)
-        self._reorder(parent, name, at)
-        return made
+        store = parent.store
+        place, draft, before = (f"{parent.path}/{one}".lstrip("/") for one in (name, DRAFT, BEFORE))
+        for left in (draft, before):  # of a process that was killed
+            store.remove(left)
+        self._moved = (draft, place)
+        try:
+            make(parent, DRAFT)
+        except BaseException:  # threads of the library may still be writing: to the draft, which nobody reads
+            with suppress(OSError):
+                store.remove(draft)
+            raise
+        finally:
+            self._moved = None
+        had = self.has(parent, name)
+        if had:
+            self._reorder(parent, name, None)  # what is noted is there, whenever the process is killed
+            store.move(place, before)
+        try:
+            store.move(draft, place)
+            self._reorder(parent, name, at)
+        except BaseException:
+            store.remove(place)
+            if had:
+                store.move(before, place)
+                self._reorder(parent, name, at)
+            raise
+        store.remove(before)
+        return parent[name]
 
     def remove(self, parent: Any, name: str) -> None:
         self._reorder(parent, name, None)  # what is noted is there, whenever the process is killed
@@ -324,9 +366,6 @@ class Zarr(Format):
     def can_hold_text(self, text: str) -> bool:
         return True  # JSON has a form for any
 
-    def flush(self, root: Any) -> None:
-        pass
-
 
 def _forget_copies(root: Any) -> None:
     """Removes the copies that a root can have of what is said of all arrays, before these change: others read them."""
@@ -335,18 +374,6 @@ def _forget_copies(root: Any) -> None:
     known = as_dict(json.loads(content)) or {} if content is not None else {}
     if known.get("consolidated_metadata") is not None:
         root.attrs.put(dict(root.attrs))  # written anew without them
-
-
-def _seal_of(node: Any, said: Said) -> str:
-    """What the path of a node, what zarr says of it and what is noted of it add up to."""
-    content = node.store.read(f"{node.path}/zarr.json")
-    if content is None:
-        raise ValueError("its zarr.json is missing")
-    about = sealing.parsed(content, node.path)
-    for name in ("attributes", "consolidated_metadata"):
-        about.pop(name, None)
-    known = [node.path, about, {name: value for name, value in said.items() if name != _SEAL}]
-    return f"{zlib.crc32(json.dumps(known, sort_keys=True).encode()):08x}"
 
 
 def _check_place(path: str) -> None:

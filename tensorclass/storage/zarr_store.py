@@ -142,6 +142,13 @@ class FolderStore(Store):
         with suppress(FileNotFoundError, NotADirectoryError), self._folder(parts[:-1]) as folder:
             _remove(folder, parts[-1])
 
+    def move(self, key: str, to: str) -> None:
+        """Gives a file or a folder another path, at which nothing is."""
+        *parents, name = self._parts(key)
+        *others, new = self._parts(to)
+        with self._folder(parents) as folder, self._folder(others) as target:
+            os.rename(name, new, src_dir_fd=folder, dst_dir_fd=target)
+
     def has_file(self, key: str) -> bool:
         """Whether there is a file."""
         *parents, name = self._parts(key) or [""]
