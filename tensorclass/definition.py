@@ -23,6 +23,7 @@ from .record import KEYWORDS, METADATA, OPTIONS, RecordMeta, TensorClass
 from .td import pytree, shapes
 from .td.base import TensorCollection
 from .td.collection import DeviceLike, as_device
+from .td.namesakes import Place
 from .td.nontensor import NonTensorData
 from .td.unpickling import allow_class
 from .td.values import batch_mismatch
@@ -131,6 +132,7 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
     """Turns the annotations of a new class into fields, properties and ``__init__``."""
     options, kw_only = _combined_options(cls, given)
     cls._options = options
+    cls._defined_at = Place.of(_frame_of_the_class())
     own = _members(cls)
     annotations = annotations_of(cls)
     _refuse_hidden(cls, annotations)
@@ -342,9 +344,7 @@ def _scope(cls: Any, annotations: Mapping[str, Any]) -> dict[str, Any]:
     """The names that annotations which are text can use beside those of the module: those of the function around the
     class statement, and of the class itself.
     """
-    frame: Any = sys._getframe(2)
-    while frame is not None and _is_defining(frame.f_globals):
-        frame = frame.f_back
+    frame = _frame_of_the_class()
     while frame is not None and not frame.f_code.co_flags & _OPTIMIZED and frame.f_code.co_name != "<module>":
         frame = frame.f_back  # the body of a class around this one: its names are not seen from within
     module = getattr(sys.modules.get(cls.__module__), "__dict__", {})
@@ -360,6 +360,14 @@ def _scope(cls: Any, annotations: Mapping[str, Any]) -> dict[str, Any]:
         scope.update(frame.f_locals)
     scope[cls.__name__] = cls
     return scope
+
+
+def _frame_of_the_class() -> Any:
+    """The frame in which the class is written that is being defined."""
+    frame: Any = sys._getframe(2)
+    while frame is not None and _is_defining(frame.f_globals):
+        frame = frame.f_back
+    return frame
 
 
 def _is_defining(names: Mapping[str, Any]) -> bool:

@@ -22,6 +22,7 @@ from .contracts.errors import ContractError
 from .td import shapes, values
 from .td.base import TensorCollection
 from .td.modes import LIST_TO_STACK
+from .td.namesakes import namesake
 from .td.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
 from .td.objects import Deferred, flattened
 from .td.tensordict import TensorDict
@@ -374,8 +375,12 @@ class FieldSpec:
 
     def mismatch(self, value: Any, why: str = "") -> TypeError:
         """The error for a value that is not what the annotation says."""
-        hint = self.hint(value) or "give it that type, or change the annotation of the field"
+        hint = self.namesake(value) or self.hint(value) or "give it that type, or change the annotation of the field"
         return TypeError(f"{self.owner}.{self.name}: expected {self.shown}, got {shown_value(value)}{why}; {hint}")
+
+    def namesake(self, value: Any) -> str:
+        """What to do about a value whose class only has the name of one that the field takes; empty for others."""
+        return namesake(type(value), self.types)
 
     def hint(self, value: Any) -> str:
         """What to do about a list with an object for each row, where there are no rows; empty for other values."""

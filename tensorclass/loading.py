@@ -21,6 +21,7 @@ from .convert.tree import Plan, converted_entries, entries, part, plan
 from .fields import shown_value
 from .record import TensorClass
 from .td.base import TensorCollection
+from .td.collection import no_dataset
 from .td.keys import NestedKey
 from .td.loading import Keys, Numbers, Ragged
 
@@ -318,6 +319,8 @@ class RecordDataset(Dataset[C]):
                 f"{self._options.what}: expected a source with a sample for each index, got a {kind.__name__}; "
                 "RecordStream takes what is iterated over"
             )
+        if isinstance(source, TensorCollection) and not source.batch_size:
+            raise TypeError(f"{self._options.what}: {no_dataset(source)}")
         self.source: SampleSource = source
         self._ragged = Ragged.of(pad_keys, nested_keys, mask_key, padding_side)
         self._left_out: set[Path] = set()

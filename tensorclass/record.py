@@ -21,6 +21,7 @@ from .td.base import TensorCollection
 from .td.collection import Collection, DeviceLike, as_device
 from .td.keys import unravel_key_to_tuple
 from .td.linked import LinkedList
+from .td.namesakes import not_of_class
 from .td.nontensor import NonTensorData, NonTensorDataBase
 from .td.printing import described
 from .td.tensordict import TensorDict
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from .td.collection import Store, Value
     from .td.devices import CastFilter
     from .td.keys import NestedKey
+    from .td.namesakes import Place
 
 #: the options of a class, with their defaults
 OPTIONS: dict[str, bool] = {
@@ -144,12 +146,14 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         names: _Names = dataclasses.field(default=None)  # type: ignore[assignment, override]
         # annotations that are no fields, and that typing.get_type_hints shall not find
         _options: ClassVar[dict[str, bool]]
+        _defined_at: ClassVar[Place | None]
         _cast_filter: ClassVar[CastFilter | None]
         _takes_fields: ClassVar[bool]
         _CASTS_INTEGERS: ClassVar[bool]
         __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
     else:
         _options = dict(OPTIONS)
+        _defined_at = None  # for messages about classes of one name
         _cast_filter = None
         _CASTS_INTEGERS = False  # ids and masks stay what they are
         _takes_fields = False  # whether the constructor takes each field by its name, and the metadata beside
@@ -395,10 +399,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         cls = getattr(cls, "_dense", cls)  # on another store
         for position, item in enumerate(items):
             if not isinstance(item, cls):
-                raise TypeError(
-                    f"{what}: all of them must be records of the class {cls.__name__}; item {position} is a "
-                    f"{type(item).__name__}"
-                )
+                raise not_of_class(what, cls, position, item)
 
     # -- other keys: what does not have the declared fields is a TensorDict -------------------------------------------
 

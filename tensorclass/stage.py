@@ -11,7 +11,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, overload
 
 from torch import nn
 from typing_extensions import TypeVar
@@ -21,6 +21,7 @@ from .fields import _SELF
 from .fields import shown_annotation as shown
 from .record import TensorClass
 from .td.base import TensorCollection
+from .td.namesakes import namesake
 
 In = TypeVar("In", bound=TensorCollection, contravariant=True)
 Out = TypeVar("Out", bound=TensorCollection, covariant=True)
@@ -125,9 +126,10 @@ class Stage(nn.Module, Generic[In, Out]):
                 raise self._refusal(record)
             result = super().__call__(record)
             if not isinstance(result, gives):
+                twin = namesake(type(result), gives)
                 raise TypeError(
-                    f"{self.name}: declared to give {_names(gives)}, gave {type(result).__name__}; correct the "
-                    "annotation, or what the stage returns"
+                    f"{self.name}: declared to give {_names(gives)}, gave {type(result).__name__}; "
+                    + (twin or "correct the annotation, or what the stage returns")
                 )
             return result
 
@@ -184,7 +186,7 @@ class Stage(nn.Module, Generic[In, Out]):
     def _refusal(self, record: object) -> TypeError:
         """The error for what is not what the stage takes."""
         takes = self._types.takes
-        difference = _difference(type(record), takes) if isinstance(record, TensorCollection) else ""
+        difference = _difference(type(record), takes, "value") if isinstance(record, TensorCollection) else ""
         if type(record).__module__.startswith("ray.data"):
             difference = "; tensorclass.distributed.ray.map_batches(dataset, stage) takes datasets"
         return TypeError(f"{self.name}: expected {_names(takes)}, got {type(record).__name__}{difference}")
@@ -515,8 +517,10 @@ def _other_arguments(left: _Types, right: _Types) -> bool:
     )
 
 
-def _difference(given: type, takes: _Classes) -> str:
+def _difference(given: type, takes: _Classes, between: Literal["value", "classes"] = "classes") -> str:
     """In which fields a class differs from the only one that is taken."""
+    if twin := namesake(given, takes, between=between):
+        return f"; {twin}"
     if len(takes) != 1 or not issubclass(given, TensorClass) or not issubclass(takes[0], TensorClass):
         return "; put a stage between them that makes the one of the other"
     have, want = ({f.name: shown(f.type) for f in dataclasses.fields(cls)} for cls in (given, takes[0]))

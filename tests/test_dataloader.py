@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -26,7 +26,7 @@ from torch.utils.data import (
     random_split,
 )
 
-from tensorclass import LazyStackedTensorDict, NonTensorStack, TensorClass, TensorDict, collate, stack
+from tensorclass import LazyStackedTensorDict, NonTensorStack, RecordDataset, TensorClass, TensorDict, collate, stack
 from tests.checks import assert_consistent, assert_equal
 from tests.samples import Unchanged, mixed, nested
 
@@ -397,3 +397,40 @@ def test_values_that_cannot_be_padded_are_errors() -> None:
 def test_collate_of_stacked_samples_is_stack() -> None:
     rows = [nested(), nested() * 2]
     assert_equal(collate(rows), stack(rows))
+
+
+# -- without rows -----------------------------------------------------------------------------------------------------
+
+
+LOADERS: dict[str, Callable[[Any], Any]] = {
+    "in order": lambda data: [*DataLoader(data)],
+    "shuffled": lambda data: [*DataLoader(data, shuffle=True)],
+    "in batches": lambda data: [*DataLoader(data, batch_size=4)],
+    "not batched": lambda data: [*DataLoader(data, batch_size=None)],
+    "its length": lambda data: len(DataLoader(data)),
+    "in a dataset of records": lambda data: RecordDataset(type(data), data),
+    "in a concatenation": lambda data: torch.utils.data.ConcatDataset([data]),
+    "split": lambda data: torch.utils.data.random_split(data, [0.5, 0.5]),
+    "by ranks": lambda data: torch.utils.data.DistributedSampler(data, 1, 0),
+}
+
+
+@pytest.mark.parametrize("load", LOADERS.values(), ids=LOADERS)
+def test_a_collection_without_rows_is_no_dataset(load: Callable[[Any], Any]) -> None:
+    class One(TensorClass):
+        a: Tensor
+
+    for data in (One(torch.zeros(10)), TensorDict(a=torch.zeros(10)), One.lazy_stack([One(torch.zeros(3))])[0]):
+        with pytest.raises(TypeError, match=rf"{type(data).__name__} has the batch size \[\].*auto_batch_size_\(1\)"):
+            load(data)
+        assert len(data) == 0  # elsewhere that is its length
+
+
+def test_what_the_error_for_a_collection_without_rows_advises_works() -> None:
+    class One(TensorClass):
+        a: Tensor
+
+    data = One(torch.zeros(10))
+    assert len([*DataLoader([data, data])]) == 2
+    assert len([*DataLoader(data.auto_batch_size_(1))]) == 10
+    assert [*DataLoader(One(torch.zeros(0), batch_size=[0]))] == []

@@ -135,7 +135,7 @@ def _diagnose_field(record: Any, spec: FieldSpec, value: Any, problems: Problems
             got = shown_value(value)
         is_mismatch = str(error) == str(spec.mismatch(value)) or isinstance(value, NonTensorDataBase)
         rows = spec.hint(value)
-        hint = rows and f"{rows}, or auto_batch_size=True"
+        hint = spec.namesake(value) or (rows and f"{rows}, or auto_batch_size=True")
         problems.add(path, spec.shown, got, hint if is_mismatch else str(error))
 
 

@@ -22,6 +22,7 @@ from tensorclass.record import TensorClass
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.memmap import MemoryMappedTensor
+from tensorclass.td.namesakes import namesake
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
 from tensorclass.td.objects import listed
 from tensorclass.td.tensordict import TensorDict
@@ -206,9 +207,8 @@ def _fields(
     values: dict[str, Any] = {}
     if found is None:
         fields = ", ".join(cls._specs)
-        plan.problems.add(
-            path, f"a mapping, a named tuple or a dataclass with the fields {fields}", f"a {type(source).__name__}"
-        )
+        expected = f"a mapping, a named tuple or a dataclass with the fields {fields}"
+        plan.problems.add(path, expected, f"a {type(source).__name__}", namesake(type(source), [cls]))
         return values
     for key, value in found.items():
         spec = cls._specs.get(key)

@@ -24,6 +24,7 @@ from tensorclass.record import TensorClass
 from tensorclass.regular import kind_of, open_regular
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.memmap import Filename, write_values
+from tensorclass.td.namesakes import namesake
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
 from tensorclass.td.stores.lazy.stack import LazyStacked
 from tensorclass.td.unbatched import UnbatchedTensor
@@ -50,7 +51,11 @@ def append_memmap(
     if not isinstance(rows, TensorCollection):
         raise TypeError(f"append_memmap: expected rows to be a collection, got {type(rows).__name__}")
     if issubclass(cls, TensorClass) and not isinstance(rows, cls):
-        raise TypeError(f"append_memmap: expected rows of the class {cls.__name__}, got {type(rows).__name__}")
+        twin = namesake(type(rows), [cls])
+        raise TypeError(
+            f"append_memmap: expected rows of the class {cls.__name__}, got {type(rows).__name__}"
+            + (f"; {twin}" if twin else "")
+        )
     if not path.is_dir():
         raise ValueError(f"{path}: append_memmap appends to a folder that memmap() wrote, and there is none")
     with _alone(path) as root:

@@ -6,12 +6,14 @@ module each, that stand on :class:`Collection`; :mod:`tensorclass.td.base` puts 
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, overload
 
 import torch
 from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from . import shapes
@@ -40,6 +42,20 @@ def as_device(device: DeviceLike | None) -> torch.device | None:
     device = torch.device(device)
     needs_index = device.type not in ("cpu", "meta") and ":" not in str(device)
     return torch.empty((), device=device).device if needs_index else device
+
+
+#: modules that ask a dataset for its length
+_LOADERS = tuple([f"torch.utils.data.{name}" for name in ("dataloader", "dataset", "distributed", "sampler")])
+
+
+def no_dataset(collection: Collection) -> str:
+    """What to say of a collection without batch dimensions where a dataset is wanted."""
+    name = type(collection).__name__
+    return (
+        f"this {name} has the batch size [], hence no rows that a loader could load: it is one sample. Give it the "
+        f"batch size of its values, {name}(..., batch_size=[n]) or .auto_batch_size_(1), or put it into a list "
+        "of samples"
+    )
 
 
 class Collection:
@@ -187,7 +203,13 @@ class Collection:
 
     def __len__(self) -> int:
         """The size of the first batch dimension; 0 when there is none."""
-        return self._batch_size[0] if self._batch_size else 0
+        return self._batch_size[0] if self._batch_size else self._no_rows()
+
+    def _no_rows(self) -> int:
+        """0, the length of a collection without batch dimensions; an error for a loader, which would load nothing."""
+        if not is_dynamo_compiling() and sys._getframe(2).f_globals.get("__name__") in _LOADERS:
+            raise TypeError(no_dataset(self))
+        return 0
 
     def __bool__(self) -> bool:
         raise RuntimeError(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch.utils.data import DataLoader
 
 from tests import strategies as draw
 from tests.parity.differences import CASTS, Known, collections, is_a, is_error, tensors_alone
@@ -185,6 +186,10 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
     "Contracts hold, and tell the batch size.": [
         (lambda m: contracted(m)(x=torch.zeros(8, 3)).batch_size, torch.Size([8]), torch.Size([])),
         (lambda m: contracted(m)(x=torch.zeros(8, 4), batch_size=[8]).batch_size, error(ValueError), torch.Size([8])),
+    ],
+    "A collection without rows is no dataset.": [
+        (lambda m: [*DataLoader(sample_class(m)(torch.zeros(2), "t"))], error(TypeError), []),
+        (lambda m: [*DataLoader(m.TensorDict(a=torch.zeros(2)))], error(TypeError), []),
     ],
     "A record of integers keeps them in a cast.": [
         (lambda m: ids(m).to(torch.bfloat16).a.tolist(), [257, 30001], [256.0, 29952.0]),

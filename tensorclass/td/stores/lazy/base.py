@@ -13,6 +13,7 @@ from typing_extensions import Self
 from tensorclass.td import pytree, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
+from tensorclass.td.namesakes import not_of_class
 from tensorclass.td.reading import MISSING
 from tensorclass.td.stores.classes import OnStore, dense_class, on_store
 from tensorclass.td.tensordict import TensorDict
@@ -115,10 +116,7 @@ def check_classes(items: list[Any], what: str) -> None:
     cls: Any = dense_class(items[0].__class__)
     for position, item in enumerate(items):
         if not issubclass(cls, TensorDict) and not isinstance(item, cls):
-            raise TypeError(
-                f"{what}: all of them must be records of the class {cls.__name__}; item {position} is a "
-                f"{type(item).__name__}"
-            )
+            raise not_of_class(what, cls, position, item)
 
 
 def _even(first: Any, other: Any) -> bool:
