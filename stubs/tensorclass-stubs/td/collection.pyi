@@ -12,6 +12,7 @@ DeviceLike: TypeAlias = torch.device | str | int
 functorch: Any
 
 def as_device(device: DeviceLike | None) -> torch.device | None: ...
+def no_dataset(collection: Collection) -> str: ...
 
 class Collection:
     __slots__ = ("__weakref__", "_batch_size", "_context", "_device", "_lock", "_names", "_store")
