@@ -23,6 +23,7 @@ import os
 import shutil
 import stat
 import sys
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, suppress
@@ -31,6 +32,7 @@ from types import TracebackType
 from typing import IO, TypeVar
 
 from tensorclass.interrupts import uninterrupted
+from tensorclass.turns import Turn
 
 try:
     import fcntl
@@ -92,7 +94,9 @@ def whole_folder(path: str | os.PathLike[str]) -> AbstractContextManager[Path]:
     return _WholeFolder(path)
 
 
-def swapped_folder(path: str | os.PathLike[str]) -> AbstractContextManager[Path]:
+def swapped_folder(
+    path: str | os.PathLike[str], turn: Turn | None = None, finish: Callable[[Path], None] | None = None
+) -> AbstractContextManager[Path]:
     """A folder to write to that takes the place of the one at ``path``, of all that is in it, in one step.
 
     Whoever opens ``path`` sees the old folder or the new one, whole; where the block raises or the process is killed,
@@ -100,6 +104,13 @@ def swapped_folder(path: str | os.PathLike[str]) -> AbstractContextManager[Path]
     Missing parent folders are made. Files that have the name of an old one get its mode.
 
     Where the system cannot exchange two folders in one step, there is an instant without any (:func:`is_swapped`).
+
+    Writers of one folder take turns: the new folder takes its place when no other writer is at work in the old one.
+
+    Args:
+        path: the folder.
+        turn: that of a writer who has it already, or has more to do in it.
+        finish: called with the draft when the turn has come and there is an old folder: what is taken from that.
 
     Example:
         >>> import tempfile
@@ -110,7 +121,18 @@ def swapped_folder(path: str | os.PathLike[str]) -> AbstractContextManager[Path]
         ...     os.listdir(parent), os.listdir(f"{parent}/results")
         (['results'], ['new'])
     """
-    return _SwappedFolder(path)
+    return _SwappedFolder(path, turn, finish)
+
+
+def take_turn(turn: Turn, path: str | os.PathLike[str]) -> bool:
+    """:meth:`Turn.take`, also where a folder is set aside for an instant (:func:`is_swapped`)."""
+    end = time.monotonic() + 1.0
+    while not turn.take(path):
+        if not is_swapped(path) or time.monotonic() > end:
+            return False
+        time.sleep(0.001)
+        _sweep(_followed(path))  # puts back the one of a process that was killed
+    return True
 
 
 def exchange(draft: Path, path: Path) -> None:
@@ -166,12 +188,13 @@ _SWEPT = 8
 class _Draft:
     """The folder of a draft, locked."""
 
-    __slots__ = ("file", "folder", "lock", "path", "pid", "place")
+    __slots__ = ("file", "folder", "lock", "path", "pid", "place", "turn")
 
     def __init__(self, place: str, given: str | os.PathLike[str]) -> None:
         self.place = place
         self.pid = os.getpid()
         self.file: IO[bytes] | None = None  #: the draft, where it is open
+        self.turn: Turn | None = None  #: that ends with the draft
         self.folder, self.lock = _locked_folder(place, given)
         self.path: str = os.path.join(self.folder, os.path.basename(place))  #: which is not there yet
 
@@ -189,6 +212,8 @@ class _Draft:
             if lock is not None:
                 with suppress(OSError):
                     os.close(lock)
+            if self.turn is not None:
+                self.turn.release()
 
 
 def _remove(folder: str, place: str) -> None:
@@ -352,6 +377,12 @@ class _WholeFolder(_Whole[Path]):
 
 
 class _SwappedFolder(_Whole[Path]):
+    def __init__(self, path: str | os.PathLike[str], turn: Turn | None, finish: Callable[[Path], None] | None) -> None:
+        super().__init__(path)
+        self._own = Turn() if turn is None else None
+        self._turn = turn or self._own or Turn()
+        self._finish = finish
+
     def _checked(self, place: str) -> None:
         _check_folder(place, self._given)
         if os.path.isdir(place) and _holds_working_directory(place):
@@ -361,21 +392,34 @@ class _SwappedFolder(_Whole[Path]):
                 os.path.abspath(self._given),
             )
         _make_above(place, self._given)
+        self._turn.under(place)
 
     def _made(self, draft: _Draft) -> Path:
+        draft.turn = self._own
         os.mkdir(draft.path)
         return Path(draft.path)
 
     def _commit(self, draft: _Draft) -> None:
-        if _as_before(draft.path, draft.place, deep=True):
-            exchange(Path(draft.path), Path(draft.place))  # then the draft is the old one, and goes
-            return
-        try:
-            os.rename(draft.path, draft.place)
-        except OSError:
-            if not os.path.isdir(draft.place):
-                raise
-            exchange(Path(draft.path), Path(draft.place))  # another process has written one meanwhile
+        while True:
+            if take_turn(self._turn, draft.place):
+                if self._finish is not None:
+                    self._finish(Path(draft.path))
+                self._turn.keep(draft.path)  # until the old one is gone
+                _as_before(draft.path, draft.place, deep=True)
+                exchange(Path(draft.path), Path(draft.place))  # then the draft is the old one, and goes
+                return
+            try:
+                os.rename(draft.path, draft.place)
+                return
+            except OSError:
+                if not os.path.isdir(draft.place):
+                    raise  # otherwise another process has written one meanwhile
+
+    def _end(self) -> None:
+        with uninterrupted():
+            super()._end()
+            if self._own is not None:
+                self._own.release()  # no draft was made
 
 
 # -- places -----------------------------------------------------------------------------------------------------------

@@ -7,18 +7,18 @@ killed before that leaves bytes that the next one writes over.
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
+import errno
 import os
 import stat
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Size, Tensor
 
-from tensorclass.atomic import swapped_folder
+from tensorclass.atomic import swapped_folder, take_turn
+from tensorclass.interrupts import Uninterrupted, uninterrupted
 from tensorclass.progress import bytes_of
 from tensorclass.record import TensorClass
 from tensorclass.regular import kind_of, open_regular
@@ -28,6 +28,7 @@ from tensorclass.td.namesakes import namesake
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
 from tensorclass.td.stores.lazy.stack import LazyStacked
 from tensorclass.td.unbatched import UnbatchedTensor
+from tensorclass.turns import Turn, is_at
 
 from . import folder, layout, open_folders, tree
 from .paths import path_of
@@ -56,36 +57,42 @@ def append_memmap(
             f"append_memmap: expected rows of the class {cls.__name__}, got {type(rows).__name__}"
             + (f"; {twin}" if twin else "")
         )
-    if not path.is_dir():
-        raise ValueError(f"{path}: append_memmap appends to a folder that memmap() wrote, and there is none")
-    with _alone(path) as root:
+    with uninterrupted() as section, Turn(section) as turn:
+        root = _root(path, turn)
         growth = Growth(str(path), bool(allow_pickle))
         folders = open_folders.Folders(root, pickles=growth.pickles)
         try:
-            node = growth.grown(layout.read_node(folders, ()), rows, (), growth.rows_of(rows))
+            count = growth.rows_of(rows)
+            there = layout.read_node(folders, ())  # which opens files, and none stays open
+            with section.interruptible():
+                node = growth.grown(there, rows, (), count)
+                if growth.problems:
+                    raise ValueError(f"{path}: append_memmap: nothing was written; " + "; ".join(growth.problems))
             growth.check_offsets(folders)
-            if growth.problems:
-                raise ValueError(f"{path}: append_memmap: nothing was written; " + "; ".join(growth.problems))
-            _write(path, node, growth.pieces, folders, progress)
+            _Writing(path, folders, turn, section).write(node, growth.pieces, progress)
         except FileNotFoundError as error:
             raise ValueError(f"{path}: append_memmap appends to a folder that memmap() wrote: {error}") from None
         finally:
             folders.close()
 
 
-@contextmanager
-def _alone(path: Path) -> Generator[open_folders.Opened, None, None]:
-    """The open folder, with no other process or thread appending to it."""
-    while True:
-        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            if not open_folders.same_folder(handle, str(path)):
-                continue  # another append has put its folder there
-            yield open_folders.Opened(handle, str(path))
-            return
-        finally:
-            os.close(handle)  # with its lock
+def _root(path: Path, turn: Turn) -> open_folders.Opened:
+    """The open folder, when no other process or thread writes to it."""
+    turn.under(path)
+    try:
+        found = take_turn(turn, path)
+    except NotADirectoryError:
+        found = False
+    if not found or turn.handle is None:
+        raise ValueError(f"{path}: append_memmap appends to a folder that memmap() wrote, and there is none")
+    if not turn.is_locked:
+        raise OSError(
+            errno.ENOLCK,
+            "append_memmap needs locks, which this file system does not have: two processes would write over each "
+            "other's rows. Append where there are locks, and copy the folder",
+            str(path),
+        )
+    return open_folders.Opened(turn.handle, str(path))
 
 
 class Growth:
@@ -296,41 +303,131 @@ class Growth:
         self.problems.append(f"{'.'.join(path) + ': ' if path else ''}expected {expected}, got {got}")
 
 
-def _write(path: Path, node: Node, pieces: list[Piece], old: open_folders.Folders, progress: bool | None) -> None:
+class _Grown(NamedTuple):
+    """A file that has been written to behind its end."""
+
+    path: tree.Path
+    part: str
+    place: tuple[int, int]  #: its device and number: what is at its path may be another one
+    length: int  #: how long it was
+
+
+class _Writing:
     """The values at the ends of the files, then the folder that tells of them."""
-    folders: list[tuple[str, bytes]] = []
-    layout.metas_of(node, "", folders)
-    before: dict[str, int] = {}  # files that grow, and how long they were
-    try:
+
+    def __init__(self, path: Path, old: open_folders.Folders, turn: Turn, section: Uninterrupted) -> None:
+        self._path = path
+        self._old = old
+        self._turn = turn
+        self._section = section
+        self._grown: list[_Grown] = []
+
+    def write(self, node: Node, pieces: list[Piece], progress: bool | None) -> None:
+        """Write it all, or nothing: files that have grown are cut again, if they are those of the path still."""
+        root = self._turn.handle
         total = sum(piece.tensor.numel() * piece.tensor.element_size() for piece in pieces if piece.tensor is not None)
-        with swapped_folder(path) as draft, bytes_of(total, "append_memmap", progress) as shown:
-            for place, meta in folders:
-                if place:
-                    os.mkdir(draft / place)
-                (draft / place / layout.META).write_bytes(meta)
-            for piece in pieces:
-                name = "/".join(
-                    [*map(layout.file_name, piece.path[:-1]), layout.tensor_file(piece.path[-1], piece.part)]
-                )
-                source = ""
-                if piece.start:
-                    opened, was = old.find(piece.path, piece.part)
-                    os.link(was, draft / name, src_dir_fd=opened.handle, follow_symlinks=False)
-                    source = f"{opened.name}/{was}"
-                if piece.tensor is not None and piece.tensor.numel():
-                    new = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                    target = str(draft / name)
-                    handle = open_regular(target, os.O_RDWR | os.O_NOFOLLOW) if piece.start else os.open(target, new)
-                    with os.fdopen(handle, "r+b", buffering=0) as file:
-                        if piece.start:
-                            before[source] = os.fstat(file.fileno()).st_size
-                        file.seek(piece.start)
-                        write_values(file.fileno(), piece.tensor, shown.advance)
-            folder.keep_strangers(path, draft)
-    except BaseException:
-        for name, length in before.items():
-            os.truncate(name, length)
-        raise
+        try:
+            with swapped_folder(self._path, self._turn) as draft, bytes_of(total, "append_memmap", progress) as shown:
+                with self._section.interruptible():
+                    folders: list[tuple[str, bytes]] = []
+                    layout.metas_of(node, "", folders)
+                    for place, meta in folders:
+                        if place:
+                            os.mkdir(draft / place)
+                        (draft / place / layout.META).write_bytes(meta)
+                for piece in pieces:
+                    *above, key = piece.path
+                    name = "/".join([*map(layout.file_name, above), layout.tensor_file(key, piece.part)])
+                    with contextlib.ExitStack() as stack:
+                        file = self._file(piece, draft / name)
+                        if file is not None:
+                            stack.callback(os.close, file)
+                        with self._section.interruptible():
+                            if file is not None and piece.tensor is not None:
+                                write_values(file, piece.tensor, shown.advance)
+                folder.keep_strangers(self._path, draft)
+        except BaseException:
+            # behind the exchange the new folder tells of what was written
+            if root is not None and is_at(root, self._path):
+                self._cut()
+            raise
+
+    def _file(self, piece: Piece, place: Path) -> int | None:
+        """The file of a piece in the new folder, open where values come, and at the place for them."""
+        written = piece.tensor is not None and piece.tensor.numel() > 0
+        if not piece.start:
+            return os.open(place, _NEW, 0o666) if written else None
+        opened, name = self._old.find(piece.path, piece.part)
+        shown = f"{opened.name}/{name}"
+        file = open_regular(name, os.O_RDWR if written else os.O_RDONLY, folder=opened.handle, shown=shown)
+        try:
+            info = os.fstat(file)
+            if written and info.st_nlink > 1:
+                copy = os.open(place, _NEW, 0o666)
+                file, source = copy, file
+                try:
+                    with self._section.interruptible():
+                        copy_values(source, copy, piece.start)
+                finally:
+                    os.close(source)
+            else:
+                os.link(name, place, src_dir_fd=opened.handle, follow_symlinks=False)
+                if not os.path.samestat(info, os.lstat(place)):
+                    raise FileError(f"{shown}: another file has taken its place")
+                if not written:
+                    os.close(file)
+                    return None
+                self._grown.append(_Grown(piece.path, piece.part, (info.st_dev, info.st_ino), info.st_size))
+            os.lseek(file, piece.start, os.SEEK_SET)
+        except BaseException:
+            os.close(file)
+            raise
+        return file
+
+    def _cut(self) -> None:
+        """Files end where they ended before; what cannot be cut stays, behind what the folder tells of."""
+        for grown in self._grown:
+            with contextlib.suppress(OSError):
+                opened, name = self._old.find(grown.path, grown.part)
+                file = open_regular(name, os.O_RDWR, folder=opened.handle)
+                try:
+                    info = os.fstat(file)
+                    if (info.st_dev, info.st_ino) == grown.place and info.st_size > grown.length:
+                        os.ftruncate(file, grown.length)
+                finally:
+                    os.close(file)
+
+
+_NEW: Final[int] = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+
+
+def copy_values(source: int, copy: int, count: int) -> None:
+    """Copy the begin of an open file to a new one; holes, which take no space, stay holes."""
+    at = 0
+    while at < count:
+        try:
+            start = os.lseek(source, at, os.SEEK_DATA) if _HOLES else at
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            break  # nothing but a hole follows
+        stop = min(count, os.lseek(source, start, os.SEEK_HOLE)) if _HOLES else count
+        os.lseek(source, start, os.SEEK_SET)
+        os.lseek(copy, start, os.SEEK_SET)
+        at = start
+        while at < stop:
+            piece = os.read(source, min(_PIECE, stop - at))
+            if not piece:
+                raise OSError(errno.EIO, "the file has become shorter while it was copied")
+            at += len(piece)
+            rest = memoryview(piece)
+            while rest:
+                rest = rest[os.write(copy, rest) :]
+    os.ftruncate(copy, count)
+
+
+_HOLES = hasattr(os, "SEEK_DATA")
+_PIECE = 2**22
 
 
 def _checksums(node: Node, *more: Tensor) -> Node:

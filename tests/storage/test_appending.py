@@ -1,10 +1,16 @@
 """Rows that are appended to a folder of memory-mapped files."""
 
+import contextlib
 import multiprocessing
 import os
+import random
+import shutil
+import signal
+import stat
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +20,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tensorclass import TensorClass, TensorDict, UnbatchedTensor, append_memmap, lazy_stack
+from tensorclass import TensorClass, TensorDict, UnbatchedTensor, append_memmap, lazy_stack, turns
+from tensorclass.atomic import swapped_folder
 from tensorclass.storage import FileError, appending
+from tests.interrupting import Held, interrupted, points
 
 
 class Row(TensorClass):
@@ -282,3 +290,212 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="nothing was written"):
             TensorDict.append_memmap(tmp_path / "rows", TensorDict({}, [2]))
     assert len(os.listdir("/proc/self/fd") if before else []) == len(before)
+
+
+def interrupt_after_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the old folder is removed: the new one is at its place already."""
+    rmtree = shutil.rmtree
+
+    def interrupted(folder: Any, ignore_errors: bool = False) -> None:
+        monkeypatch.setattr(shutil, "rmtree", rmtree)
+        signal.raise_signal(signal.SIGINT)
+        rmtree(folder, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+
+
+def test_an_append_that_is_interrupted_while_the_old_folder_goes_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    interrupt_after_exchange(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        Row.append_memmap(tmp_path / "rows", rows_of(3, 1.0))
+    assert Row.load_memmap(tmp_path / "rows").x[:, 0].tolist() == [0.0, 0.0, 1.0, 1.0, 1.0]
+    assert os.listdir(tmp_path) == ["rows"]
+
+
+def test_an_append_whose_old_folder_cannot_go_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+
+    def fails(folder: Any, ignore_errors: bool = False) -> None:
+        raise RuntimeError("the removal failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", fails)
+        with pytest.raises(RuntimeError, match="the removal failed"):
+            Row.append_memmap(tmp_path / "rows", rows_of(3, 1.0))
+    assert len(Row.load_memmap(tmp_path / "rows")) == 5
+    Row.append_memmap(tmp_path / "rows", rows_of(1, 2.0))
+    assert len(Row.load_memmap(tmp_path / "rows")) == 6
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_an_append_that_is_interrupted_at_any_line_leaves_the_old_rows_or_the_new_ones(
+    tmp_path: Path, part: int
+) -> None:
+    def appended(place: Path) -> None:
+        Row.append_memmap(place, rows_of(3, 1.0))
+
+    rows_of(2, 0.0).memmap(tmp_path / "first")
+    total = points(lambda: appended(tmp_path / "first"))
+    rng, place = random.Random(part), tmp_path / "sets" / "rows"
+    for at in sorted(rng.sample(range(1, total), 25)):  # tests.storage.interrupts takes them all
+        rows_of(2, 0.0).memmap(place)
+        before = Held.now()
+        outcome = interrupted(lambda: appended(place), at)
+        assert Held.now().beyond(before) == [], outcome
+        assert isinstance(outcome.error, KeyboardInterrupt)
+        assert not turns._held, outcome
+        found = Row.load_memmap(place)
+        assert found.x[:, 0].tolist() in ([0.0, 0.0], [0.0, 0.0, 1.0, 1.0, 1.0]), outcome
+        assert found.below["y"][:, 0].tolist() == found.x[:, 0].tolist()
+        assert (place / "x.memmap").stat().st_size == len(found) * 12, outcome
+        Row.append_memmap(place, rows_of(1, 2.0))
+        assert os.listdir(place.parent) == ["rows"]
+        shutil.rmtree(place)
+
+
+def in_another_thread(work: Callable[[], object]) -> threading.Thread:
+    """A thread that has had the time to begin."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(0.3)
+    return thread
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_save_waits_for_the_append_that_is_at_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    write, threads = appending.write_values, list[threading.Thread]()
+
+    def saved_meanwhile(file: int, tensor: Tensor, advance: Any) -> None:
+        write(file, tensor, advance)
+        if not threads:
+            threads.append(in_another_thread(lambda: rows_of(7, 7.0).memmap(tmp_path / "rows")))
+            if fails:
+                raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(appending, "write_values", saved_meanwhile)
+    with pytest.raises(OSError, match="No space") if fails else contextlib.nullcontext():
+        Row.append_memmap(tmp_path / "rows", rows_of(3, 1.0))
+    threads[0].join(60)
+    assert Row.load_memmap(tmp_path / "rows").x[:, 0].tolist() == [7.0] * 7
+    assert os.listdir(tmp_path) == ["rows"]
+
+
+def test_rows_go_to_what_was_saved_while_an_append_waited(tmp_path: Path) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    with turns.Turn() as turn:
+        assert turn.take(tmp_path / "rows")
+        thread = in_another_thread(lambda: Row.append_memmap(tmp_path / "rows", rows_of(3, 1.0)))
+        assert thread.is_alive()
+        with swapped_folder(tmp_path / "rows", turn) as draft:
+            rows_of(1, 5.0).memmap(tmp_path / "other")
+            shutil.copytree(tmp_path / "other", draft, dirs_exist_ok=True)
+    thread.join(60)
+    assert Row.load_memmap(tmp_path / "rows").x[:, 0].tolist() == [5.0, 1.0, 1.0, 1.0]
+
+
+def test_a_handler_of_signals_that_saves_to_the_folder_of_an_append_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    write = appending.write_values
+
+    def interrupted(file: int, tensor: Tensor, advance: Any) -> None:
+        write(file, tensor, advance)
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, lambda *_: rows_of(1, 1.0).memmap(tmp_path / "rows"))
+    monkeypatch.setattr(appending, "write_values", interrupted)
+    try:
+        with pytest.raises(RuntimeError, match="this thread is writing to that folder already"):
+            Row.append_memmap(tmp_path / "rows", rows_of(3, 1.0))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert Row.load_memmap(tmp_path / "rows").x[:, 0].tolist() == [0.0, 0.0]
+
+
+def test_an_append_without_locks_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    before = saved_files(tmp_path / "rows")
+    monkeypatch.setattr(turns, "fcntl", None)
+    with pytest.raises(OSError, match="needs locks, which this file system does not have"):
+        Row.append_memmap(tmp_path / "rows", rows_of(1, 1.0))
+    assert saved_files(tmp_path / "rows") == before
+    rows_of(1, 1.0).memmap(tmp_path / "rows")  # which needs none
+    assert len(Row.load_memmap(tmp_path / "rows")) == 1
+
+
+def linked_copy(path: Path, copy: Path) -> None:
+    """What ``cp -al`` makes."""
+    shutil.copytree(path, copy, copy_function=os.link)
+
+
+def test_snapshots_of_hard_links_do_not_share_what_is_appended(tmp_path: Path) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    linked_copy(tmp_path / "rows", tmp_path / "snapshot")
+    before = saved_files(tmp_path / "snapshot")
+    Row.append_memmap(tmp_path / "rows", rows_of(3, 1.0))
+    assert saved_files(tmp_path / "snapshot") == before
+    Row.append_memmap(tmp_path / "snapshot", rows_of(3, 2.0))
+    assert Row.load_memmap(tmp_path / "rows").x[:, 0].tolist() == [0.0, 0.0, 1.0, 1.0, 1.0]
+    assert Row.load_memmap(tmp_path / "snapshot").x[:, 0].tolist() == [0.0, 0.0, 2.0, 2.0, 2.0]
+    assert Row.load_memmap(tmp_path / "rows").below["y"][:, 1].tolist() == [0, 0, 1, 1, 1]
+
+
+def test_files_are_copied_once_and_keep_their_mode_and_their_holes(tmp_path: Path) -> None:
+    data = TensorDict({"x": torch.zeros(1 << 20)}, [1 << 20]).memmap_like(tmp_path / "rows")
+    data["x"][5] = 5.0
+    del data
+    file = tmp_path / "rows" / "x.memmap"
+    file.chmod(0o640)
+    linked_copy(tmp_path / "rows", tmp_path / "snapshot")
+    row = TensorDict({"x": torch.ones(1)}, [1])
+    TensorDict.append_memmap(tmp_path / "rows", row)
+    info = file.stat()
+    assert info.st_ino != (tmp_path / "snapshot" / "x.memmap").stat().st_ino
+    assert stat.S_IMODE(info.st_mode) == 0o640
+    assert info.st_blocks * 512 < 1 << 17
+    TensorDict.append_memmap(tmp_path / "rows", row)
+    assert file.stat().st_ino == info.st_ino
+    loaded = TensorDict.load_memmap(tmp_path / "rows")["x"]
+    assert loaded[5] == 5.0
+    assert loaded.sum() == 7.0
+    assert len(loaded) == (1 << 20) + 2
+
+
+def test_links_in_the_draft_of_a_killed_append_make_no_copy(tmp_path: Path) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    file = tmp_path / "rows" / "x.memmap"
+    before = file.stat().st_ino
+    (tmp_path / ".rows.0.tmp").mkdir()
+    linked_copy(tmp_path / "rows", tmp_path / ".rows.0.tmp" / "rows")
+    Row.append_memmap(tmp_path / "rows", rows_of(1, 1.0))
+    assert file.stat().st_ino == before
+    assert file.stat().st_nlink == 1
+    assert os.listdir(tmp_path) == ["rows"]
+
+
+def test_an_append_does_not_follow_links(tmp_path: Path) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    canary = tmp_path / "a file outside of the folder"
+    canary.write_bytes(b"canary" * 10)
+    (tmp_path / "rows" / "x.memmap").unlink()
+    (tmp_path / "rows" / "x.memmap").symlink_to(canary)
+    with pytest.raises(FileError, match=r"x\.memmap: expected a file, found a link"):
+        Row.append_memmap(tmp_path / "rows", rows_of(1, 1.0))
+    assert canary.read_bytes() == b"canary" * 10
+
+
+def test_an_append_to_a_nested_collection_and_one_to_the_outer_one_take_turns(tmp_path: Path) -> None:
+    rows_of(2, 0.0).memmap(tmp_path / "rows")
+    with turns.Turn() as turn:
+        turn.under(tmp_path / "rows" / "below")
+        thread = in_another_thread(lambda: Row.append_memmap(tmp_path / "rows", rows_of(1, 1.0)))
+        assert thread.is_alive()
+    thread.join(60)
+    assert len(Row.load_memmap(tmp_path / "rows")) == 3
