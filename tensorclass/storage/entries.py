@@ -78,7 +78,7 @@ class Entries(MutableMapping[str, "Value"]):
         """The keys, with their names."""
         group = self.group
         with self.file.reading(self.path):
-            names = [name for name in self.file.format.names(group) if name not in (BEFORE, DRAFT)]
+            names = [name for name in self.file.format.names(group) if not name.startswith((BEFORE, DRAFT))]
             found = {unescaped(name) if self._noted else name: name for name in names}
         return {key: name for key, name in found.items() if key not in self.hidden}
 

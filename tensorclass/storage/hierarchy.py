@@ -22,8 +22,8 @@ Said: TypeAlias = dict[str, Any]
 Texts: TypeAlias = str | list[str]
 
 NOTE = "tensorclass"  #: the attribute that has it
-DRAFT = "%draft"  #: the name of what is written to take the place of something; no key has it
-BEFORE = "%before"  #: of what a draft takes the place of, in that instant
+DRAFT = "%draft"  #: how the name begins of what is written to take the place of something; that of no key does
+BEFORE = "%before"  #: the name of what a draft takes the place of, in that instant
 STACK = "__tensordict_stack__"  #: of the peer: an array holds objects, and not a tensor
 
 

@@ -12,9 +12,10 @@ import math
 import os
 import shutil
 import time
+import uuid
 import zlib
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -266,15 +267,16 @@ class Zarr(Format):
         order = self._order(parent)
         at = order.index(name) if name in order else len(order)
         store = parent.store
-        place, draft, before = (f"{parent.path}/{one}".lstrip("/") for one in (name, DRAFT, BEFORE))
-        for left in (draft, before):  # of a process that was killed
-            store.remove(left)
+        temporary = f"{DRAFT}-{uuid.uuid4().hex[:8]}"  # threads of the library may still write to one before
+        place, draft, before = (f"{parent.path}/{one}".lstrip("/") for one in (name, temporary, BEFORE))
+        for left in store.names(parent.path):
+            if left.startswith((DRAFT, BEFORE)):  # of a process that was killed
+                store.remove(f"{parent.path}/{left}")
         self._moved = (draft, place)
         try:
-            make(parent, DRAFT)
-        except BaseException:  # threads of the library may still be writing: to the draft, which nobody reads
-            with suppress(OSError):
-                store.remove(draft)
+            make(parent, temporary)
+        except BaseException:
+            store.abandon(draft)
             raise
         finally:
             self._moved = None

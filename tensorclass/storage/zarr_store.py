@@ -10,6 +10,8 @@ import asyncio
 import errno
 import os
 import stat
+import threading
+import time
 import uuid
 import weakref
 from collections.abc import AsyncIterator, Callable, Generator, Iterable
@@ -67,6 +69,9 @@ class FolderStore(Store):
         super().__init__(read_only=read_only)
         self.held: Held = held
         self.root: Path = Path(held.path)
+        self._lock = threading.Lock()
+        self._writing = 0  #: files at this moment
+        self._abandoned: tuple[str, ...] = ()  #: the beginnings of paths that are not written to any more
 
     def with_read_only(self, read_only: bool = False) -> Self:
         return type(self)(self.held, read_only=read_only)
@@ -113,6 +118,10 @@ class FolderStore(Store):
             FileError: what stands in its place is no file, or what is on the way no folder.
             FileExistsError: it is there, and ``exclusive`` was asked for.
         """
+        with self._counted(key):
+            self._write(key, value, exclusive)
+
+    def _write(self, key: str, value: Any, exclusive: bool) -> None:
         *parents, name = self._parts(key)
         with self._folder(parents, make=True) as folder:
             mode = self._mode(folder, name)
@@ -131,6 +140,29 @@ class FolderStore(Store):
                 with suppress(FileNotFoundError):
                     os.unlink(draft, dir_fd=folder)
                 raise
+
+    @contextmanager
+    def _counted(self, key: str) -> Generator[None, None, None]:
+        with self._lock:
+            if key.startswith(self._abandoned):
+                raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED), self._shown(key))
+            self._writing += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._writing -= 1
+
+    def abandon(self, key: str) -> None:
+        """Removes a folder that could not be written, for good.
+
+        When one file cannot be written zarr goes on with the others, in threads of its own, and does not wait for them.
+        """
+        with self._lock:
+            self._abandoned = (*self._abandoned, f"{key}/")
+        while self._writing:
+            time.sleep(0.001)
+        self.remove(key)
 
     def remove(self, key: str) -> None:
         """Removes a file, or a folder with all that is in it; of a link that alone."""
