@@ -1,0 +1,424 @@
+"""Writers with a fault at every point: ``python -m tests.storage.interrupts --all``.
+
+Each writer writes a version over another one, again and again, each time with Ctrl-C at another line of the package, or
+with an error of another call of the system. After each, the old version is there or the new one, whole; nothing is held
+that was not before; the next writer succeeds, and leaves no draft.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import faulthandler
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import torch
+
+from tensorclass import MemoryMappedTensor, TensorDict, pack_memmap, unpack_memmap
+from tensorclass.atomic import swapped_folder, whole_file, whole_folder, whole_path
+from tests.interrupting import Held, Outcome, failing, interrupted
+from tests.storage.formats import FORMATS
+from tests.storage.kills import forked
+
+ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EINTR": errno.EINTR}
+FAULTS = ("SIGINT", *ERRORS)
+
+
+class Writer(NamedTuple):
+    """How a version is written, and told."""
+
+    write: Callable[[Path, int], object]  #: a number, to a path, where another may be
+    read: Callable[[Path], int]  #: the number that is found; an error where two are mixed
+    #: what is done before each fault, and is not disturbed; ``write`` goes on from there
+    begin: Callable[[Path, int], object] | None = None
+    #: versions that may be found besides the old one and the new one
+    also: tuple[int, ...] = ()
+
+
+class Problem(Exception):
+    """A promise was not kept."""
+
+
+# -- versions ---------------------------------------------------------------------------------------------------------
+
+
+def version(number: int, rows: int = 2) -> TensorDict:
+    """A small collection in which every value is the same number."""
+    below = TensorDict({"y": torch.full((rows, 2), float(number)), "text": f"text {number}"}, [rows])
+    return TensorDict(
+        {
+            "x": torch.full((rows,), number),
+            "below": below,
+            "rows": [f"row {number}"] * rows,
+            "empty": torch.ones(rows, 0),
+        },
+        [rows],
+    )
+
+
+def number_of(data: Any) -> int:
+    """Which version it is; a mixture is an error."""
+    found: set[int] = {int(value) for value in data["x"].unique()} | {
+        int(value) for value in data["below", "y"].unique()
+    }
+    found.add(int(data["below", "text"].removeprefix("text ")))
+    found |= {int(row.removeprefix("row ")) for row in data["rows"]}
+    return only(found)
+
+
+def only(found: set[int]) -> int:
+    """The number of which there is one."""
+    if len(found) != 1:
+        raise Problem(f"a mixture of the versions {found}")
+    return found.pop()
+
+
+def numbers(number: int, rows: int = 2) -> TensorDict:
+    """A version of tensors alone."""
+    return TensorDict({"x": torch.full((rows,), number), "y": torch.full((rows,), float(number))}, [rows])
+
+
+def number_in(data: Any) -> int:
+    """Which version of tensors it is."""
+    return only({int(value) for key in ("x", "y") for value in data[key].unique()})
+
+
+# -- writers ----------------------------------------------------------------------------------------------------------
+
+
+def _saved(form: str) -> Writer:
+    known = FORMATS[form]
+    return Writer(lambda path, number: known.save(version(number), path), lambda path: number_of(known.load(path)))
+
+
+def _text(path: Path, number: int) -> None:
+    with whole_file(path) as file:
+        file.write(b"%d" % number)
+
+
+def _draft(path: Path, number: int) -> None:
+    with whole_path(path) as draft:
+        draft.write_text(str(number))
+
+
+def _folder(writer: Any) -> Writer:
+    def write(path: Path, number: int) -> None:
+        with writer(path) as draft:
+            (draft / "a").write_text(str(number))
+
+    return Writer(write, lambda path: int((path / "a").read_text()))
+
+
+def _appended(path: Path) -> int:
+    """The version of the last of the rows."""
+    data = TensorDict.load_memmap(path)
+    if data.batch_size[0] == 2:
+        return number_of(data)
+    if data.batch_size[0] != 3:
+        raise Problem(f"expected 2 rows or 3, found {data.batch_size}")
+    del data["below", "text"]
+    last = [f"row {number_of_rows(data[:2])}"] * 2 + [f"row {number_of_rows(data[2:])}"]
+    if list(data["rows"]) != last:
+        raise Problem(f"found the rows {list(data['rows'])}")
+    return number_of_rows(data[2:])
+
+
+def number_of_rows(data: Any) -> int:
+    """Which version the tensors are of."""
+    return only({int(value) for key in ("x", ("below", "y")) for value in data[key].unique()})
+
+
+def _begin_rows(path: Path, number: int) -> None:
+    data = version(number)
+    del data["below", "text"]
+    data.memmap(path)
+
+
+def _append(path: Path, number: int) -> None:
+    data = version(number, 1)
+    del data["below", "text"]
+    TensorDict.append_memmap(path, data)
+
+
+def _read_rows(path: Path) -> int:
+    data = TensorDict.load_memmap(path)
+    if data.batch_size[0] not in (2, 3):
+        raise Problem(f"expected 2 rows or 3, found {data.batch_size}")
+    first, last = number_of_rows(data[:2]), number_of_rows(data[2:] if data.batch_size[0] == 3 else data[:2])
+    wanted = [f"row {first}"] * 2 + [f"row {last}"] * (data.batch_size[0] - 2)
+    if list(data["rows"]) != wanted:
+        raise Problem(f"found the rows {list(data['rows'])}, expected {wanted}")
+    return last
+
+
+def _table(form: str, **options: Any) -> Writer:
+    def write(path: Path, number: int) -> None:
+        getattr(numbers(number), f"to_{form}")(path, **options)
+
+    return Writer(write, lambda path: number_in(getattr(TensorDict, f"from_{form}")(path)))
+
+
+def _zipped() -> Writer:
+    table = _table("csv")
+    return Writer(
+        lambda path, number: table.write(path.with_suffix(".csv.gz"), number),
+        lambda path: table.read(path.with_suffix(".csv.gz")),
+    )
+
+
+def _scores() -> Writer:
+    from tensorclass.scores import ExactMatchScoreData, load_scores, save_scores
+
+    def write(path: Path, number: int) -> None:
+        save_scores(ExactMatchScoreData(torch.full((2,), number / 1000), batch_size=[2]), path)
+
+    def read(path: Path) -> int:
+        found: Any = load_scores(path)
+        return only({round(float(value) * 1000) for value in found.exact_match})
+
+    return Writer(write, read)
+
+
+def _stubs() -> Writer:
+    from tensorclass.typing.stubs.command import run
+
+    def write(path: Path, number: int) -> None:
+        source = path.with_name("source")
+        source.mkdir(exist_ok=True)
+        (source / "made.py").write_text(
+            f"from tensorclass import tensorclass\n\n@tensorclass\nclass R{number}:\n    x: int\n"
+        )
+        before, sys.stdout = sys.stdout, open(os.devnull, "w")
+        try:
+            run(SimpleNamespace(targets=[str(source / "made.py")], out=str(path), check=False))  # type: ignore[arg-type]
+        finally:
+            sys.stdout.close()
+            sys.stdout = before
+
+    def read(path: Path) -> int:
+        (text,) = [file.read_text() for file in path.rglob("*.pyi")]
+        return int(text.split("class R")[1].split("(")[0].split(":")[0])
+
+    return Writer(write, read)
+
+
+def _packed() -> Writer:
+    def begin(path: Path, number: int) -> None:
+        version(number).memmap(path.with_name("source"))
+
+    def write(path: Path, number: int) -> None:
+        version(number).memmap(path.with_name("source"))
+        pack_memmap(path.with_name("source"), path)
+
+    return Writer(write, lambda path: number_of(TensorDict.load_memmap(path)), begin)
+
+
+def _unpacked() -> Writer:
+    def write(path: Path, number: int) -> None:
+        version(number).memmap(path.with_name("source"), archive=True)
+        shutil.rmtree(path, ignore_errors=True)
+        unpack_memmap(path.with_name("source"), path)
+
+    return Writer(write, lambda path: number_of(TensorDict.load_memmap(path)))
+
+
+def _mapped_file() -> Writer:
+    def write(path: Path, number: int) -> None:
+        MemoryMappedTensor.from_tensor(torch.full((3,), number), filename=path, existsok=True)
+
+    def read(path: Path) -> int:
+        found = MemoryMappedTensor.from_filename(path, torch.int64, (3,))
+        return only({int(value) for value in found})
+
+    return Writer(write, read)
+
+
+def _threads() -> Writer:
+    def write(path: Path, number: int) -> None:
+        version(number).memmap(path, num_threads=2)
+
+    return Writer(write, lambda path: number_of(TensorDict.load_memmap(path)))
+
+
+WRITERS: dict[str, Callable[[], Writer]] = {
+    "whole_file": lambda: Writer(_text, lambda path: int(path.read_text())),
+    "whole_path": lambda: Writer(_draft, lambda path: int(path.read_text())),
+    "whole_folder": lambda: _folder(whole_folder),
+    "swapped_folder": lambda: _folder(swapped_folder),
+    **{form: (lambda form=form: _saved(form)) for form in FORMATS},  # type: ignore[misc]
+    "folder, threads": _threads,
+    "mapped file": _mapped_file,
+    "append": lambda: Writer(_append, _read_rows, _begin_rows),
+    "parquet": lambda: _table("parquet"),
+    "feather": lambda: _table("feather"),
+    "csv": lambda: _table("csv"),
+    "json": lambda: _table("json"),
+    "scores": _scores,
+    "stubs": _stubs,
+}
+
+
+# -- faults -----------------------------------------------------------------------------------------------------------
+
+
+class Bench:
+    """A place, a writer, and the version that is there."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.path = folder / "saved"
+        self.writer = WRITERS[name]()
+        self.folder = folder
+        self.number = 1
+        self._begun(1)
+        for number in (2, 3):  # what is imported, and kept for the next time, is there
+            self._begun(number - 1)
+            self.writer.write(self.path, number)
+            self.check(number)
+        self.number = 3
+        self.kept = sorted(os.listdir(folder))
+
+    def _begun(self, number: int) -> None:
+        if self.writer.begin is not None:
+            self.writer.begin(self.path, number)
+        elif not self.path.exists() and number == 1:
+            self.writer.write(self.path, number)
+
+    def check(self, *allowed: int) -> int:
+        found = self.writer.read(self.path)
+        if found not in allowed:
+            raise Problem(f"found the version {found}, expected one of {allowed}")
+        return found
+
+    def fault(self, kind: str, at: int) -> tuple[Outcome, list[str]]:
+        """Write a version with a fault at a point, and one without; what is wrong, in words."""
+        old, new = self.number, self.number + 1
+        self._begun(old)
+        problems: list[str] = []
+        before = Held.now()
+        work = lambda: self.writer.write(self.path, new)  # noqa: E731
+        outcome = interrupted(work, at) if kind == "SIGINT" else failing(work, at, ERRORS[kind])
+        outcome = outcome._replace(result=None)
+        problems += Held.now().beyond(before)
+        problems += outcome.noticed
+        wanted = KeyboardInterrupt if kind == "SIGINT" else OSError
+        if outcome.error is None:
+            if kind == "SIGINT" and outcome.is_lost:
+                problems.append("the interrupt was lost")
+        elif outcome.where is None or not isinstance(outcome.error, wanted):
+            problems.append(f"raised {outcome.error!r}")
+        try:
+            found = self.check(*([new] if outcome.error is None else [old, new]))
+        except Exception as error:
+            problems.append(f"then cannot be read: {type(error).__name__}: {error}")
+            found = old
+        left = sorted(set(os.listdir(self.folder)) - set(self.kept))
+        if left and kind == "SIGINT":
+            problems.append(f"leaves {left}")
+        self.number = new + 1
+        try:
+            self._begun(found)
+            self.writer.write(self.path, self.number)
+            self.check(self.number)
+        except Exception as error:
+            problems.append(f"then cannot be written: {type(error).__name__}: {error}")
+        if left := sorted(set(os.listdir(self.folder)) - set(self.kept)):
+            problems.append(f"the next one leaves {left}")
+            for name in left:
+                place = self.folder / name
+                shutil.rmtree(place) if place.is_dir() else place.unlink()
+        return outcome, problems
+
+
+def sampled(count: int, samples: int | None, rng: random.Random) -> list[int]:
+    """Points of 1 to a count: all, or some, one of each stretch of them."""
+    if samples is None or samples >= count:
+        return list(range(1, count + 1))
+    return sorted(rng.randrange(count * at // samples, count * (at + 1) // samples) + 1 for at in range(samples))
+
+
+def run(
+    name: str, folder: Path, faults: tuple[str, ...] = FAULTS, samples: int | None = None, seed: int = 0
+) -> Counter[str]:
+    """Counts of what came of faults of a writer: all points, or some of each kind.
+
+    Raises:
+        Problem: a promise was not kept, with all that was found.
+    """
+    rng, counts, found = random.Random(seed), Counter[str](), dict[str, int]()
+    bench = Bench(name, folder)
+    for kind in faults:
+        outcome, problems = bench.fault(kind, 0)
+        if problems:
+            raise Problem(f"{name}: without a fault: {problems}")
+        for at in sampled(outcome.count + 5, samples, rng):
+            outcome, problems = bench.fault(kind, at)
+            counts[kind if outcome.where else "beyond the end"] += 1
+            counts["old" if outcome.error is not None else "new"] += 0
+            for problem in problems:
+                text = f"{kind} at {outcome.where}: {problem}"
+                found[text] = found.get(text, 0) + 1
+    if found:
+        raise Problem(f"{name}: {len(found)} problems:\n" + "\n".join(found))
+    return counts
+
+
+def results(names: list[str], faults: tuple[str, ...], samples: int | None, seed: int) -> Iterator[dict[str, Any]]:
+    """What came of each writer, each in a process of its own."""
+    for name in names:
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            place, told = Path(folder) / "files", Path(folder) / "told"
+            place.mkdir()
+
+            def work(name: str = name, place: Path = place, told: Path = told) -> None:
+                faulthandler.dump_traceback_later(3000, exit=True)
+                try:
+                    said: dict[str, Any] = dict(run(name, place, faults, samples, seed))
+                except Problem as problem:
+                    said = {"problem": str(problem)}
+                told.write_text(json.dumps(said))
+
+            _, status = os.waitpid(forked(work), 0)
+            said = json.loads(told.read_text()) if told.exists() else {"problem": f"{name}: ended with {status}"}
+        yield {"writer": name, **said, "seconds": round(time.monotonic() - start)}
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--all", action="store_true", help="all points; otherwise --samples of each kind")
+    parser.add_argument("--samples", type=int, default=20)
+    parser.add_argument("--writer", action="append", choices=list(WRITERS), help="all by default")
+    parser.add_argument("--fault", action="append", choices=FAULTS, help="all by default")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    torch.set_num_threads(1)  # a process with threads must not fork
+    failed = False
+    for said in results(
+        options.writer or list(WRITERS),
+        tuple(options.fault or FAULTS),
+        None if options.all else options.samples,
+        options.seed,
+    ):
+        problem = said.pop("problem", None)
+        print(json.dumps(said), flush=True)
+        if problem is not None:
+            failed = True
+            print(problem, flush=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
