@@ -42,11 +42,15 @@ except ImportError:  # it is none of Unix
 T = TypeVar("T")
 
 
-def whole_file(path: str | os.PathLike[str]) -> AbstractContextManager[IO[bytes]]:
+def whole_file(path: str | os.PathLike[str], *, follow: bool = True) -> AbstractContextManager[IO[bytes]]:
     """A file to write to that takes its name only when all is written and on disk.
 
     It is written beside its place under another name. Where the block raises, that is removed, and what stood at
     ``path`` stays.
+
+    Args:
+        path: the place.
+        follow: write to what a link there leads to; otherwise the link is replaced.
 
     Raises:
         IsADirectoryError: there is a folder.
@@ -60,7 +64,7 @@ def whole_file(path: str | os.PathLike[str]) -> AbstractContextManager[IO[bytes]
         ...     os.listdir(folder)
         ['result.json']
     """
-    return _WholeFile(path)
+    return _WholeFile(path, follow)
 
 
 def whole_path(path: str | os.PathLike[str]) -> AbstractContextManager[Path]:
@@ -255,8 +259,9 @@ class _Whole(AbstractContextManager[T]):
     _draft: _Draft | None = None
     _kept: Generator[None, None, None] | None = None  #: removes the draft when it ends, or nobody has it any more
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], follow: bool = True) -> None:
         self._given = path
+        self._follow = follow
 
     @abstractmethod
     def _checked(self, place: str) -> None:
@@ -273,7 +278,7 @@ class _Whole(AbstractContextManager[T]):
     def __enter__(self) -> T:
         try:
             with uninterrupted():
-                place = _followed(self._given)
+                place = _followed(self._given) if self._follow else os.path.abspath(self._given)
                 self._checked(place)
                 self._draft = _Draft(place, self._given)
                 self._kept = _kept(self._draft)
@@ -325,7 +330,7 @@ class _Whole(AbstractContextManager[T]):
 
 class _WholeFile(_Whole[IO[bytes]]):
     def _checked(self, place: str) -> None:
-        _check_file(place, self._given)
+        _check_file(place, self._given, self._follow)
 
     def _made(self, draft: _Draft) -> IO[bytes]:
         mode = 0o600 if os.path.lexists(draft.place) else 0o666
@@ -345,7 +350,7 @@ class _WholeFile(_Whole[IO[bytes]]):
 
 class _WholePath(_Whole[Path]):
     def _checked(self, place: str) -> None:
-        _check_file(place, self._given)
+        _check_file(place, self._given, self._follow)
 
     def _made(self, draft: _Draft) -> Path:
         return Path(draft.path)
@@ -435,16 +440,16 @@ def _followed(path: str | os.PathLike[str]) -> str:
     return place
 
 
-def _check_file(place: str, given: str | os.PathLike[str]) -> None:
+def _check_file(place: str, given: str | os.PathLike[str], follow: bool) -> None:
     try:
-        mode = os.stat(place).st_mode
+        mode = os.stat(place, follow_symlinks=follow).st_mode
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
         raise _of(Path(given), error) from None
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "expected a file to write to, found a folder", str(given))
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
         raise OSError(
             errno.EINVAL, "expected a file to write to, found a pipe or a device, which cannot be replaced", str(given)
         )

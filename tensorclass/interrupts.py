@@ -61,6 +61,12 @@ class Uninterrupted:
         """
         return Interruptible(self)
 
+    def check(self) -> None:
+        """Handle the signals that came: a point at which a long block can be left."""
+        if self._pending:
+            with self.interruptible():
+                pass
+
     def _note(self, number: int, frame: FrameType | None) -> None:
         if number not in self._pending:
             self._pending.append(number)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from tensorclass.interrupts import uninterrupted
 from tensorclass.td.base import TensorCollection
 
 from .expected import column_types, is_beyond_int64, kept_columns, optional_text
@@ -89,7 +90,12 @@ def to_csv(data: TensorCollection, path: Any, separator: str | None, options: Ma
             "Readers skip empty lines: give null_string"
         )
     table = table.cast(pa.schema([(field.name, _written_as(pa, field.type)) for field in table.schema]))
-    with writing(what, path, compressed=True) as file, reading(what, File(str(path))):
+    with (
+        uninterrupted() as section,
+        writing(what, path, compressed=True) as file,
+        reading(what, File(str(path))),
+        section.interruptible(),
+    ):
         module.write_csv(table, file, module.WriteOptions(**given))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from tensorclass.interrupts import uninterrupted
 from tensorclass.td.base import TensorCollection
 
 from .extras import require
@@ -68,8 +69,10 @@ def to_feather(
     write = pa.ipc.IpcWriteOptions(compression=compression, **given)
     table = flattened(data, separator)
     with (
+        uninterrupted() as section,
         writing(what, path) as file,
         reading(what, File(str(path))),
+        section.interruptible(),
         pa.ipc.new_file(file, table.schema, options=write) as writer,
     ):
         writer.write_table(table)

@@ -15,6 +15,7 @@ from typing import IO, Any, cast
 from torch import Tensor
 
 from tensorclass.fields import shown_value
+from tensorclass.interrupts import uninterrupted
 from tensorclass.td.base import TensorCollection
 
 from .expected import is_beyond_int64, nested_types
@@ -80,7 +81,7 @@ def to_json(
     check_rows(data, what)
     source: Any = data if separator is None else TensorCollection.flatten_keys(data, separator)
     first = True
-    with writing(what, path, compressed=True) as file:
+    with uninterrupted() as section, writing(what, path, compressed=True) as file, section.interruptible():
         file.write(b"" if lines else b"[")
         for start in range(0, len(source), _ROWS):
             for row in _rows_of(source[start : start + _ROWS]):

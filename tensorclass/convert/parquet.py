@@ -7,6 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from tensorclass.interrupts import uninterrupted
 from tensorclass.td.base import TensorCollection
 
 from .extras import require
@@ -60,7 +61,12 @@ def to_parquet(data: TensorCollection, path: Any, separator: str | None, options
     known -= {"table", "where", "filesystem", "schema", "kwargs", "options"}
     given = Options(what, {"write": known}, _OTHERS).sorted(options)["write"]
     table = flattened(data, separator)
-    with writing(what, path) as file, reading(what, File(str(path))):
+    with (
+        uninterrupted() as section,
+        writing(what, path) as file,
+        reading(what, File(str(path))),
+        section.interruptible(),
+    ):
         parquet.write_table(table, file, **given)
 
 

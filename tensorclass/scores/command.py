@@ -16,6 +16,7 @@ from typing import Any, NoReturn, cast
 from tensorclass.atomic import whole_folder
 from tensorclass.convert.extras import require as require_extra
 from tensorclass.distributed.faults import WorkerError
+from tensorclass.interrupts import uninterrupted
 from tensorclass.scores.comparison import compare
 from tensorclass.scores.document import ComparedRuns, ScoredRun, document, to_json
 from tensorclass.scores.errors import MissingExtraError, ScoreFileError, require
@@ -74,7 +75,7 @@ def _run(arguments: Namespace) -> None:
     compared = [_compared(runs[0], other, arguments.seed) for other in runs[1:]] if arguments.compare else []
     text = to_json(document(scored, compared))
     if arguments.save is not None:
-        with whole_folder(arguments.save) as folder:
+        with uninterrupted() as section, whole_folder(arguments.save) as folder, section.interruptible():
             for one, name in zip(runs, _file_names(runs), strict=True):
                 save_scores(one.scores, folder / name)
             (folder / "scores.json").write_text(text, encoding="utf-8")

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tensorclass.atomic import whole_file
+from tensorclass.interrupts import uninterrupted
 from tensorclass.regular import reading_regular
 from tensorclass.scores import families
 from tensorclass.scores.align import align
@@ -55,7 +56,7 @@ def save_scores(scores: ScoreData, path: str | Path) -> None:
         "batch_size": list(scores.batch_size),
         "fields": fields,
     }
-    with whole_file(path) as file:
+    with uninterrupted() as section, whole_file(path) as file, section.interruptible():
         torch.save(content, file)
 
 

@@ -25,6 +25,7 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.atomic import swapped_folder, whole_file
+from tensorclass.interrupts import uninterrupted
 from tensorclass.progress import Bar, bytes_of
 from tensorclass.regular import open_regular, reading_regular
 from tensorclass.td.base import TensorCollection
@@ -97,7 +98,12 @@ def save(
     metas: list[tuple[str, bytes]] = []
     layout.metas_of(node, "", metas)
     total = sum(leaf.tensor.numel() * leaf.tensor.element_size() for leaf in leaves)
-    with _writer(path, method, None) as write, bytes_of(total, what, progress) as shown:
+    with (
+        uninterrupted() as section,
+        _writer(path, method, None) as write,
+        bytes_of(total, what, progress) as shown,
+        section.interruptible(),
+    ):
         for place, text in metas:
             write(place + layout.META, iter([memoryview(text)]))
         for leaf in leaves:
@@ -127,8 +133,10 @@ def pack_memmap(
             f"{compresslevel!r}"
         )
     with (
+        uninterrupted() as section,
         _writer(archive_path, method, compresslevel) as write,
         bytes_of(total, "pack_memmap", progress) as shown,
+        section.interruptible(),
     ):
         for name in files:
             with reading_regular(root / name) as file:
@@ -501,7 +509,12 @@ def unpack_memmap(archive_path: Filename, prefix: Filename, *, progress: bool | 
         )
         if needed > free:
             raise FileError(f"{archive.name}: it says that it needs {needed} bytes; {existing} has {free}")
-        with swapped_folder(path) as draft, bytes_of(needed, "unpack_memmap", progress) as shown:
+        with (
+            uninterrupted() as section,
+            swapped_folder(path) as draft,
+            bytes_of(needed, "unpack_memmap", progress) as shown,
+            section.interruptible(),
+        ):
             for name in archive.members:
                 place = draft / name
                 place.parent.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.atomic import whole_file
+from tensorclass.interrupts import uninterrupted
 from tensorclass.regular import reading_regular
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.consolidated import WHOLE, Flat, Place, gathered, is_sharded, parts_of, places_of, view, with_parts
@@ -84,7 +85,7 @@ def consolidate(
         made: Any = None
         if filename is not None:
             node, leaves = tree.describe(data, "consolidate", allow_pickle)
-            with whole_file(Path(filename)) as file:
+            with uninterrupted() as section, whole_file(Path(filename)) as file, section.interruptible():
                 _write(file, node, leaves, places, size)
             if not (use_buffer or share_memory or pin_memory):
                 with open(filename, "rb") as written:

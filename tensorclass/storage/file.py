@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
+from tensorclass.interrupts import Uninterrupted
 from tensorclass.progress import Bar
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.nontensor import NonTensorDataBase
@@ -71,6 +72,7 @@ class File:
         self.allow_pickle = allow_pickle
         self.is_blank: bool = False  #: tensors are arrays of zeros, their values are not written
         self.shown: Bar[Any] | None = None  #: is told of the bytes that are written
+        self.section: Uninterrupted | None = None  #: in which it is written: interrupts come between values
         self.is_closed: bool = False
         self.is_lent: bool = root is not None  # whoever opened it closes it
         self._root = None if root is None else format.lent(root)
@@ -197,6 +199,8 @@ class File:
 
     def put(self, parent: Any, name: str, value: Any) -> Any:
         """Writes a value, which :func:`check` has looked at, under a name that is free."""
+        if self.section is not None:
+            self.section.check()
         if isinstance(value, Tensor):
             if value.is_nested:
                 return self._put_jagged(parent, name, value)

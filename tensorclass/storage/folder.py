@@ -17,6 +17,7 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.atomic import swapped_folder, whole_file
+from tensorclass.interrupts import uninterrupted
 from tensorclass.progress import Bar, bytes_of
 from tensorclass.regular import NotRegular
 from tensorclass.td.base import TensorCollection
@@ -102,7 +103,12 @@ def save(
                 f"{LONGEST} can be read"
             )
     total = sum(tensor.numel() * tensor.element_size() for tensor in files.values()) if values else 0
-    with swapped_folder(path) as draft, bytes_of(total, what, progress if total else False) as shown:
+    with (
+        uninterrupted() as section,
+        swapped_folder(path) as draft,
+        bytes_of(total, what, progress if total else False) as shown,
+        section.interruptible(),
+    ):
         for folder, meta in folders:
             if folder:
                 os.mkdir(draft / folder)
@@ -114,8 +120,12 @@ def save(
         ]
         if num_threads > 0 and len(jobs) > 1:
             with ThreadPoolExecutor(num_threads) as pool:
-                for done in [pool.submit(job) for job in jobs]:
-                    done.result()
+                try:
+                    for done in [pool.submit(job) for job in jobs]:
+                        done.result()
+                except BaseException:
+                    pool.shutdown(cancel_futures=True)
+                    raise
         else:
             for job in jobs:
                 job()
@@ -339,7 +349,7 @@ def not_linked(folder: Path) -> Path:
 
 
 def _write_meta(place: Path, text: bytes) -> None:
-    with whole_file(place / META) as file:
+    with uninterrupted() as section, whole_file(place / META, follow=False) as file, section.interruptible():
         file.write(text)
 
 

@@ -40,6 +40,7 @@ class HDF5(Format):
     """HDF5 files."""
 
     name: ClassVar[str] = "h5"
+    can_stop: ClassVar[bool] = False  # it calls the draft, and an exception there can end the process
     _draft: _Draft | None = None
     _file: RestorableFile | None = None
     options: ClassVar[tuple[str, ...]] = (

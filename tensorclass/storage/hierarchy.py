@@ -46,6 +46,7 @@ class Format(ABC):
     options: ClassVar[tuple[str, ...]]  #: that arrays are made with
     keeps_order: ClassVar[bool] = True  #: names come in the order in which they were written
     is_lockable: ClassVar[bool] = True  #: who writes to an open file keeps others out
+    can_stop: ClassVar[bool] = True  #: an interrupt in the midst of a call of the library is one of its errors
     has_seals: ClassVar[bool] = True  #: what is said of an array has a checksum without a note
 
     @abstractmethod

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Size
 
+from tensorclass.interrupts import uninterrupted
 from tensorclass.progress import bytes_of
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
@@ -384,14 +385,20 @@ def save(
     kept: dict[str, Any] = {
         "options": options, "resizable": resizable, "checksum": checksum, "allow_pickle": bool(allow_pickle)
     }  # fmt: skip
-    with format.whole(path) as draft:
+    with uninterrupted() as section, format.whole(path) as draft:
         file = File(format, str(draft), "w", **kept)
         file.adopt(format.create(str(draft)))
         file.is_blank = not values
         try:
             with bytes_of(source.bytes() if values else 0, what, progress) as file.shown:
-                file.fill(file.root, data)
+                if format.can_stop:
+                    with section.interruptible():
+                        file.fill(file.root, data)
+                else:
+                    file.section = section
+                    file.fill(file.root, data)
         finally:
+            file.section = None
             file.close()
         target = File(format, path, "r+", **kept)
         if format.is_lockable:  # opened before it takes its place, no reader can come in between

@@ -22,6 +22,7 @@ from torch import Size, Tensor
 
 from tensorclass.atomic import whole_path
 from tensorclass.convert.extras import require
+from tensorclass.interrupts import uninterrupted
 from tensorclass.regular import open_regular
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike, as_device
@@ -62,7 +63,7 @@ def save_safetensors(data: TensorCollection, path: Filename, *, checksum: bool =
     shown = _for_peer(node, ())
     if shown is not None:
         metadata[_PEER] = json.dumps({"version": 1, "root": shown}, allow_nan=False)
-    with whole_path(path) as draft:
+    with uninterrupted() as section, whole_path(path) as draft, section.interruptible():
         try:
             library.save_file(tensors, draft, metadata=metadata)
         except OSError:

@@ -8,8 +8,10 @@ that was not before; the next writer succeeds, and leaves no draft.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import faulthandler
+import io
 import json
 import os
 import random
@@ -17,16 +19,17 @@ import shutil
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
 
 from tensorclass import MemoryMappedTensor, TensorDict, pack_memmap, unpack_memmap
 from tensorclass.atomic import swapped_folder, whole_file, whole_folder, whole_path
+from tensorclass.storage import FileError
 from tests.interrupting import Held, Outcome, failing, interrupted
 from tests.storage.formats import FORMATS
 from tests.storage.kills import forked
@@ -40,10 +43,8 @@ class Writer(NamedTuple):
 
     write: Callable[[Path, int], object]  #: a number, to a path, where another may be
     read: Callable[[Path], int]  #: the number that is found; an error where two are mixed
-    #: what is done before each fault, and is not disturbed; ``write`` goes on from there
-    begin: Callable[[Path, int], object] | None = None
-    #: versions that may be found besides the old one and the new one
-    also: tuple[int, ...] = ()
+    #: what is done before ``write``, and is not disturbed: gets the version that is there, and the next one
+    begin: Callable[[Path, int, int], object] | None = None
 
 
 class Problem(Exception):
@@ -120,26 +121,12 @@ def _folder(writer: Any) -> Writer:
     return Writer(write, lambda path: int((path / "a").read_text()))
 
 
-def _appended(path: Path) -> int:
-    """The version of the last of the rows."""
-    data = TensorDict.load_memmap(path)
-    if data.batch_size[0] == 2:
-        return number_of(data)
-    if data.batch_size[0] != 3:
-        raise Problem(f"expected 2 rows or 3, found {data.batch_size}")
-    del data["below", "text"]
-    last = [f"row {number_of_rows(data[:2])}"] * 2 + [f"row {number_of_rows(data[2:])}"]
-    if list(data["rows"]) != last:
-        raise Problem(f"found the rows {list(data['rows'])}")
-    return number_of_rows(data[2:])
-
-
 def number_of_rows(data: Any) -> int:
     """Which version the tensors are of."""
     return only({int(value) for key in ("x", ("below", "y")) for value in data[key].unique()})
 
 
-def _begin_rows(path: Path, number: int) -> None:
+def _begin_rows(path: Path, number: int, next: int) -> None:
     data = version(number)
     del data["below", "text"]
     data.memmap(path)
@@ -199,12 +186,11 @@ def _stubs() -> Writer:
         (source / "made.py").write_text(
             f"from tensorclass import tensorclass\n\n@tensorclass\nclass R{number}:\n    x: int\n"
         )
-        before, sys.stdout = sys.stdout, open(os.devnull, "w")
-        try:
-            run(SimpleNamespace(targets=[str(source / "made.py")], out=str(path), check=False))  # type: ignore[arg-type]
-        finally:
-            sys.stdout.close()
-            sys.stdout = before
+        told = io.StringIO()
+        with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+            failed = run(Namespace(targets=[str(source / "made.py")], out=str(path), check=False))
+        if failed:
+            raise OSError(told.getvalue())
 
     def read(path: Path) -> int:
         (text,) = [file.read_text() for file in path.rglob("*.pyi")]
@@ -214,23 +200,58 @@ def _stubs() -> Writer:
 
 
 def _packed() -> Writer:
-    def begin(path: Path, number: int) -> None:
-        version(number).memmap(path.with_name("source"))
+    def begin(path: Path, number: int, next: int) -> None:
+        version(next).memmap(path.with_name("source"))
 
     def write(path: Path, number: int) -> None:
-        version(number).memmap(path.with_name("source"))
         pack_memmap(path.with_name("source"), path)
 
     return Writer(write, lambda path: number_of(TensorDict.load_memmap(path)), begin)
 
 
 def _unpacked() -> Writer:
+    def begin(path: Path, number: int, next: int) -> None:
+        version(next).memmap(path.with_name("source"), archive=True)
+
     def write(path: Path, number: int) -> None:
-        version(number).memmap(path.with_name("source"), archive=True)
-        shutil.rmtree(path, ignore_errors=True)
         unpack_memmap(path.with_name("source"), path)
 
-    return Writer(write, lambda path: number_of(TensorDict.load_memmap(path)))
+    return Writer(write, lambda path: number_of(TensorDict.load_memmap(path)), begin)
+
+
+def _opened(form: str) -> Writer:
+    """Of an open file that is written to: there a row is new or old, and each value of it by itself."""
+    known = FORMATS[form]
+    opens: Any = {"h5": TensorDict.from_h5, "zarr": TensorDict.from_zarr}[form]
+
+    def data(number: int) -> TensorDict:
+        return TensorDict({"kept": torch.ones(2), "x": torch.full((2,), number), "text": f"text {number}"}, [2])
+
+    def begin(path: Path, number: int, next: int) -> None:
+        data(number).to_h5(path, resizable=True).close() if form == "h5" else data(number).to_zarr(path).close()
+
+    def write(path: Path, number: int) -> None:
+        held = opens(path, mode="r+")
+        try:
+            held["x"] = torch.full((2,), number)
+            held["text"] = f"text {number}"
+            held["new"] = torch.full((2,), number)
+            if form == "h5":
+                held.extend(
+                    TensorDict(
+                        {"kept": torch.ones(1), "x": torch.full((1,), number), "new": torch.full((1,), number)}, [1]
+                    )
+                )
+        finally:
+            held.close()
+
+    def read(path: Path) -> int:
+        found = known.load(path)
+        if set(found["kept"].tolist()) != {1.0}:
+            raise Problem(f"what was not written to is {found['kept']}")
+        return int(found["x"].max())
+
+    return Writer(write, read, begin)
 
 
 def _mapped_file() -> Writer:
@@ -260,9 +281,14 @@ WRITERS: dict[str, Callable[[], Writer]] = {
     "folder, threads": _threads,
     "mapped file": _mapped_file,
     "append": lambda: Writer(_append, _read_rows, _begin_rows),
+    "open h5": lambda: _opened("h5"),
+    "open zarr": lambda: _opened("zarr"),
+    "pack": _packed,
+    "unpack": _unpacked,
     "parquet": lambda: _table("parquet"),
     "feather": lambda: _table("feather"),
     "csv": lambda: _table("csv"),
+    "csv.gz": _zipped,
     "json": lambda: _table("json"),
     "scores": _scores,
     "stubs": _stubs,
@@ -281,19 +307,18 @@ class Bench:
         self.writer = WRITERS[name]()
         self.folder = folder
         self.number = 1
-        self._begun(1)
+        if self.writer.begin is None:
+            self.writer.write(self.path, 1)
         for number in (2, 3):  # what is imported, and kept for the next time, is there
-            self._begun(number - 1)
+            self._begun(number - 1, number)
             self.writer.write(self.path, number)
             self.check(number)
         self.number = 3
         self.kept = sorted(os.listdir(folder))
 
-    def _begun(self, number: int) -> None:
+    def _begun(self, number: int, next: int) -> None:
         if self.writer.begin is not None:
-            self.writer.begin(self.path, number)
-        elif not self.path.exists() and number == 1:
-            self.writer.write(self.path, number)
+            self.writer.begin(self.path, number, next)
 
     def check(self, *allowed: int) -> int:
         found = self.writer.read(self.path)
@@ -304,15 +329,15 @@ class Bench:
     def fault(self, kind: str, at: int) -> tuple[Outcome, list[str]]:
         """Write a version with a fault at a point, and one without; what is wrong, in words."""
         old, new = self.number, self.number + 1
-        self._begun(old)
+        self._begun(old, new)
         problems: list[str] = []
         before = Held.now()
-        work = lambda: self.writer.write(self.path, new)  # noqa: E731
+        work = lambda: self.writer.write(self.path, new)
         outcome = interrupted(work, at) if kind == "SIGINT" else failing(work, at, ERRORS[kind])
         outcome = outcome._replace(result=None)
         problems += Held.now().beyond(before)
         problems += outcome.noticed
-        wanted = KeyboardInterrupt if kind == "SIGINT" else OSError
+        wanted = KeyboardInterrupt if kind == "SIGINT" else (OSError, FileError)
         if outcome.error is None:
             if kind == "SIGINT" and outcome.is_lost:
                 problems.append("the interrupt was lost")
@@ -328,7 +353,7 @@ class Bench:
             problems.append(f"leaves {left}")
         self.number = new + 1
         try:
-            self._begun(found)
+            self._begun(found, self.number)
             self.writer.write(self.path, self.number)
             self.check(self.number)
         except Exception as error:
@@ -365,7 +390,6 @@ def run(
         for at in sampled(outcome.count + 5, samples, rng):
             outcome, problems = bench.fault(kind, at)
             counts[kind if outcome.where else "beyond the end"] += 1
-            counts["old" if outcome.error is not None else "new"] += 0
             for problem in problems:
                 text = f"{kind} at {outcome.where}: {problem}"
                 found[text] = found.get(text, 0) + 1

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tensorclass.atomic import whole_file
+from tensorclass.interrupts import uninterrupted
 
 from .module import HEADER, Neighbourhood, Syntax, decorated, stub
 from .modules import SUFFIX, Module, NotFound, found_at, named, search_path
@@ -79,7 +80,7 @@ def written(texts: dict[Path, str], obsolete: list[Path], out: Path) -> int:
     for path, text in sorted(texts.items()):
         if not _holds(path, text):
             path.parent.mkdir(parents=True, exist_ok=True)
-            with whole_file(path) as file:
+            with uninterrupted() as section, whole_file(path) as file, section.interruptible():
                 file.write(text.encode())
             print(f"{path}: written")
     for path in obsolete:
