@@ -115,14 +115,18 @@ def _read(
     if starts is None or len(starts) != len(keys):
         raise FileError(f"{origin}: what it says of itself is damaged")
     places = dict(zip(keys, starts, strict=True))
+    spans = tree.Spans(origin)
 
     def read(path: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-        start = places.get((path, part))
-        if type(start) is not int or not 0 <= start <= start + shape.numel() * dtype.itemsize <= len(memory):
+        start, count = places.get((path, part)), shape.numel() * dtype.itemsize
+        if type(start) is not int or not 0 <= start <= start + count <= len(memory):
             raise FileError(f"{origin}: {'.'.join(path)}: its values were not sent")
+        spans.add(start, start + count, path)
         return view(memory, dtype, shape, start)
 
-    return tree.rebuild(node, cls, Source(origin, read, device, allow_pickle))
+    received = tree.rebuild(node, cls, Source(origin, read, device, allow_pickle))
+    spans.check()
+    return received
 
 
 def _tensor(text: bytes | bytearray) -> Tensor:

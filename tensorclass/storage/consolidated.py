@@ -214,16 +214,19 @@ def from_consolidated(
         size, node, starts = _read(file, name)
         blank = tree.only_shapes(target)
         memory = _mapped(file.fileno(), 0 if blank else size)
+    spans = tree.Spans(name)
 
     def read(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
         if blank:
             return torch.empty(shape, dtype=dtype, device=target or CPU)
-        start = starts.get((where, part))
-        if type(start) is not int or not 0 <= start <= start + shape.numel() * dtype.itemsize <= size:
+        start, count = starts.get((where, part)), shape.numel() * dtype.itemsize
+        if type(start) is not int or not 0 <= start <= start + count <= size:
             raise FileError(f"{name}: {'.'.join(where)}: its values are not in the file")
+        spans.add(start, start + count, where)
         return view(memory, dtype, shape, start)
 
     loaded = tree.rebuild(node, cls, Source(name, read, None, allow_pickle, strict))
+    spans.check()
     return loaded if target is None or blank else loaded.to(target)
 
 

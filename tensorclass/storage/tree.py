@@ -543,6 +543,37 @@ def tensors_of(node: Any, path: Path = ()) -> Iterator[tuple[Path, str, Node]]:
             yield from tensors_of(part, (*path, str(at)))
 
 
+class Spans:
+    """Where the tensors of a tree lie in one piece of memory, in which none may lie in another."""
+
+    def __init__(self, file: str) -> None:
+        self.file: str = file
+        self._found: list[tuple[int, int, Path]] = []
+
+    def add(self, start: int, stop: int, path: Path) -> None:
+        """Note the bytes of a tensor."""
+        if start < stop:
+            self._found.append((start, stop, path))
+
+    def check(self) -> None:
+        """Raise if two tensors share bytes: what is written to one would change the other.
+
+        Raises:
+            FileError: two do.
+        """
+        self._found.sort()
+        last: tuple[int, int, Path] = (0, 0, ())
+        for span in self._found:
+            if span[0] < last[1]:
+                one, other = (".".join(path) for path in (last[2], span[2]))
+                shared = min(last[1], span[1]) - span[0]
+                raise FileError(
+                    f"{self.file}: {one} and {other} have {shared} bytes in common, from byte {span[0]} on; what is "
+                    "written to one would change the other"
+                )
+            last = span
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # what a file says is looked at before it is believed
 

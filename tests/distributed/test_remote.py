@@ -1,5 +1,6 @@
 """A collection to a process that does not know what it looks like."""
 
+import json
 import time
 from typing import Any
 
@@ -8,8 +9,9 @@ import torch
 from torch import Tensor
 
 from tensorclass import LazyStackedTensorDict, TensorClass, TensorDict
-from tensorclass.distributed import RecordsDiffer, WorkerTimeout
+from tensorclass.distributed import RecordsDiffer, WorkerTimeout, remote
 from tensorclass.distributed.link import link_of
+from tensorclass.storage import FileError
 from tests.distributed.processes import Group, group_of
 from tests.distributed.test_point_to_point import MADE, Sample, shown
 
@@ -201,3 +203,13 @@ def waits(rank: int) -> Any:
 def test_a_process_that_does_not_send_is_named_in_time() -> None:
     with group_of(2) as group:
         assert "rank 1 has not sent the record within 0.3 s" in group.run(waits)[0]
+
+
+def test_tensors_that_share_bytes_are_refused() -> None:
+    data = TensorDict(a=torch.ones(4), z=torch.zeros(0), b=torch.ones(4))
+    text, memory = remote._written(data, "init_remote", False)
+    known = json.loads(text)
+    assert remote._read(text, memory, TensorDict, "here", None, False)["b"].tolist() == [1.0] * 4
+    changed = json.dumps({**known, "starts": [0, 5, 8]}).encode()
+    with pytest.raises(FileError, match="here: a and b have 8 bytes in common"):
+        remote._read(changed, memory, TensorDict, "here", None, False)

@@ -1,6 +1,7 @@
 """Consolidated collections: one piece of memory, one file."""
 
 import io
+import json
 import multiprocessing
 import os
 import pickle
@@ -13,7 +14,7 @@ import torch
 from hypothesis import given, settings
 
 from tensorclass import TensorDict, UnbatchedTensor, lazy_stack
-from tensorclass.storage import FileError
+from tensorclass.storage import FileError, sealing
 from tests.storage.test_archive import same
 from tests.storage.test_memmap import Inner, Sample, a_tree
 
@@ -162,3 +163,50 @@ def test_it_is_sent_to_a_process() -> None:
     queue.put(mixed().consolidate(share_memory=True))
     assert back.get(timeout=30) == 15.0
     worker.join()
+
+
+def overlapping(path: Path, starts: list[int]) -> None:
+    """A file of this package whose tensors begin at these bytes."""
+    TensorDict(a=torch.ones(4), z=torch.zeros(0), b=torch.ones(4), below={"c": torch.ones(2)}).consolidate(path)
+    raw = path.read_bytes()
+    peer = int.from_bytes(raw[-8:], "little") + 8
+    end = len(raw) - peer - 16
+    own = int.from_bytes(raw[end : end + 8], "little")
+    known = sealing.unsealed(raw[end - own : end], "")
+    text = sealing.sealed({**known, "starts": starts})
+    path.write_bytes(raw[: end - own] + text + len(text).to_bytes(8, "little") + raw[end + 8 :])
+
+
+@pytest.mark.parametrize(
+    "starts, keys",
+    [
+        ([0, 0, 0, 32], "a and b have 16 bytes"),
+        ([0, 0, 12, 32], "a and b have 4 bytes"),
+        ([0, 0, 16, 8], "a and below.c have 8 bytes"),
+        ([16, 0, 0, 12], r"b and below.c have 4 bytes"),
+    ],
+)
+def test_tensors_that_share_bytes_are_refused(starts: list[int], keys: str, tmp_path: Path) -> None:
+    overlapping(tmp_path / "f", starts)
+    with pytest.raises(FileError, match=f"^{tmp_path}/f: {keys} in common"):
+        TensorDict.from_consolidated(tmp_path / "f")
+
+
+def test_tensors_without_values_lie_anywhere(tmp_path: Path) -> None:
+    overlapping(tmp_path / "f", [24, 30, 0, 16])
+    data = TensorDict.from_consolidated(tmp_path / "f")
+    data["b"].zero_()
+    assert data["a"].numel() == 4
+    assert data["below", "c"].tolist() == [1.0, 1.0]
+
+
+def test_tensors_of_the_peer_that_share_bytes_are_refused(tmp_path: Path) -> None:
+    TensorDict(a=torch.ones(4), b=torch.ones(4)).consolidate(tmp_path / "f")
+    raw = (tmp_path / "f").read_bytes()
+    length = int.from_bytes(raw[-8:], "little")
+    known = json.loads(raw[-8 - length : -8])
+    known["leaves"]["b"][2:4] = known["leaves"]["a"][2:4]
+    text = json.dumps(known).encode()
+    (tmp_path / "f").write_bytes(bytes(32) + text + len(text).to_bytes(8, "little"))
+    with pytest.raises(FileError, match="a and b have 16 bytes in common"):
+        TensorDict.from_consolidated(tmp_path / "f")

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Size, Tensor
+from tensorclass.interrupts import Uninterrupted
 from tensorclass.progress import Bar
 from tensorclass.td.base import TensorCollection
 from tensorclass.storage.hierarchy import Format, Said
@@ -18,6 +19,7 @@ class File:
     checksum: bool
     is_blank: bool
     shown: Bar[Any] | None
+    section: Uninterrupted | None
     is_closed: bool
     is_lent: bool
     format: Format

@@ -6,6 +6,7 @@ from tensorclass.storage.hierarchy import Format, Said, Texts
 
 class HDF5(Format):
     name: ClassVar[str] = "h5"
+    can_stop: ClassVar[bool] = False
     options: ClassVar[tuple[str, ...]] = ...
 
     def open(self, path: str, mode: str) -> Any: ...

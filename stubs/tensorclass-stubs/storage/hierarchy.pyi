@@ -24,6 +24,7 @@ class Format(ABC):
     options: ClassVar[tuple[str, ...]]
     keeps_order: ClassVar[bool] = True
     is_lockable: ClassVar[bool] = True
+    can_stop: ClassVar[bool] = True
     has_seals: ClassVar[bool] = True
 
     @abstractmethod
