@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from tensorclass import __version__
+from tensorclass.printable import printable
 
 __all__ = ["main"]
 
@@ -31,7 +32,7 @@ class _Parser(ArgumentParser):
     """A parser that says what is wrong in one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {' '.join(message.split())}; see {self.prog} --help\n")
+        self.exit(2, f"{self.prog}: {printable(' '.join(message.split()))}; see {self.prog} --help\n")
 
 
 def _parser() -> ArgumentParser:

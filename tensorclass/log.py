@@ -6,13 +6,15 @@ import logging
 import sys
 from typing import TextIO
 
+from tensorclass.printable import printable
+
 
 class _Stderr(logging.Handler):
     """Writes to the ``sys.stderr`` of the moment, which tests and notebooks exchange."""
 
     def emit(self, record: logging.LogRecord) -> None:
         stream: TextIO = sys.stderr
-        stream.write(self.format(record) + "\n")
+        stream.write(printable(self.format(record), lines=True) + "\n")
         stream.flush()
 
 

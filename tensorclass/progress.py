@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar, overload
 
 from typing_extensions import Self
 
+from tensorclass.printable import printable
+
 T = TypeVar("T")
 
 
@@ -125,7 +127,7 @@ def _shown(what: str, unit: str, total: int | None, progress: bool | None, delay
             raise
         return None
     scaled = total is None or total >= 10_000
-    return tqdm(desc=what or None, unit=unit, total=total, unit_scale=scaled, delay=delay)
+    return tqdm(desc=printable(what) or None, unit=unit, total=total, unit_scale=scaled, delay=delay)
 
 
 def _on_terminal() -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tensorclass.contracts.errors import ContractError
+from tensorclass.printable import printable
 
 #: so many problems are shown in a message; the error has all of them
 _SHOWN = 20
@@ -66,7 +67,7 @@ class ConversionError(TypeError, ValueError, RuntimeError):
             if count > _SHOWN:
                 lines.append(f"  ... and {count - _SHOWN} more, which are in the attribute problems of this error")
             message = "\n".join(lines)
-        super().__init__(message)
+        super().__init__(printable(message, lines=True))
 
     def __reduce__(self) -> Any:
         return type(self), (self.what, self.problems)

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pickle import PicklingError
 from typing import Any, ClassVar, cast
 
+from tensorclass.printable import printable
+
 _type: Callable[[str, tuple[type, ...], dict[str, Any]], Any] = type
 
 
@@ -37,7 +39,7 @@ class WorkerError(RuntimeError):
         rows: tuple[int, int] | None = None,
         trace: str = "",
     ) -> None:
-        super().__init__(message)
+        super().__init__(printable(message, lines=True))
         self.worker = worker
         self.chunk = chunk
         self.rows = rows
@@ -162,7 +164,7 @@ class RecordsDiffer(RuntimeError):
     differences: list[str]
 
     def __init__(self, message: str = "", *, differences: Sequence[str] = ()) -> None:
-        super().__init__(message)
+        super().__init__(printable(message, lines=True))
         self.differences = list(differences)
 
 

@@ -17,6 +17,7 @@ from tensorclass.atomic import whole_folder
 from tensorclass.convert.extras import require as require_extra
 from tensorclass.distributed.faults import WorkerError
 from tensorclass.interrupts import uninterrupted
+from tensorclass.printable import printable
 from tensorclass.scores.comparison import compare
 from tensorclass.scores.document import ComparedRuns, ScoredRun, document, to_json
 from tensorclass.scores.errors import MissingExtraError, ScoreFileError, require
@@ -171,6 +172,7 @@ def _progress() -> Generator[Progress | None, None, None]:
         return
     console = require("rich.console", "showing progress").Console(stderr=True)
     bars = require("rich.progress", "showing progress").Progress(console=console, transient=True)
+    escape = require("rich.markup", "showing progress").escape  # brackets in a name are no markup
 
     def follow(path: str) -> OnProgress:
         try:
@@ -179,7 +181,7 @@ def _progress() -> Generator[Progress | None, None, None]:
             size = 0
         if size < LONG_FILE:
             return lambda done: None
-        task = bars.add_task(Path(path).name, total=size)
+        task = bars.add_task(escape(printable(Path(path).name)), total=size)
         return lambda done: cast("None", bars.update(task, completed=done))
 
     with bars:
@@ -187,5 +189,5 @@ def _progress() -> Generator[Progress | None, None, None]:
 
 
 def _failed(problem: str) -> int:
-    sys.stderr.write(f"tensorclass scores: {' '.join(problem.split())}\n")
+    sys.stderr.write(f"tensorclass scores: {printable(' '.join(problem.split()))}\n")
     return 2

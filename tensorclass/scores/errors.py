@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
+from tensorclass.printable import printable
+
 __all__ = ["MissingExtraError", "ScoreFileError", "require"]
 
 
@@ -26,7 +28,7 @@ class ScoreFileError(ValueError):
         self.line = line
         self.problem = problem
         place = path if line is None else f"{path}:{line}"
-        super().__init__(f"{place}: {problem}")
+        super().__init__(printable(f"{place}: {problem}"))
 
     def __reduce__(self) -> tuple[type[ScoreFileError], tuple[str, int | None, str]]:
         return type(self), (self.path, self.line, self.problem)

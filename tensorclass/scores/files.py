@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tensorclass.atomic import whole_file
 from tensorclass.interrupts import uninterrupted
+from tensorclass.printable import printable
 from tensorclass.regular import reading_regular
 from tensorclass.scores import families
 from tensorclass.scores.align import align
@@ -77,21 +78,23 @@ def load_scores(path: str | Path, family: type[ScoreData] | None = None) -> Scor
         raise
     except Exception:  # what the unpickler makes of other files can be any error, and its advice is to run their code
         raise ValueError(
-            f"{path}: expected a file written by save_scores, got something else or a part of one"
+            f"{printable(str(path))}: expected a file written by save_scores, got something else or a part of one"
         ) from None
+    file = printable(str(path))
     content = cast("dict[str, Any]", read) if isinstance(read, dict) else {}
     if content.get("format") != _FORMAT:
-        raise ValueError(f"{path}: expected a file written by save_scores ({_FORMAT}), got something else")
+        raise ValueError(f"{file}: expected a file written by save_scores ({_FORMAT}), got something else")
     name = content["family"]
+    shown = printable(str(name))
     if family is None:
         known = (IFEvalScoreData, *(one for one in vars(families).values() if isinstance(one, type)))
         family = next((one for one in known if issubclass(one, ScoreData) and one.__name__ == name), None)
         if family is None:
             raise ValueError(
-                f"{path}: holds {name}, which is not of this package; give its class: load_scores(path, {name})"
+                f"{file}: holds {shown}, which is not of this package; give its class: load_scores(path, {shown})"
             )
     elif family.__name__ != name:
-        raise ValueError(f"{path}: expected {family.__name__}, got {name}")
+        raise ValueError(f"{file}: expected {family.__name__}, got {shown}")
     return family(**content["fields"], batch_size=content["batch_size"])
 
 

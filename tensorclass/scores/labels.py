@@ -45,7 +45,8 @@ def translate(codes: NDArray[np.int64], old: Sequence[str], new: Sequence[str]) 
     """
     if codes.size and codes.max() >= len(old):
         raise ValueError(
-            f"expected codes below {len(old)}, the number of names ({', '.join(old[:3])}, ...), got {int(codes.max())}"
+            f"expected codes below {len(old)}, the number of names ({', '.join(map(repr, old[:3]))}, ...), "
+            f"got {int(codes.max())}"
         )
     place = {name: code for code, name in enumerate(new)}
     table = np.array([*(place[name] for name in old), -1], dtype=np.int64)

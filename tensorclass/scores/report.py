@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from torch import Tensor
 
+from tensorclass.printable import printable
 from tensorclass.scores.estimate import Difference, Estimate, counted, show
 from tensorclass.scores.rows import plain_value
 
@@ -88,7 +89,7 @@ class Report(_Results[Estimate]):
                 one = figure[run] if run else figure
                 value, low, high = (show(float(number), one.unit) for number in (one.value, one.low, one.high))
                 lines.append(f"{name:{width}}  {value} {one.unit}  [{low}, {high}]  {counted(one)}, {one.interval}")
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values that JSON can hold; None where a number is NaN.
@@ -136,7 +137,7 @@ class Comparison(_Results[Difference]):
             if one.mcnemar_p is not None:
                 line += f", McNemar p = {float(one.mcnemar_p):.2g}"
             lines.append(line)
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values that JSON can hold; None where a number is NaN or doesn't apply."""

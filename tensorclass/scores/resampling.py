@@ -75,7 +75,7 @@ def generator(seed: int, name: str) -> np.random.Generator:
     """The random generator of one figure: fixed by the seed and the figure's name, not by what else is aggregated."""
     if seed < 0:
         raise ValueError(f"seed: expected a whole number of at least 0, got {seed}")
-    return np.random.default_rng([seed, zlib.crc32(name.encode())])
+    return np.random.default_rng([seed, zlib.crc32(name.encode("utf-8", "surrogatepass"))])
 
 
 def default_resamples(table: DistinctRows) -> int:

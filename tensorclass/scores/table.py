@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from tensorclass.printable import printable
 from tensorclass.scores.document import ComparedRuns, ScoredRun
 from tensorclass.scores.errors import require
 from tensorclass.scores.estimate import Difference, Estimate, show
@@ -36,7 +37,7 @@ def tables(runs: Sequence[ScoredRun], comparisons: Sequence[ComparedRuns] = ()) 
             yield from _groups(own)
     for one in runs:
         for note in one.run.notes:
-            yield _text(f"{one.run.name}: {note}")
+            yield _text(printable(f"{one.run.name}: {note}"))
 
 
 def _scores(runs: Sequence[ScoredRun]) -> Table:
@@ -133,13 +134,13 @@ class _Rows:
     """Rows of text, collected before they are drawn so that numbers keep their width and names give way."""
 
     def __init__(self, title: str, left: Sequence[str], right: Sequence[str]) -> None:
-        self._title = title
-        self._left, self._right = left, right
+        self._title = printable(title)
+        self._left, self._right = [*map(printable, left)], [*map(printable, right)]
         self._rows: list[tuple[tuple[str, ...], str, bool]] = []
 
     def add(self, *cells: str, style: str = "", ends_section: bool = False) -> None:
         """Add a row; the style is that of its last but one cell."""
-        self._rows.append((cells, style, ends_section))
+        self._rows.append((tuple(map(printable, cells)), style, ends_section))
 
     def drawn(self, caption: str = "") -> Table:
         box = require("rich.box", "printing a table")
@@ -148,7 +149,7 @@ class _Rows:
             require("rich.table", "printing a table").Table(
                 title=_text(self._title, "bold"),
                 title_justify="left",
-                caption=_text(caption, "dim") if caption else None,
+                caption=_text(printable(caption), "dim") if caption else None,
                 caption_justify="left",
                 box=box.SIMPLE_HEAD,
                 padding=(0, 1, 0, 0),

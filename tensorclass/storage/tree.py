@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import torch
 from torch import Size, Tensor
 
+from tensorclass.printable import printable
 from tensorclass.record import TensorClass
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
@@ -78,6 +79,10 @@ class Reader(Protocol):
 
 class FileError(ValueError):
     """A file, or what it says of itself, is damaged, or does not fit what is loaded from it."""
+
+    def __init__(self, *args: object) -> None:
+        # names of files and keys come from outside
+        super().__init__(*(printable(one, lines=True) if isinstance(one, str) else one for one in args))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

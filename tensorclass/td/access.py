@@ -13,7 +13,7 @@ from typing_extensions import Self
 from . import rehearsal, shapes
 from .collection import Collection
 from .indexing import check_objects_in_files
-from .keys import NestedKey, tree_of, unravel_key_to_tuple
+from .keys import NestedKey, dotted, tree_of, unravel_key_to_tuple
 from .reading import MISSING, Reading
 from .values import KindMismatch, Misfit, ShapeMismatch, as_tensor, batch_mismatch, fit
 
@@ -57,7 +57,7 @@ def entries_of(source: Any) -> Any:
 
 
 def leaf_above(path: Sequence[str]) -> KeyError:
-    return KeyError(f"{'.'.join(path)} is a leaf: it cannot hold other keys")
+    return KeyError(f"{dotted(path)} is a leaf: it cannot hold other keys")
 
 
 def restore(undo: list[Before]) -> None:

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from tensorclass.printable import printable
+
 from . import jagged, shapes
 from .collection import Collection
-from .keys import NestedKey, unravel_key_to_tuple
+from .keys import NestedKey, dotted, unravel_key_to_tuple
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -276,7 +278,7 @@ class Combining(Collection):
             try:
                 getattr(torch, what)([item._store[key] for item in items], dim or 0)
             except (RuntimeError, TypeError, IndexError) as reason:
-                raise RuntimeError(f"{what}: {key}: {str(reason).removeprefix(f'{what}: ')}") from None
+                raise RuntimeError(f"{what}: {printable(key)}: {str(reason).removeprefix(f'{what}: ')}") from None
         raise error if error is not None else RuntimeError(f"{what}: the collections do not fit together")
 
     def _check_kinds(self, what: str, items: list[Any], first: int = 0) -> None:
@@ -442,10 +444,10 @@ def _chosen(path: tuple[str, ...], condition: Tensor, value: Any, other: Any, pa
     try:
         result = torch.where(_right(condition, value.ndim), value, other)
     except RuntimeError as error:
-        raise RuntimeError(f"where: {'.'.join(path)}: {error}") from None
+        raise RuntimeError(f"where: {dotted(path)}: {error}") from None
     if result.shape != value.shape:
         raise RuntimeError(
-            f"where: {'.'.join(path)}: its shape {list(value.shape)} would become {list(result.shape)}; the condition "
+            f"where: {dotted(path)}: its shape {list(value.shape)} would become {list(result.shape)}; the condition "
             f"has shape {list(condition.shape)}, it must broadcast to the batch size"
         )
     return result
@@ -462,7 +464,7 @@ def _padding(path: tuple[str, ...], pad: float | None, side: str, value: Any) ->
 
 def _cannot_choose(path: tuple[str, ...], value: Any, other: Any) -> RuntimeError:
     return RuntimeError(
-        f"where: {'.'.join(path)}: cannot choose between a {type(value).__name__} and a {type(other).__name__}"
+        f"where: {dotted(path)}: cannot choose between a {type(value).__name__} and a {type(other).__name__}"
     )
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 import torch
 from typing_extensions import Self
 
+from tensorclass.printable import printable
+
 from .collection import Collection, DeviceLike
 from .linked import LinkedList
 from .objects import listed
@@ -510,13 +512,15 @@ def _target(cls: type[Any]) -> type[Any]:
 
 def _array(key: str, value: torch.Tensor) -> Any:
     if value.requires_grad:
-        raise RuntimeError(f"{key}: the tensor requires a gradient, which an array cannot have; call detach() first")
+        raise RuntimeError(
+            f"{printable(key)}: the tensor requires a gradient, which an array cannot have; call detach() first"
+        )
     if value.is_meta:
-        raise TypeError(f"{key}: the device meta has no numbers; to_empty(device='cpu') gives it some")
+        raise TypeError(f"{printable(key)}: the device meta has no numbers; to_empty(device='cpu') gives it some")
     if value.is_nested or value.layout != torch.strided:
         raise TypeError(
-            f"{key}: expected a strided tensor, got a ragged or sparse one; to_padded_tensor() makes a rectangle of a "
-            "ragged one, to_dense() of a sparse one"
+            f"{printable(key)}: expected a strided tensor, got a ragged or sparse one; to_padded_tensor() makes a "
+            "rectangle of a ragged one, to_dense() of a sparse one"
         )
     if value.is_conj() or value.is_neg():
         value = value.resolve_conj().resolve_neg()
@@ -524,6 +528,6 @@ def _array(key: str, value: torch.Tensor) -> Any:
         return value.cpu().numpy()
     except TypeError:
         raise TypeError(
-            f"{key}: numpy does not have the dtype {value.dtype}; convert it first, for instance with "
+            f"{printable(key)}: numpy does not have the dtype {value.dtype}; convert it first, for instance with "
             f".to({torch.float32})"
         ) from None

@@ -15,7 +15,7 @@ from typing_extensions import Self
 
 from . import jagged, rehearsal, shapes
 from .collection import Collection, functorch
-from .keys import NestedKey, is_nested_key
+from .keys import NestedKey, dotted, is_nested_key
 from .memmap import MemoryMappedTensor
 from .values import as_tensor
 
@@ -497,7 +497,7 @@ def check_objects_in_files(data: Collection, index: tuple[Any, ...], objects: li
     for path, here, rows in objects:
         if (inside or here._stands_in_file()) and not here._holds(index, rows):
             raise RuntimeError(
-                f"{'.'.join(path) or 'objects'}: the objects of a memory-mapped collection are not written in place, "
+                f"{dotted(path) or 'objects'}: the objects of a memory-mapped collection are not written in place, "
                 "since its files have them all in one text; append_memmap adds rows with other objects, memmap saves a "
                 "collection with others, and a tensor of numbers can stand for them. Nothing was written"
             )
@@ -523,7 +523,7 @@ def check_broadcast(path: tuple[str, ...], expected: Size, got: Size, row_ndim: 
     # with fewer dimensions behind, torch would align the dimensions of the rows with others
     if (row_ndim and len(got) < len(expected)) or not _broadcasts(got, expected):
         raise RuntimeError(
-            f"{'.'.join(path)}: expected rows of shape {list(expected)} behind the batch dimensions, got {list(got)}; "
+            f"{dotted(path)}: expected rows of shape {list(expected)} behind the batch dimensions, got {list(got)}; "
             "nothing was written"
         )
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
+from tensorclass.printable import printable
+
 NestedKey: TypeAlias = "str | tuple[NestedKey, ...]"
 FlatKey: TypeAlias = str | tuple[str, ...]
 
@@ -105,6 +107,15 @@ def join_key(prefix: tuple[str, ...], name: str) -> FlatKey:
     ('a', ('a', 'b'))
     """
     return (*prefix, name) if prefix else name
+
+
+def dotted(path: Iterable[str]) -> str:
+    r"""The names of a nested key as errors print them, with dots in between and without control characters.
+
+    >>> dotted(("a", "b")), dotted(["\x1b[2J"])
+    ('a.b', '\\x1b[2J')
+    """
+    return printable(KEY_SEPARATOR.join(path))
 
 
 def tree_of(keys: Iterable[NestedKey]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from torch.utils.data._utils import collate as _collating
 
 from .base import TensorCollection
 from .combining import stack
-from .keys import NestedKey, unravel_key_to_tuple
+from .keys import NestedKey, dotted, unravel_key_to_tuple
 from .tensordict import TensorDict
 
 Path = tuple[str, ...]
@@ -212,7 +212,7 @@ def _collated(samples: Any, *, ragged: Ragged, collate_fn_map: Any = None) -> An
     for position, sample in enumerate(samples):
         for path in taken:
             if path in sample and sample.get(path) is not None:
-                raise ValueError(f"collate: mask_key={_shown(path)!r} is a key of sample {position}; give another one")
+                raise ValueError(f"collate: mask_key='{_shown(path)}' is a key of sample {position}; give another one")
         row = sample._shallow()
         for path, column in columns.items():
             column.append(_popped(row, path, position))
@@ -282,7 +282,7 @@ def _popped(row: Any, path: Path, position: int) -> Tensor:
     """Takes a value whose first dimension is not that of its batch out of a sample."""
     name = _shown(path)
     if path not in row:
-        raise KeyError(f"collate: sample {position} has no value under {name!r}; its keys are {_keys(row)}")
+        raise KeyError(f"collate: sample {position} has no value under '{name}'; its keys are {_keys(row)}")
     holder = _holder(row, path)
     if holder._batch_size:
         raise ValueError(
@@ -301,7 +301,7 @@ def _keys(row: TensorCollection) -> list[str]:
 
 
 def _shown(path: Path) -> str:
-    return ".".join(path)
+    return dotted(path)
 
 
 def _holder(data: Any, path: Path) -> Any:

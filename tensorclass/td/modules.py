@@ -17,8 +17,11 @@ from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.nn import Parameter
 from typing_extensions import Self
 
+from tensorclass.printable import printable
+
 from .collection import Collection
 from .context import Block
+from .keys import dotted
 from .state_hooks import Loaded, Loading, nested
 
 if TYPE_CHECKING:
@@ -125,7 +128,7 @@ def _stacked_tensors(
         return made[ids]
     if any(value.shape != first.shape for value in values):
         raise RuntimeError(
-            f"from_modules: {'.'.join(path)}: the tensors have different shapes "
+            f"from_modules: {dotted(path)}: the tensors have different shapes "
             f"{[list(value.shape) for value in values]} and cannot be stacked; give lazy_stack=True for modules that "
             "differ"
         )
@@ -236,7 +239,7 @@ def _kind(value: Any) -> str:
 def _differences(node: Any, module: nn.Module, path: tuple[str, ...], found: list[str]) -> None:
     values: dict[str, Any] = {**node._store}
     for key, value in values.items():
-        here = ".".join((*path, key))
+        here = dotted((*path, key))
         kind = _kind(value)
         child = module._modules.get(key)
         if key in module._parameters or key in module._buffers:
@@ -318,7 +321,8 @@ def _copied(node: Any, module: nn.Module, non_blocking: bool) -> tuple[Any, list
         raise _misfit(node, module) from None
     swapping.undo()
     problems = [
-        f"{key}: expected shape {list(before.shape) if before is not None else None}, got {list(value.shape)}"
+        f"{printable(key)}: expected shape {list(before.shape) if before is not None else None}, "
+        f"got {list(value.shape)}"
         for _, key, before, value, _ in swapping.done
         if before is None or before.shape != value.shape
     ]

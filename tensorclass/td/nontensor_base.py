@@ -15,6 +15,7 @@ from .base import TensorCollection
 from .collection import Collection
 from .combining import _chosen, _common_names
 from .indexing import check_broadcast, lies_in_files, prepare
+from .keys import dotted
 from .linked import LinkedList
 from .mapping import Applying
 from .modes import CAPTURE
@@ -360,7 +361,7 @@ class NonTensorDataBase(TensorCollection):
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
         if not isinstance(rows, NonTensorDataBase):
             raise RuntimeError(
-                f"{'.'.join(path)}: cannot write a {type(rows).__name__} into non-tensor data; nothing was written"
+                f"{dotted(path)}: cannot write a {type(rows).__name__} into non-tensor data; nothing was written"
             )
         check_broadcast(path, self.shape[ndim:], rows.shape[row_ndim:], row_ndim)
 

@@ -10,7 +10,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from .collection import Collection
-from .keys import FlatKey, NestedKey, unravel_key, unravel_key_to_tuple
+from .keys import FlatKey, NestedKey, dotted, unravel_key, unravel_key_to_tuple
 from .objects import listed
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class _Pads:
         from .tensordict import TensorDict
 
         first = items[0]
-        where = f"pad_sequence: {'.'.join(path)}: " if path else "pad_sequence: "
+        where = f"pad_sequence: {dotted(path)}: " if path else "pad_sequence: "
         for position, item in enumerate(items):
             if not isinstance(item, Collection) or item._store.keys() != first._store.keys():
                 got = list(item._store) if isinstance(item, Collection) else type(item).__name__
@@ -222,7 +222,7 @@ class _Pads:
         return Size(new)
 
     def stack(self, values: Sequence[Any], path: tuple[str, ...]) -> Any:
-        where = f"pad_sequence: {'.'.join(path)}: "
+        where = f"pad_sequence: {dotted(path)}: "
         objects = isinstance(values[0], Collection)
         dim = self.dim if self.dim >= 0 else self.dim + values[0].ndim
         if not 0 <= dim < values[0].ndim and not objects:
@@ -338,7 +338,7 @@ class _Runs:
         for number, (start, length, stop) in enumerate(zip(first, lengths, last, strict=True)):
             if length and stop - start != length:
                 raise ValueError(
-                    f"unpad_sequence: {'.'.join(path)}: the mask of item {number} marks positions that do not hang "
+                    f"unpad_sequence: {dotted(path)}: the mask of item {number} marks positions that do not hang "
                     "together"
                 )
         return [(start if length else 0, length) for start, length in zip(first, lengths, strict=True)]

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from tensorclass.printable import printable
+
 from .collection import Collection
 from .dtypes import is_integer
 
@@ -107,7 +109,7 @@ class Printing(Collection):
         return self._compact() if _OPTIONS["compact"] else self._long()
 
     def _long(self) -> str:
-        fields = [f"{key}: {described(value)}" for key, value in self._items_for_repr()]
+        fields = [f"{printable(key)}: {described(value)}" for key, value in self._items_for_repr()]
         body = ",".join("\n        " + field.replace("\n", "\n        ") for field in fields)
         parts = [f"\n    {part}" for part in (f"fields={{{body}}}", *self._facts())]
         return f"{type(self).__name__}({','.join(parts)})"
@@ -132,7 +134,7 @@ class Printing(Collection):
         if _OPTIONS["show_device"] and self._device is not None:
             facts.append(f"device={self._device}")
         head = "".join(f"{fact}, " for fact in facts)
-        fields = [f"{key}: {_short(value, self)}" for key, value in self._items_for_repr()]
+        fields = [f"{printable(key)}: {_short(value, self)}" for key, value in self._items_for_repr()]
         line = f"{type(self).__name__}({head}fields={{{', '.join(fields)}}})"
         if len(line) <= _WIDTH:
             return line
@@ -161,7 +163,7 @@ def _tree(data: Printing, label: str, is_open: bool) -> str:
     """A collection as HTML: a list that can be folded."""
     rows: list[str] = []
     for key, value in data._items_for_repr():
-        name = html.escape(f"{key}: ")
+        name = html.escape(f"{printable(key)}: ")
         if isinstance(value, Printing) and value._is_tree():
             rows.append(_tree(value, name, False))
         else:
@@ -239,6 +241,8 @@ def _short(value: Any, owner: Collection) -> str:
     """One value in the compact form, in the terms of the collection that holds it."""
     if value is None:
         return "None"
+    if not isinstance(value, (Tensor, Collection)):  # of a lazy stack whose parts do not stack
+        return repr(value)
     rest = value.shape[len(owner._batch_size) :]
     if isinstance(value, Tensor):
         where = "" if value.device == (owner._device or torch.device("cpu")) else f"@{value.device}"
@@ -246,5 +250,5 @@ def _short(value: Any, owner: Collection) -> str:
     if not value._is_tree():  # codes in its store: an object for each position
         return type(value).__name__ if value._store else type(value._unwrapped()).__name__
     name = type(value).__name__
-    fields = ", ".join(f"{key}: {_short(item, value)}" for key, item in value._items_for_repr())
+    fields = ", ".join(f"{printable(key)}: {_short(item, value)}" for key, item in value._items_for_repr())
     return f"{'' if name == 'TensorDict' else name}{_sizes(rest) if rest else ''}{{{fields}}}"

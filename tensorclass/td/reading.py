@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Size, Tensor
 
 from .collection import Collection
-from .keys import FlatKey, NestedKey, unravel_key, unravel_key_to_tuple
+from .keys import FlatKey, NestedKey, dotted, unravel_key, unravel_key_to_tuple
 
 if TYPE_CHECKING:
     from .collection import Value
@@ -166,7 +166,7 @@ class Reading(Collection):
             if not isinstance(below, Collection):
                 what = "is missing" if below is MISSING else "is a leaf, it has no keys"
                 return KeyError(
-                    f"key {key!r} not found: {'.'.join(path[: depth + 1])} {what}; the keys are {list(node._store)}"
+                    f"key {key!r} not found: {dotted(path[: depth + 1])} {what}; the keys are {list(node._store)}"
                 )
             node = below
         return KeyError(f"key {key!r} not found in this {type(node).__name__}: the keys are {list(node._store)}")

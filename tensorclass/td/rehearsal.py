@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from .keys import dotted
+
 
 def check(
     method: str, values: Sequence[Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -95,7 +97,7 @@ def check_history(path: tuple[str, ...], tensor: Tensor) -> None:
     base: Tensor | None = tensor if tensor.is_leaf else tensor._base
     if base is not None and base.is_leaf and base.requires_grad:
         raise RuntimeError(
-            f"{'.'.join(path)}: a leaf that requires a gradient, or a view of one, cannot be changed in place while "
+            f"{dotted(path)}: a leaf that requires a gradient, or a view of one, cannot be changed in place while "
             "gradients are recorded; do it under torch.no_grad(), or change a clone. Nothing was written"
         )
 

@@ -11,6 +11,8 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from tensorclass.printable import printable
+
 from . import jagged, shapes
 from .collection import Collection
 from .context import COPIED, FLIPPED, PERMUTED, RESIZED, ROLLED, TURNED, VIEWED
@@ -99,8 +101,8 @@ class Shaping(Collection):
             new = value._viewed(dtype) if isinstance(value, Shaping) else value.view(dtype)
             if new.shape[: len(size)] != size:
                 raise RuntimeError(
-                    f"view: {key}: read as {dtype} its shape {list(value.shape)} becomes {list(new.shape)}, without "
-                    f"the batch size {list(size)} in front"
+                    f"view: {printable(key)}: read as {dtype} its shape {list(value.shape)} becomes {list(new.shape)}, "
+                    f"without the batch size {list(size)} in front"
                 )
             store[key] = new
         result = self._same(store)

@@ -14,7 +14,7 @@ from .access import restore
 from .buffers import held
 from .collection import Collection
 from .consolidated import Place, flat_of, view, with_parts
-from .keys import unravel_key_to_tuple
+from .keys import dotted, unravel_key_to_tuple
 from .shapes import Names
 from .shared_memory import share
 from .unpickling import allow_function, found, written
@@ -103,14 +103,14 @@ class State(Collection):
             problems.append(f"unexpected keys: {unexpected}")
         for key, value in source.items():
             if key in own and not assign and value.shape != own[key].shape:
-                problems.append(f"{'.'.join(key)}: expected shape {list(own[key].shape)}, got {list(value.shape)}")
+                problems.append(f"{dotted(key)}: expected shape {list(own[key].shape)}, got {list(value.shape)}")
         before = self._sizes_below(())
         sizes = {path: size for path, size in _sizes(state_dict, ()).items() if size != before.get(path, size)}
         for key, leaf in own.items() if sizes else ():
             shape = source.get(key, leaf).shape
             above = [sizes.get(".".join(key[:depth]), Size(())) for depth in range(len(key))]
             problems += [
-                f"{'.'.join(key)}: shape {list(shape)} does not have the batch size {list(size)}"
+                f"{dotted(key)}: shape {list(shape)} does not have the batch size {list(size)}"
                 for size in above
                 if shape[: len(size)] != size and isinstance(self._find(key), Tensor)
             ]

@@ -16,6 +16,7 @@ from typing_extensions import Self
 from . import pytree, shapes
 from .collection import Collection, DeviceLike, functorch
 from .combining import _chosen, _common_names, _right
+from .keys import dotted
 from .objects import listed
 from .pointwise import Pointwise
 from .printing import described
@@ -327,7 +328,7 @@ class UnbatchedTensor(Uniform):
         if not isinstance(rows, UnbatchedTensor) or rows._tensor.shape != self._tensor.shape:
             got = rows._tensor.shape if isinstance(rows, UnbatchedTensor) else type(rows).__name__
             raise RuntimeError(
-                f"{'.'.join(path)}: expected an unbatched tensor of shape {list(self._tensor.shape)}, got {got}; "
+                f"{dotted(path)}: expected an unbatched tensor of shape {list(self._tensor.shape)}, got {got}; "
                 "nothing was written"
             )
 

@@ -13,9 +13,11 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from tensorclass.printable import printable
+
 from . import shapes
 from .collection import Collection
-from .keys import NestedKey, unravel_key_to_tuple
+from .keys import NestedKey, dotted, unravel_key_to_tuple
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -29,7 +31,7 @@ class Misfit(Exception):
     """A value is none for its key."""
 
     def __init__(self, key: tuple[str, ...], what: str) -> None:
-        super().__init__(f"{'.'.join(key)}: {what}")
+        super().__init__(f"{dotted(key)}: {what}")
         self.key: tuple[str, ...] = key
         self.what: str = what
 
@@ -139,8 +141,8 @@ def _agree_on_names(owner: Collection, key: str, value: TensorCollection) -> sha
         for mine, other in zip(owner._names, front, strict=True):
             if other not in (None, mine):
                 raise RuntimeError(
-                    f"{key}: expected a collection with the dimension names {list(owner._names)} in front, got "
-                    f"{value.names}; rename its dimensions, or take their names away with .rename(None)"
+                    f"{printable(key)}: expected a collection with the dimension names {list(owner._names)} in front, "
+                    f"got {value.names}; rename its dimensions, or take their names away with .rename(None)"
                 )
     rest = value._names[ndim:] if value._names else (None,) * (value.ndim - ndim)
     return shapes.as_names(owner._names + rest, value.ndim)

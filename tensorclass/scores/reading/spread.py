@@ -9,6 +9,7 @@ from typing import Any
 
 from tensorclass.distributed.executors import runner_of
 from tensorclass.distributed.faults import WorkerDied
+from tensorclass.printable import printable
 from tensorclass.progress import bar
 from tensorclass.scores.errors import ScoreFileError
 from tensorclass.scores.reading.run import Run
@@ -50,7 +51,9 @@ def _outcome(future: Future[Any], file: str, where: str) -> Run:
         found: Run | Exception = future.result()
     except Exception as error:  # of the executor: all others come as results
         reason = str(error).strip() or type(error).__name__
-        raise WorkerDied(f"{file}: the process of {where} that read it did not come back: {reason}") from error
+        raise WorkerDied(
+            printable(f"{file}: the process of {where} that read it did not come back: {reason}")
+        ) from error
     if isinstance(found, Exception):
         raise found
     return found

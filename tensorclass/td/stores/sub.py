@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch import Size, Tensor
 
+from tensorclass.printable import printable
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection
 from tensorclass.td.indexing import prepare
@@ -125,7 +126,9 @@ class SubTensorDict(WrittenBack):
             return
         super()._check_unlocked()
         if value is None and self._holds_none(key):
-            raise TypeError(f"{key}: some rows of a field cannot be None while others are not; set it in the source")
+            raise TypeError(
+                f"{printable(key)}: some rows of a field cannot be None while others are not; set it in the source"
+            )
         fitted = self._fit(key, value, non_blocking)
         self._check_entering({key: fitted})
         self._store[key] = fitted

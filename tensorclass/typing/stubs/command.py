@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tensorclass.atomic import whole_file
 from tensorclass.interrupts import uninterrupted
+from tensorclass.printable import printable
 
 from .module import HEADER, Neighbourhood, Syntax, decorated, stub
 from .modules import SUFFIX, Module, NotFound, found_at, named, search_path
@@ -82,10 +83,10 @@ def written(texts: dict[Path, str], obsolete: list[Path], out: Path) -> int:
             path.parent.mkdir(parents=True, exist_ok=True)
             with uninterrupted() as section, whole_file(path) as file, section.interruptible():
                 file.write(text.encode())
-            print(f"{path}: written")
+            print(printable(f"{path}: written"))
     for path in obsolete:
         path.unlink()
-        print(f"{path}: removed")
+        print(printable(f"{path}: removed"))
         for folder in path.parents:
             if folder == out or any(folder.iterdir()):
                 break
@@ -102,7 +103,7 @@ def compared(texts: dict[Path, str], obsolete: list[Path]) -> int:
     ]
     lines += [f"{path}: no longer needed" for path in obsolete]
     for line in lines:
-        print(line)
+        print(printable(line))
     if lines:
         print("run the command without --check to bring them up to date", file=sys.stderr)
     return 1 if lines else 0
@@ -165,5 +166,5 @@ def _read(path: Path) -> str:
 
 
 def _failed(message: str) -> int:
-    print(f"tensorclass stubs: {message}", file=sys.stderr)
+    print(f"tensorclass stubs: {printable(message)}", file=sys.stderr)
     return 2

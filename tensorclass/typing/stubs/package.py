@@ -11,6 +11,8 @@ from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tensorclass.printable import printable
+
 from .module import Draft, Syntax, parsed
 from .modules import SUFFIX, Module, found_at, named
 from .names import Names, bound, bound_by
@@ -148,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         texts = stubs("tensorclass", root, out)
     except Syntax as error:
-        print(error, file=sys.stderr)
+        print(printable(str(error)), file=sys.stderr)
         return 2
     obsolete = [path for path in sorted(folder.rglob("*.pyi")) if path not in texts]
     # Partial, although nothing is missing: pyright then sees the stubs as a part of the package itself, without which

@@ -13,6 +13,7 @@ from typing_extensions import Self
 from tensorclass.td import pytree, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
+from tensorclass.td.keys import dotted
 from tensorclass.td.namesakes import not_of_class
 from tensorclass.td.reading import MISSING
 from tensorclass.td.stores.classes import OnStore, dense_class, on_store
@@ -261,7 +262,7 @@ class LazyParts(OnStore):
         dim, count = self._store.dim, len(self._store.items_)
         if len(size) <= dim or size[dim] != count:
             raise RuntimeError(
-                f"batch_size: {list(size)} does not fit {'.'.join(path) or 'a lazy stack'} of {count} parts along "
+                f"batch_size: {list(size)} does not fit {dotted(path) or 'a lazy stack'} of {count} parts along "
                 f"dimension {dim}. Nothing was changed"
             )
         for part in self._store.items_:

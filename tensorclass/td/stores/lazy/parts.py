@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Size, Tensor
 
+from tensorclass.printable import printable
 from tensorclass.td import jagged
 from tensorclass.td.collection import Collection
 from tensorclass.td.nontensor import NonTensorDataBase, NonTensorStack
@@ -192,12 +193,17 @@ def _same_sizes(values: Sequence[Tensor]) -> list[bool]:
 def _cannot_stack(key: str, values: list[Any], error: Exception | None) -> RuntimeError:
     kinds = {type(value).__name__ for value in values}
     if error is None or any(isinstance(value, NonTensorDataBase) for value in values):
-        return RuntimeError(f"{key}: the parts of the lazy stack have values of different kinds: {sorted(kinds)}")
+        return RuntimeError(
+            f"{printable(key)}: the parts of the lazy stack have values of different kinds: {sorted(kinds)}"
+        )
     if not all(isinstance(value, Tensor) for value in values):
-        return RuntimeError(f"{key}: the parts of the lazy stack have values of different kinds: {sorted(kinds)}")
+        return RuntimeError(
+            f"{printable(key)}: the parts of the lazy stack have values of different kinds: {sorted(kinds)}"
+        )
     shapes = [tuple(value.shape) if not value.is_nested else "nested" for value in values[:8]]
     return RuntimeError(
-        f"{key}: cannot stack the values of the parts, of shapes {shapes}{'...' if len(values) > 8 else ''} ({error}). "
+        f"{printable(key)}: cannot stack the values of the parts, of shapes {shapes}{'...' if len(values) > 8 else ''} "
+        f"({error}). "
         f"Read them with get({key!r}, as_list=True), as_padded_tensor=True or as_nested_tensor=True, or one part at "
         "a time"
     )
