@@ -80,10 +80,10 @@ def load_scores(path: str | Path, family: type[ScoreData] | None = None) -> Scor
         raise ValueError(
             f"{printable(str(path))}: expected a file written by save_scores, got something else or a part of one"
         ) from None
-    file = printable(str(path))
+    named = printable(str(path))
     content = cast("dict[str, Any]", read) if isinstance(read, dict) else {}
     if content.get("format") != _FORMAT:
-        raise ValueError(f"{file}: expected a file written by save_scores ({_FORMAT}), got something else")
+        raise ValueError(f"{named}: expected a file written by save_scores ({_FORMAT}), got something else")
     name = content["family"]
     shown = printable(str(name))
     if family is None:
@@ -91,10 +91,10 @@ def load_scores(path: str | Path, family: type[ScoreData] | None = None) -> Scor
         family = next((one for one in known if issubclass(one, ScoreData) and one.__name__ == name), None)
         if family is None:
             raise ValueError(
-                f"{file}: holds {shown}, which is not of this package; give its class: load_scores(path, {shown})"
+                f"{named}: holds {shown}, which is not of this package; give its class: load_scores(path, {shown})"
             )
     elif family.__name__ != name:
-        raise ValueError(f"{file}: expected {family.__name__}, got {shown}")
+        raise ValueError(f"{named}: expected {family.__name__}, got {shown}")
     return family(**content["fields"], batch_size=content["batch_size"])
 
 

@@ -241,7 +241,7 @@ def _short(value: Any, owner: Collection) -> str:
     """One value in the compact form, in the terms of the collection that holds it."""
     if value is None:
         return "None"
-    if not isinstance(value, (Tensor, Collection)):  # of a lazy stack whose parts do not stack
+    if not hasattr(value, "shape"):  # of a lazy stack whose parts do not stack
         return repr(value)
     rest = value.shape[len(owner._batch_size) :]
     if isinstance(value, Tensor):

@@ -20,7 +20,8 @@ class Leaf(NamedTuple):
 class Reader(Protocol):
     def __call__(self, path: Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor: ...
 
-class FileError(ValueError): ...
+class FileError(ValueError):
+    def __init__(self, *args: object) -> None: ...
 
 def describe(
     data: TensorCollection, what: str, allow_pickle: bool | None = False, checksum: bool = False
