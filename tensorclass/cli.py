@@ -93,11 +93,13 @@ def _add_scores(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--compare",
         action="store_true",
-        help="compare each run with the first, prompt by prompt: paired bootstrap and McNemar's test",
+        help="compare each run with the first, prompt by prompt: intervals, sign-flip test, McNemar's test",
     )
     parser.add_argument("--json", action="store_true", help="print JSON (docs/scores.md has its schema), not tables")
     parser.add_argument("--save", metavar="DIR", help="write scores.json and each run's record (.pt) to this folder")
-    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of the bootstrap (default: 0)")
+    parser.add_argument(
+        "--seed", type=_seed, default=0, metavar="N", help="seed of what is drawn at random (default: 0)"
+    )
     parser.add_argument(
         "--filter",
         metavar="NAME",

@@ -10,7 +10,7 @@ from tensorclass.scores.identity import paired_keys
 from tensorclass.scores.metrics import Tally
 from tensorclass.scores.record import ScoreData
 from tensorclass.scores.report import Comparison
-from tensorclass.scores.rows import RecordRows, tallies
+from tensorclass.scores.rows import RecordRows, pooling_note, tallies
 
 __all__ = ["compare", "pair"]
 
@@ -20,18 +20,19 @@ def compare(
 ) -> Comparison:
     """How far run ``b`` is ahead of run ``a``, on the prompts that both hold.
 
-    Every figure that both runs have gets its difference ``b - a`` with a paired bootstrap interval and p-value; a
-    figure with one verdict of 0 or 1 a prompt also gets McNemar's test. What has groups (instruction types) is
+    Every figure that both runs have gets its difference ``b - a`` with an interval and the p-value of a sign-flip
+    test; a figure with one verdict of 0 or 1 a prompt also gets McNemar's test, which is the same test there. Each
+    side is what ``aggregate()`` gives for that run on the shared prompts. What has groups (instruction types) is
     compared by group too; these are many tests at once, so read their p-values as a ranking.
 
-    Prompts are paired by ``prompt_id``, a prompt that a run holds several times in order of occurrence. Where neither
-    run has ids, both must hold the same number of prompts, and the i-th of one goes with the i-th of the other.
+    Prompts are paired by ``prompt_id``; rows of a run with the same id are repeats of one prompt and pooled. Where
+    neither run has ids, both must hold the same number of prompts, and the i-th of one goes with the i-th of the other.
 
     Args:
         a: the first run, of one batch dimension.
         b: the second run, of the same class.
-        seed: of the bootstrap.
-        resamples: how many; by default as in :meth:`~tensorclass.scores.ScoreData.aggregate`.
+        seed: of the test, where it can't count all ways to flip.
+        resamples: how many it draws then; by default as in :meth:`~tensorclass.scores.ScoreData.aggregate`.
         confidence: the level of the intervals.
 
     Raises:
@@ -61,8 +62,10 @@ def compare(
                 f"{name}: expected one batch dimension, which holds the prompts, got {list(run.batch_size)}; "
                 f"take one run of a stack by its index"
             )
-    place_a, place_b = pair(a, b)
-    (run_a,), (run_b,) = RecordRows(a, -1).each(), RecordRows(b, -1).each()
+    without = a.prompt_id is None and b.prompt_id is None
+    keys_a, keys_b = (None, None) if without else paired_keys(a, b)
+    (run_a,), (run_b,) = RecordRows(a, -1, keys_a).each(), RecordRows(b, -1, keys_b).each()
+    place_a, place_b = pair(run_a.keys, run_b.keys, run_a.prompts, run_b.prompts)
     found_a, found_b = tallies(run_a), tallies(run_b)
 
     def difference(one: Tally, other: Tally) -> Difference:
@@ -87,54 +90,43 @@ def compare(
         resamples=resamples,
         confidence=confidence,
         prompts=len(place_a),
-        only_a=run_a.whole.prompts - len(place_a),
-        only_b=run_b.whole.prompts - len(place_b),
+        only_a=run_a.prompts - len(place_a),
+        only_b=run_b.prompts - len(place_b),
+        notes=tuple(
+            f"{name}: {note}" for name, run in (("a", run_a), ("b", run_b)) if (note := pooling_note(run)) is not None
+        ),
     )
 
 
-def pair(a: ScoreData, b: ScoreData) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def pair(
+    keys_a: NDArray[np.int64] | None, keys_b: NDArray[np.int64] | None, prompts_a: int, prompts_b: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where each prompt that both runs hold stands in the first and in the second run.
 
+    Args:
+        keys_a: a number for each prompt of the first run, all different; None pairs by place.
+        keys_b: those of the second.
+        prompts_a: how many prompts the first run has.
+        prompts_b: how many the second has.
+
     Returns:
-        Two index arrays of the same length, in an order that the ids fix.
+        Two index arrays of the same length, in an order that the keys fix.
 
     Example:
-        >>> import torch
-        >>> from tensorclass.scores import ExactMatchScoreData
-        >>> a = ExactMatchScoreData(torch.ones(3), prompt_id=torch.tensor([7, 8, 9]), batch_size=[3])
-        >>> b = ExactMatchScoreData(torch.ones(2), prompt_id=torch.tensor([9, 7]), batch_size=[2])
-        >>> [places.tolist() for places in pair(a, b)]
+        >>> [places.tolist() for places in pair(np.array([7, 8, 9]), np.array([9, 7]), 3, 2)]
         [[0, 2], [1, 0]]
     """
-    ids_a, ids_b = a.prompt_id, b.prompt_id
-    count_a, count_b = a.batch_size[0], b.batch_size[0]
-    if ids_a is None and ids_b is None:
-        if count_a != count_b:
+    if keys_a is None or keys_b is None:
+        if prompts_a != prompts_b:
             raise ValueError(
                 f"prompt_id: neither run has ids, so both must hold the same prompts in the same order, "
-                f"got {count_a} and {count_b}; give both their prompt_id to pair what they share"
+                f"got {prompts_a} and {prompts_b}; give both their prompt_id to pair what they share"
             )
-        return np.arange(count_a), np.arange(count_b)
-    values_a, values_b = paired_keys(a, b)
-    # A prompt's key is its id's rank among all ids and its number among equal ids of its run: all keys are distinct.
-    rank = np.unique(np.concatenate([values_a, values_b]), return_inverse=True)[1]
-    number_a, number_b = _occurrence(values_a), _occurrence(values_b)
-    most = max(number_a.max(initial=0), number_b.max(initial=0)) + 1
-    keys_a, keys_b = rank[:count_a] * most + number_a, rank[count_a:] * most + number_b
+        return np.arange(prompts_a), np.arange(prompts_b)
     _, place_a, place_b = np.intersect1d(keys_a, keys_b, assume_unique=True, return_indices=True)
     if not len(place_a):
-        raise ValueError(f"prompt_id: expected prompts that both runs hold, got none among {count_a} and {count_b}")
+        raise ValueError(f"prompt_id: expected prompts that both runs hold, got none among {prompts_a} and {prompts_b}")
     return place_a.astype(np.int64), place_b.astype(np.int64)
-
-
-def _occurrence(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many equal ids stand before each."""
-    order = np.argsort(ids, kind="stable")
-    places = np.arange(len(ids))
-    first = np.flatnonzero(np.diff(ids[order], prepend=ids[order][:1] - 1))
-    number = np.empty(len(ids), dtype=np.int64)
-    number[order] = places - np.repeat(first, np.diff(first, append=len(ids)))
-    return number
 
 
 def _at(tally: Tally, places: NDArray[np.int64]) -> Tally:

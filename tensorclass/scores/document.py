@@ -1,19 +1,20 @@
 """Reports as JSON for machines.
 
 The document, version ``tensorclass.scores/1``; fractions lie in 0..1 where ``unit`` is ``"%"``, a number that there is
-none of (an interval of one prompt) is null::
+none of is null; ``reason`` says why there is no interval, null where there is one::
 
     schema        "tensorclass.scores/1"
     runs          a list, in the order of the files:
       name, files, format, prompts, filter, filters, ignored, notes      where the scores come from
-      family, confidence, seed
-      metrics     a list: name, value, low, high, interval, count, prompts, unit
+      family, confidence, seed, pooled (notes on repeats of prompts)
+      metrics     a list: name, value, low, high, interval, count, prompts, unit, reason
       groups      by metric, a list: name (of the group), and the same as a metric
     comparisons   a list, empty without --compare:
       a, b        the names of the runs
-      family, confidence, seed, prompts, only_a, only_b
+      family, confidence, seed, prompts, only_a, only_b, pooled
       metrics     a list: name, a, b, difference (b - a), low, high, p_value, prompts, unit, and
-                  mcnemar: null, or only_a, only_b, p_value
+                  mcnemar: null, or only_a, only_b, p_value;
+                  prompts_a, prompts_b (those that count in each run), interval, test, reason
       groups      by metric, a list: name (of the group), and the same as a metric
 
 Keys may be added within a version; none is removed or changes its meaning.

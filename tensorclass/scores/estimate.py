@@ -10,7 +10,16 @@ from tensorclass.scores.intervals import interval_of_ratio
 from tensorclass.scores.metrics import Tally
 from tensorclass.scores.paired import mcnemar, paired_difference
 
-__all__ = ["Difference", "Estimate", "counted", "estimate", "estimate_difference", "show"]
+__all__ = [
+    "Difference",
+    "Estimate",
+    "compared",
+    "counted",
+    "estimate",
+    "estimate_difference",
+    "show",
+    "show_interval",
+]
 
 
 class Estimate(TensorClass):
@@ -20,16 +29,17 @@ class Estimate(TensorClass):
 
     Attributes:
         value: float64; a fraction 0..1 where ``unit`` is ``"%"``. NaN where nothing was counted.
-        low: float64, lower end of the interval. NaN where there is none: nothing counted, or a bootstrap of one prompt.
+        low: float64, lower end of the interval. NaN where there is none, for the ``reason`` given.
         high: float64, upper end.
         count: float64, the units counted: verdicts (instructions at the instruction level), or what the figure divides
             by.
         prompts: int64, the prompts that hold at least one of them.
-        interval: ``"wilson"``, ``"bootstrap"`` or ``"none"``.
+        interval: ``"adjusted t"``, ``"t"``, ``"bootstrap"`` or ``"none"``.
         unit: ``"%"`` for a fraction that is shown in percent, else the unit of ``value``.
+        reason: why there is no interval; empty where there is one.
 
     Example:
-        >>> one = Estimate(*torch.tensor([0.8, 0.7, 0.9, 100, 100]).double(), "wilson", "%", batch_size=[])
+        >>> one = Estimate(*torch.tensor([0.8, 0.7, 0.9, 100, 100]).double(), "t", "%", batch_size=[])
         >>> f"{one.value:.1%}"
         '80.0%'
     """
@@ -41,25 +51,31 @@ class Estimate(TensorClass):
     prompts: Tensor
     interval: str
     unit: str
+    reason: str = ""
 
 
 class Difference(TensorClass):
     """How far one run is ahead of another in one figure, over the prompts that both hold.
 
     Attributes:
-        a: float64, the figure of the first run on these prompts.
+        a: float64, the figure of the first run on these prompts, as ``aggregate()`` gives it.
         b: float64, that of the second.
         value: float64, ``b - a``: above 0 where the second run is better. A difference of fractions 0..1 where
             ``unit`` is ``"%"``.
-        low: float64, lower end of the paired bootstrap interval; NaN with fewer than two prompts.
+        low: float64, lower end of the interval. NaN where there is none, for the ``reason`` given.
         high: float64, upper end.
-        p_value: float64, two-sided, of the paired bootstrap; NaN with fewer than two prompts.
-        prompts: int64, how many prompts both hold for this figure.
+        p_value: float64, two-sided, of the sign-flip test; NaN where one run counts nothing.
+        prompts: int64, how many of the prompts that both hold count for this figure, in either run.
         only_a: int64, prompts that only the first run got right; None where McNemar's test doesn't apply (a prompt
             has more than one verdict, or verdicts other than 0 and 1).
         only_b: int64, prompts that only the second got right; None likewise.
         mcnemar_p: float64, the exact two-sided p-value of McNemar's test; None likewise.
         unit: ``"%"`` for fractions, else the unit of the figures.
+        prompts_a: int64, how many of the prompts count in the first run.
+        prompts_b: int64, how many count in the second.
+        interval: ``"adjusted t"``, ``"t"`` or ``"none"``.
+        test: ``"exact"``; ``"sampled"`` where the p-value is counted among drawn ways to flip; ``"none"``.
+        reason: why there is no interval; empty where there is one.
     """
 
     a: Tensor
@@ -73,6 +89,11 @@ class Difference(TensorClass):
     only_b: Tensor | None
     mcnemar_p: Tensor | None
     unit: str
+    prompts_a: Tensor | None = None
+    prompts_b: Tensor | None = None
+    interval: str = "none"
+    test: str = "none"
+    reason: str = ""
 
 
 def estimate(tally: Tally, *, seed: int, resamples: int | None, confidence: float, interval: str) -> Estimate:
@@ -95,6 +116,7 @@ def estimate(tally: Tally, *, seed: int, resamples: int | None, confidence: floa
         prompts=_count(int((tally.denominator > 0).sum())),
         interval=found.method,
         unit=tally.unit,
+        reason=found.reason,
         batch_size=[],
     )
 
@@ -110,8 +132,9 @@ def estimate_difference(a: Tally, b: Tally, *, seed: int, resamples: int | None,
         seed=seed,
         resamples=resamples,
         confidence=confidence,
+        share=a.unit == "%",
     )
-    held = (a.denominator > 0) & (b.denominator > 0)
+    held = (a.denominator > 0) | (b.denominator > 0)
     sides = (a.numerator[held], a.denominator[held]), (b.numerator[held], b.denominator[held])
     test = None
     if held.any() and all(((above == 0) | (above == 1)).all() and (below == 1).all() for above, below in sides):
@@ -128,8 +151,23 @@ def estimate_difference(a: Tally, b: Tally, *, seed: int, resamples: int | None,
         only_b=None if test is None else _count(test.only_b),
         mcnemar_p=None if test is None else _number(test.p_value),
         unit=a.unit,
+        prompts_a=_count(found.prompts_a),
+        prompts_b=_count(found.prompts_b),
+        interval=found.method,
+        test=found.test,
+        reason=found.reason,
         batch_size=[],
     )
+
+
+def show_interval(low: float, high: float, unit: str, *, sign: bool = False) -> str:
+    """An interval as text, in the digits of :func:`show`; ``-`` where there is none.
+
+    Example:
+        >>> show_interval(0.25, 0.5, "%"), show_interval(float("nan"), float("nan"), "%")
+        ('[25.00, 50.00]', '-')
+    """
+    return "-" if low != low else f"[{show(low, unit, sign=sign)}, {show(high, unit, sign=sign)}]"
 
 
 def show(value: float, unit: str, *, sign: bool = False) -> str:
@@ -149,6 +187,13 @@ def counted(one: Estimate) -> str:
     """What a figure of one run was counted over, as text: ``161 in 100 prompts``."""
     count, prompts = float(one.count), int(one.prompts)
     return f"{prompts} prompts" if count == prompts else f"{count:.10g} in {prompts} prompts"
+
+
+def compared(one: Difference) -> str:
+    """The prompts that a difference is about, as text: ``100``, or ``10 / 1000`` where the runs count other ones."""
+    prompts, own = int(one.prompts), (one.prompts_a, one.prompts_b)
+    a, b = (prompts if count is None else int(count) for count in own)
+    return f"{prompts}" if a == b == prompts else f"{a} / {b}"
 
 
 def _number(value: float) -> Tensor:

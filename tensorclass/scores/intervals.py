@@ -1,17 +1,36 @@
-"""Confidence intervals of one figure: Wilson for a single proportion, the bootstrap over prompts for the rest."""
+"""Confidence intervals of one figure: the t interval over prompts, for shares after a few prompts are added."""
 
 from __future__ import annotations
 
-from math import nan, sqrt
+from math import lgamma, log, nan, pi, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorclass.scores.limits import ROUNDING
 from tensorclass.scores.resampling import default_resamples, distinct_rows, generator, resample_sums
 
-__all__ = ["Interval", "check_confidence", "interval_of_ratio", "percentile_interval", "wilson"]
+__all__ = [
+    "Interval",
+    "added_prompts",
+    "check_confidence",
+    "interval_of_ratio",
+    "is_share",
+    "percentile_interval",
+    "share_interval",
+    "t_interval",
+    "t_quantile",
+    "varies",
+    "wilson",
+]
+
+_Numbers = NDArray[np.float64]
+
+ONE_PROMPT = "a single prompt has no variance to measure"
+NO_VARIANCE = "all prompts agree, which leaves no variance to measure"
+NOTHING = "nothing was counted"
 
 
 class Interval(NamedTuple):
@@ -19,15 +38,17 @@ class Interval(NamedTuple):
 
     Attributes:
         value: the figure; NaN where nothing was counted.
-        low: lower end; NaN where there is no interval (nothing counted, or one prompt under the bootstrap).
+        low: lower end; NaN where there is no interval.
         high: upper end.
-        method: ``"wilson"``, ``"bootstrap"`` or, without an interval, ``"none"``.
+        method: ``"adjusted t"``, ``"t"``, ``"bootstrap"`` or, without an interval, ``"none"``.
+        reason: why there is no interval; empty where there is one.
     """
 
     value: float
     low: float
     high: float
     method: str
+    reason: str = ""
 
 
 def check_confidence(confidence: float) -> None:
@@ -40,7 +61,8 @@ def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[f
     """Wilson's score interval of a single proportion, without continuity correction.
 
     Source: Wilson, 1927, "Probable Inference, the Law of Succession, and Statistical Inference", JASA 22:209-212.
-    Unlike the normal interval it stays within 0..1 and has a width at 0 and at 1.
+    Unlike the normal interval it stays within 0..1 and has a width at 0 and at 1. Near 0 and 1 it covers less than it
+    says (90.4 % at a rate of 0.01 and 10 trials), so reports have :func:`share_interval` instead.
 
     Args:
         successes: how many trials came out 1.
@@ -78,6 +100,165 @@ def percentile_interval(resampled: NDArray[np.float64], confidence: float) -> tu
     return float(low), float(high)
 
 
+def added_prompts(confidence: float) -> float:
+    """How many prompts are added at each extreme before the interval of a share: z²/2, which is 1.92 at 95 %.
+
+    Source: Agresti and Coull, 1998, "Approximate is better than 'exact' for interval estimation of binomial
+    proportions", The American Statistician 52:119-126, section 2.
+
+    Example:
+        >>> f"{added_prompts(0.95):.2f}"
+        '1.92'
+    """
+    check_confidence(confidence)
+    return NormalDist().inv_cdf(0.5 + confidence / 2) ** 2 / 2
+
+
+def share_interval(
+    above: _Numbers, below: _Numbers, confidence: float = 0.95, *, counts: _Numbers | None = None
+) -> tuple[_Numbers, _Numbers]:
+    """The interval of a share, a ratio of sums over prompts of which none has more above the line than below.
+
+    It is the t interval over prompts (:func:`t_interval`), after z²/2 prompts (about two) that have everything right
+    and as many that have everything wrong were added to the observed ones. So it has a width where all prompts agree.
+    An added prompt counts ``sum(below²) / sum(below)``: as much as the prompt that the average verdict belongs to.
+
+    Source: for one verdict of 0 or 1 a prompt this is the interval of Agresti and Coull, 1998 (see
+    :func:`added_prompts`), with the quantile of Student's t in place of the normal one.
+
+    Args:
+        above: ``[..., prompts]``, what each prompt adds above the line; all but the last dimension are data sets.
+        below: of the same shape, what it adds below; prompts with 0 count nothing.
+        confidence: the level.
+        counts: of the same shape, how many prompts each place stands for; by default 1.
+
+    Returns:
+        Lower and upper ends, ``[...]``, within 0..1; NaN where nothing was counted.
+
+    Example:
+        >>> low, high = share_interval(np.array([1.0] * 80 + [0.0] * 20), np.ones(100))
+        >>> f"{low:.4f} {high:.4f}"
+        '0.7090 0.8679'
+    """
+    number = np.ones_like(below) if counts is None else counts
+    with np.errstate(invalid="ignore", divide="ignore"):
+        size, prompts = sizes(below, number)
+        added = added_prompts(confidence)
+        total = size * (prompts + 2 * added)
+        value = ((number * above).sum(-1) + added * size) / total
+        squares = (number * (above - value[..., None] * below) ** 2).sum(-1)
+        squares += added * size**2 * (value**2 + (1 - value) ** 2)
+        half = half_width(squares / total**2, prompts + 2 * added, confidence)
+    return np.maximum(value - half, 0.0), np.minimum(value + half, 1.0)
+
+
+def t_interval(
+    above: _Numbers, below: _Numbers, confidence: float = 0.95, *, counts: _Numbers | None = None
+) -> tuple[_Numbers, _Numbers]:
+    """The t interval over prompts of a ratio of sums, whatever the values.
+
+    The variance is that of the linearised ratio, in which the verdicts of a prompt stay together; the degrees of
+    freedom are one less than the effective number of prompts, ``sum(below)² / sum(below²)``, which is their number
+    where all count alike.
+
+    Source: Cochran, 1977, "Sampling Techniques", third edition, sections 2.11 and 6.4; the effective number: Kish,
+    1965, "Survey Sampling", section 11.7.
+
+    Args:
+        above: ``[..., prompts]``, what each prompt adds above the line; all but the last dimension are data sets.
+        below: of the same shape, what it adds below; prompts with 0 count nothing.
+        confidence: the level.
+        counts: of the same shape, how many prompts each place stands for; by default 1.
+
+    Returns:
+        Lower and upper ends, ``[...]``.
+
+    Example:
+        >>> low, high = t_interval(np.array([31.0, 40.0, 37.0]), np.ones(3))
+        >>> f"{low:.2f} {high:.2f}"
+        '24.62 47.38'
+    """
+    number = np.ones_like(below) if counts is None else counts
+    with np.errstate(invalid="ignore", divide="ignore"):
+        _, prompts = sizes(below, number)
+        total = (number * below).sum(-1)
+        value = (number * above).sum(-1) / total
+        squares = (number * (above - value[..., None] * below) ** 2).sum(-1)
+        half = half_width(squares / total**2, prompts, confidence)
+    return value - half, value + half
+
+
+def sizes(below: _Numbers, counts: _Numbers) -> tuple[_Numbers, _Numbers]:
+    """How much a typical prompt counts, and the effective number of prompts (Kish, 1965, section 11.7).
+
+    The product of the two is the sum of ``below``; where all prompts count alike, they are that and their number.
+    """
+    total, squares = (counts * below).sum(-1), (counts * below**2).sum(-1)
+    return squares / total, total**2 / squares
+
+
+def half_width(variance: _Numbers, prompts: _Numbers, confidence: float) -> _Numbers:
+    """Half the width of a t interval from the sum of squared residuals over the squared total."""
+    # Few prompts that count very differently leave less than one degree of freedom; t has no use there.
+    freedom = np.maximum(prompts - 1, 1.0)
+    half: _Numbers = t_quantile(freedom, confidence) * np.sqrt(variance * prompts / freedom)
+    return half
+
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
+_MANY = 200.0  # degrees of freedom from which the series is exact to ten digits
+
+
+def t_quantile(freedom: _Numbers | float, confidence: float) -> _Numbers:
+    """The two-sided quantile of Student's t: the t that ``|T|`` stays below with probability ``confidence``.
+
+    Newton's method on the distribution function, in the angle ``atan(t / sqrt(freedom))``, from the series in
+    1/freedom (Abramowitz and Stegun, 1964, "Handbook of Mathematical Functions", 26.7.3 and 26.7.5), which alone
+    serves from 200 degrees of freedom on.
+
+    Args:
+        freedom: degrees of freedom, at least 1; whole or not.
+        confidence: between 0 and 1.
+
+    Example:
+        >>> t_quantile(np.array([2.0, 9.0, 1000.0]), 0.95).round(4).tolist()
+        [4.3027, 2.2622, 1.9623]
+    """
+    check_confidence(confidence)
+    every = np.asarray(freedom, dtype=np.float64)
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    series = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    found = np.asarray(np.polynomial.polynomial.polyval(1 / every, series), dtype=np.float64)
+    few = every < _MANY
+    if few.any():
+        degrees, place = np.unique(every[few], return_inverse=True)
+        found = np.array(found, ndmin=every.ndim)
+        found[few] = _t_of_few(degrees, confidence, z)[place]
+    return found
+
+
+def _t_of_few(degrees: _Numbers, confidence: float, z: float) -> _Numbers:
+    scale = np.array([lgamma((one + 1) / 2) - lgamma(one / 2) for one in degrees.tolist()])
+    scale = 2 * np.exp(scale - log(pi) / 2)
+    # The distribution function is concave in the angle: from below the root, Newton's steps only rise to it.
+    angle = np.arctan(z / np.sqrt(degrees))
+    for _ in range(60):
+        within = angle[:, None] * (1 + _NODES) / 2
+        reached = scale * angle / 2 * (np.cos(within) ** (degrees[:, None] - 1) @ _WEIGHTS)
+        step = (confidence - reached) / (scale * np.cos(angle) ** (degrees - 1))
+        angle = np.minimum(angle + step, pi / 2 - 1e-12)
+        if np.all(np.abs(step) < 1e-14 + 1e-13 * angle):
+            break
+    found: _Numbers = np.tan(angle) * np.sqrt(degrees)
+    return found
+
+
 def interval_of_ratio(
     numerator: NDArray[np.float64],
     denominator: NDArray[np.float64],
@@ -91,11 +272,9 @@ def interval_of_ratio(
 ) -> Interval:
     """A ratio of sums over prompts, ``sum(numerator) / sum(denominator)``, and its confidence interval.
 
-    Where each prompt counts one verdict of 0 or 1, the figure is a single proportion and the interval is Wilson's.
-    Else it is the bootstrap percentile interval over prompts: a prompt is drawn with all it holds, so the instructions
-    of one prompt stay together (they are not independent). Where all verdicts are 0, or all are 1, every resample is
-    the same and the bootstrap would claim certainty; there it is Wilson's interval with each prompt counted once, as
-    if its verdicts were one. Prompts that count nothing (denominator 0) are left out.
+    A share has :func:`share_interval`, ``"adjusted t"``. Another figure has :func:`t_interval`, ``"t"``, and none where
+    there is one prompt, or where all prompts agree. A prompt counts with all it holds, so the instructions of one
+    prompt stay together (they are not independent). Prompts that count nothing (denominator 0) are left out.
 
     Args:
         numerator: ``[N]``, what each prompt adds above the line.
@@ -105,14 +284,16 @@ def interval_of_ratio(
         resamples: how many; by default 10,000, or fewer (at least 1,000) where more than 20,000 rows are nearly all
             distinct.
         confidence: the level.
-        interval: ``"auto"``, or ``"bootstrap"`` for the bootstrap in every case.
-        share: whether the figure is a share, 0..1; Wilson's interval is for these only.
+        interval: ``"auto"``, or ``"bootstrap"`` for the percentile bootstrap over prompts wherever they vary; it is
+            too narrow for few prompts and for shares near 0 and 1.
+        share: whether the figure is meant as a share, 0..1. One of whose prompts has more above the line than below,
+            or less than 0, isn't taken for one.
 
     Example:
         >>> interval_of_ratio(np.array([2.0, 1.0, 0.0, 3.0]), np.array([2.0, 2.0, 1.0, 3.0])).value
         0.75
-        >>> interval_of_ratio(np.array([1.0, 1.0, 0.0]), np.ones(3)).method
-        'wilson'
+        >>> interval_of_ratio(np.array([5.0, 5.0, 5.0]), np.ones(3), share=False)[3:]
+        ('none', 'all prompts agree, which leaves no variance to measure')
     """
     if interval not in ("auto", "bootstrap"):
         raise ValueError(f"interval: expected 'auto' or 'bootstrap', got {interval!r}")
@@ -120,21 +301,29 @@ def interval_of_ratio(
     held = denominator > 0
     numerator, denominator = numerator[held], denominator[held]
     if not len(numerator):
-        return Interval(nan, nan, nan, "none")
+        return Interval(nan, nan, nan, "none", NOTHING)
     table = distinct_rows([numerator, denominator])
     above, below = (float(total) for total in table.sums())
     value = above / below
-    if interval == "auto" and share:
-        if is_single_proportion(numerator, denominator):
-            return Interval(value, *wilson(above, below, confidence), "wilson")
-        if not numerator.any() or np.array_equal(numerator, denominator):
-            return Interval(value, *wilson(value * len(numerator), len(numerator), confidence), "wilson")
-    if len(numerator) == 1:
-        return Interval(value, nan, nan, "none")
-    sums = resample_sums(table, default_resamples(table) if resamples is None else resamples, generator(seed, name))
-    return Interval(value, *percentile_interval(sums[:, 0] / sums[:, 1], confidence), "bootstrap")
+    rows, counts = table.rows, table.counts.astype(np.float64)
+    some_vary = varies(rows[:, 0], rows[:, 1], value)
+    if interval == "bootstrap" and some_vary:
+        sums = resample_sums(table, default_resamples(table) if resamples is None else resamples, generator(seed, name))
+        return Interval(value, *percentile_interval(sums[:, 0] / sums[:, 1], confidence), "bootstrap")
+    if share and is_share(rows[:, 0], rows[:, 1]):
+        low, high = share_interval(rows[:, 0], rows[:, 1], confidence, counts=counts)
+        return Interval(value, min(float(low), value), max(float(high), value), "adjusted t")
+    if not some_vary:
+        return Interval(value, nan, nan, "none", ONE_PROMPT if len(numerator) == 1 else NO_VARIANCE)
+    low, high = t_interval(rows[:, 0], rows[:, 1], confidence, counts=counts)
+    return Interval(value, float(low), float(high), "t")
 
 
-def is_single_proportion(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> bool:
-    """Whether each prompt that counts holds one verdict, and that is 0 or 1."""
-    return bool(np.all(denominator == 1) and np.all((numerator == 0) | (numerator == 1)))
+def is_share(above: _Numbers, below: _Numbers) -> bool:
+    """Whether no prompt has less than 0 above the line or more than it has below, up to rounding."""
+    return bool(np.all(above >= -ROUNDING * below) and np.all(above <= below * (1 + ROUNDING)))
+
+
+def varies(above: _Numbers, below: _Numbers, value: float) -> bool:
+    """Whether some prompt has another ratio than all together, beyond rounding."""
+    return bool(np.any(np.abs(above - value * below) > 1e-12 * (np.abs(above) + abs(value) * below)))

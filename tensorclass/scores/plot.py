@@ -123,11 +123,12 @@ def _differences(axes: _Axes, compared: ComparedRuns, names: Sequence[str]) -> N
     for row, name in enumerate(shown):
         one = compared.comparison[name]
         value, low, high = (100 * float(number) for number in (one.value, one.low, one.high))
-        colour = "#777777" if low <= 0 <= high else _INK
+        colour = _INK if low > 0 or high < 0 else "#777777"
         axes.plot([low, high], [row, row], color=colour, linewidth=2.2, solid_capstyle="round")
         axes.plot([value], [row], "D", color=colour, markersize=6)
         p = float(one.p_value)
-        text = f"{show(float(one.value), '%', sign=True)}   p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}"
+        chance = "-" if p != p else "< 0.001" if p < 0.001 else f"= {p:.3f}"
+        text = f"{show(float(one.value), '%', sign=True)}   p {chance}"
         _annotate(axes, text, (value, row), (0, 11), "center", colour)
     axes.set_yticks(range(len(shown)), shown)
     axes.set_ylim(len(shown) - 0.5, -0.9)

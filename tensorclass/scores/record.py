@@ -10,9 +10,10 @@ from torch import Tensor
 
 from tensorclass import TensorClass, field, stack
 from tensorclass.scores.estimate import Estimate, estimate
+from tensorclass.scores.identity import prompt_keys
 from tensorclass.scores.metrics import Metric, Rows, Tally, codes, metric
 from tensorclass.scores.report import Report
-from tensorclass.scores.rows import RecordRows, tallies
+from tensorclass.scores.rows import RecordRows, pooling_note, tallies
 
 __all__ = ["ScoreData"]
 
@@ -79,19 +80,22 @@ class ScoreData(TensorClass):
         ``mean(-1)``. So ``torch.stack([gpt4o, llama3]).aggregate()`` gives figures of batch size ``[2]``, the same as
         two calls.
 
-        A share that counts one verdict of 0 or 1 a prompt has Wilson's interval; other figures have the percentile
-        interval of a bootstrap over prompts, in which the verdicts of a prompt stay together (sources and the case of
-        equal verdicts: :func:`~tensorclass.scores.intervals.interval_of_ratio`). The same prompts in another order
-        give the same intervals.
+        Intervals are t intervals over prompts, in which the verdicts of a prompt stay together; before that of a share
+        about two prompts with everything right and two with everything wrong are added (sources:
+        :func:`~tensorclass.scores.intervals.interval_of_ratio`). The same prompts in another order give the same
+        intervals. Rows with the same ``prompt_id`` are repeats of one prompt: they are pooled, and the report's
+        ``notes`` say so.
 
         Args:
             dim: the batch dimensions to reduce. The last one given holds the prompts; those given before it hold
-                repeats of the same prompts (seeds, samples), which are pooled within their prompt.
+                repeats of the same prompts (seeds, samples), which are pooled within their prompt; by ``prompt_id``
+                where there is one, else by place.
             seed: of the bootstrap.
             resamples: how many; by default 10,000, or fewer (at least 1,000) where more than 20,000 prompts have nearly
                 all distinct values.
             confidence: the level of the intervals, 0.95 for 95 %.
-            interval: ``"auto"`` as said above; ``"bootstrap"`` for the bootstrap everywhere.
+            interval: ``"auto"`` as said above; ``"bootstrap"`` for the percentile bootstrap over prompts wherever
+                they vary.
             metrics: metrics to use in place of the declared ones, by field; an empty sequence leaves the field out.
 
         Returns:
@@ -111,8 +115,14 @@ class ScoreData(TensorClass):
             >>> report["prompt_level_strict_acc"].value.item(), report["inst_level_strict_acc"].value.item()
             (0.5, 0.75)
         """
-        rows = RecordRows(self, dim)
-        found = [tallies(run, metrics) for run in rows.each()]
+        rows = RecordRows(self, dim, prompt_keys(self))
+        each_run = rows.each()
+        found = [tallies(run, metrics) for run in each_run]
+        notes = [
+            f"run {list(map(int, np.unravel_index(run.run, rows.runs)))}: {note}" if rows.runs else note
+            for run in each_run
+            if (note := pooling_note(run)) is not None
+        ]
 
         def figure(parts: list[Tally | None]) -> Estimate:
             present = next(part for part in parts if part is not None)
@@ -139,6 +149,7 @@ class ScoreData(TensorClass):
             resamples=resamples,
             confidence=confidence,
             batch_size=rows.runs,
+            notes=tuple(notes),
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, cast
 from torch import Tensor
 
 from tensorclass.printable import printable
-from tensorclass.scores.estimate import Difference, Estimate, counted, show
+from tensorclass.scores.estimate import Difference, Estimate, compared, counted, show, show_interval
 from tensorclass.scores.rows import plain_value
 
 __all__ = ["Comparison", "Report"]
@@ -29,11 +29,13 @@ class _Results(Mapping[str, _Result], Generic[_Result]):
     family: str = ""
     """The class of the scores."""
     seed: int = 0
-    """The seed of the bootstrap."""
+    """The seed of what is drawn at random."""
     resamples: int | None = None
-    """The resamples asked for; None for the default number."""
+    """The number of draws asked for; None for the default number."""
     confidence: float = 0.95
     """The level of the intervals."""
+    notes: tuple[str, ...] = ()
+    """What to know about the prompts: that rows of one prompt were pooled."""
 
     def __getitem__(self, name: str) -> _Result:
         try:
@@ -71,7 +73,7 @@ class Report(_Results[Estimate]):
         >>> report = ExactMatchScoreData(torch.tensor([1.0, 1.0, 0.0, 1.0]), batch_size=[4]).aggregate()
         >>> print(report)
         ExactMatchScoreData, 95 % intervals
-        exact_match  75.00 %  [30.06, 95.44]  4 prompts, wilson
+        exact_match  75.00 %  [25.92, 97.93]  4 prompts, adjusted t
         >>> report["exact_match"].value.item()
         0.75
     """
@@ -80,15 +82,17 @@ class Report(_Results[Estimate]):
     """The dimensions of the runs: empty for one run, ``(2,)`` for two stacked ones."""
 
     def __str__(self) -> str:
-        lines = [f"{self.family}, {100 * self.confidence:g} % intervals"]
+        lines = [f"{self.family}, {100 * self.confidence:g} % intervals", *self.notes]
         width = max(map(len, self.figures), default=0)
         for run in _positions(self.batch_size):
             if run:
                 lines.append(f"run {list(run)}")
             for name, figure in self.figures.items():
                 one = figure[run] if run else figure
-                value, low, high = (show(float(number), one.unit) for number in (one.value, one.low, one.high))
-                lines.append(f"{name:{width}}  {value} {one.unit}  [{low}, {high}]  {counted(one)}, {one.interval}")
+                interval = show_interval(float(one.low), float(one.high), one.unit)
+                method = f"no interval: {one.reason}" if one.reason else one.interval
+                value = f"{show(float(one.value), one.unit)} {one.unit}"
+                lines.append(f"{name:{width}}  {value}  {interval}  {counted(one)}, {method}")
         return "\n".join(map(printable, lines))
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,6 +109,7 @@ class Report(_Results[Estimate]):
             "family": self.family,
             "confidence": self.confidence,
             "seed": self.seed,
+            "pooled": list(self.notes),
             "metrics": [{"name": name, **_estimate_dict(figure)} for name, figure in self.figures.items()],
             "groups": {
                 name: [{"name": group, **_estimate_dict(figure)} for group, figure in groups.items()]
@@ -128,14 +133,19 @@ class Comparison(_Results[Difference]):
     """Prompts of the second run that the first lacks; they are left out."""
 
     def __str__(self) -> str:
-        lines = [f"{self.family}, b - a on {self.prompts} prompts, {100 * self.confidence:g} % intervals"]
+        lines = [f"{self.family}, b - a on {self.prompts} prompts, {100 * self.confidence:g} % intervals", *self.notes]
         width = max(map(len, self.figures), default=0)
         for name, one in self.figures.items():
             a, b = (show(float(number), one.unit) for number in (one.a, one.b))
-            value, low, high = (show(float(number), one.unit, sign=True) for number in (one.value, one.low, one.high))
-            line = f"{name:{width}}  {a} -> {b} {one.unit}  {value} [{low}, {high}]  p = {float(one.p_value):.2g}"
+            value = show(float(one.value), one.unit, sign=True)
+            interval = show_interval(float(one.low), float(one.high), one.unit, sign=True)
+            p_value = "-" if one.p_value.isnan() else f"{float(one.p_value):.2g}"
+            line = f"{name:{width}}  {a} -> {b} {one.unit}  {value} {interval}  p = {p_value}"
             if one.mcnemar_p is not None:
                 line += f", McNemar p = {float(one.mcnemar_p):.2g}"
+            line += f", {compared(one)} prompts"
+            if one.reason:
+                line += f", no interval: {one.reason}"
             lines.append(line)
         return "\n".join(map(printable, lines))
 
@@ -148,6 +158,7 @@ class Comparison(_Results[Difference]):
             "prompts": self.prompts,
             "only_a": self.only_a,
             "only_b": self.only_b,
+            "pooled": list(self.notes),
             "metrics": [{"name": name, **_difference_dict(one)} for name, one in self.figures.items()],
             "groups": {
                 name: [{"name": group, **_difference_dict(one)} for group, one in groups.items()]
@@ -165,6 +176,7 @@ def _estimate_dict(one: Estimate) -> dict[str, Any]:
         "count": _whole(_plain(one.count)),
         "prompts": _plain(one.prompts),
         "unit": one.unit,
+        "reason": _reason(one.reason),
     }
 
 
@@ -182,7 +194,20 @@ def _difference_dict(one: Difference) -> dict[str, Any]:
         "prompts": _plain(one.prompts),
         "mcnemar": test,
         "unit": one.unit,
+        "prompts_a": None if one.prompts_a is None else _plain(one.prompts_a),
+        "prompts_b": None if one.prompts_b is None else _plain(one.prompts_b),
+        "interval": one.interval,
+        "test": one.test,
+        "reason": _reason(one.reason),
     }
+
+
+def _reason(reason: object) -> object:
+    """Why there is no interval; None where there is one, in each of several runs."""
+    found = plain_value(reason)
+    if isinstance(found, list):
+        return [_reason(part) for part in cast("list[object]", found)]
+    return found or None
 
 
 def _plain(value: Tensor) -> object:

@@ -61,14 +61,28 @@ def distinct_rows(columns: Sequence[NDArray[np.float64]]) -> DistinctRows:
         >>> table.rows.tolist(), table.counts.tolist()
         ([[0.0, 2.0], [1.0, 2.0]], [1, 2])
     """
+    counts, first, _ = distinct_places(columns)
+    return DistinctRows(np.stack([column[first] for column in columns], axis=1), counts)
+
+
+def distinct_places(
+    columns: Sequence[NDArray[np.float64]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """How often each distinct row of a table occurs, where first, and which of them each row is.
+
+    Example:
+        >>> counts, first, place = distinct_places([np.array([1.0, 0.0, 1.0])])
+        >>> counts.tolist(), first.tolist(), place.tolist()
+        ([1, 2], [1, 0], [1, 0, 1])
+    """
     rank = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
         values, codes = np.unique(column, return_inverse=True)
         if len(values) > 1:
             # Ranks stay below N at each step, so the product can't overflow.
             rank = np.unique(rank * len(values) + codes, return_inverse=True)[1]
-    _, first, counts = np.unique(rank, return_index=True, return_counts=True)
-    return DistinctRows(np.stack([column[first] for column in columns], axis=1), counts.astype(np.int64))
+    _, first, place, counts = np.unique(rank, return_index=True, return_inverse=True, return_counts=True)
+    return counts.astype(np.int64), first.astype(np.int64), place.astype(np.int64)
 
 
 def generator(seed: int, name: str) -> np.random.Generator:

@@ -17,7 +17,7 @@ from tensorclass.scores.labels import Vocabulary, common_codes
 from tensorclass.scores.metrics import Mean, Metric, Tally, check_metrics, declared_codes, declared_metrics
 from tensorclass.scores.ragged import ragged
 
-__all__ = ["RecordRows", "RunRows", "Tallies", "plain_value", "tallies"]
+__all__ = ["RecordRows", "RunRows", "Tallies", "plain_value", "pooling_note", "tallies"]
 
 
 class RecordRows:
@@ -27,9 +27,11 @@ class RecordRows:
         record: the scores.
         dim: the batch dimensions to reduce: the last one holds the prompts, those before it repeats of them. The
             others are runs.
+        keys: in the shape of the batch, a number for the prompt of each row; by default each row is a prompt of its
+            own. Rows of a run with the same number are pooled within their prompt.
     """
 
-    def __init__(self, record: TensorClass, dim: int | Sequence[int]) -> None:
+    def __init__(self, record: TensorClass, dim: int | Sequence[int], keys: NDArray[np.int64] | None = None) -> None:
         self.record = record
         shape = tuple(record.batch_size)
         if not shape:
@@ -49,6 +51,16 @@ class RecordRows:
         self.prompts: int = shape[reduced[-1]]
         self._numbers: dict[str, NDArray[np.float64] | None] = {}
         self._codes: dict[str, tuple[NDArray[np.int64], Vocabulary] | None] = {}
+        self._repeats_are_rows = False
+        self.keys: NDArray[np.int64] | None = None
+        if keys is not None and all(shape[one] for one in reduced[:-1]):
+            every = self._laid_out(keys)
+            first = every
+            for _ in reduced[:-1]:
+                first = first[:, :, 0]
+            # Where repeats come in orders of their own, a place isn't one prompt: each row goes by its number.
+            self._repeats_are_rows = not np.array_equal(every, np.broadcast_to(_as_wide(first, every), every.shape))
+            self.keys = self._laid_out(keys) if self._repeats_are_rows else first
 
     @cached_property
     def fields(self) -> dict[str, dataclasses.Field[Any]]:
@@ -108,7 +120,11 @@ class RecordRows:
     def _laid_out(self, values: NDArray[Any]) -> NDArray[Any]:
         ndim = len(self._order)
         values = np.transpose(values, (*self._order, *range(ndim, values.ndim)))
-        return np.reshape(values, (prod(self.runs), *values.shape[len(self.runs) :]))
+        values = np.reshape(values, (prod(self.runs), *values.shape[len(self.runs) :]))
+        if self._repeats_are_rows:
+            inner = 1 + ndim - len(self.runs)
+            values = np.reshape(values, (len(values), -1, *values.shape[inner:]))
+        return values
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -117,6 +133,40 @@ class RunRows:
 
     whole: RecordRows
     run: int
+
+    @cached_property
+    def keys(self) -> NDArray[np.int64] | None:
+        """A number for each prompt, in the order of the tallies: rising where rows are pooled; None without ids."""
+        return None if self.whole.keys is None else self._prompts[0]
+
+    @cached_property
+    def rows(self) -> int:
+        """How many rows the run has, repeats of a prompt in a dimension of their own counted once."""
+        return self.whole.prompts if self.whole.keys is None else len(self.whole.keys[self.run])
+
+    @cached_property
+    def prompts(self) -> int:
+        """How many prompts the run has, repeats counted once."""
+        return self.rows if self.keys is None else len(self.keys)
+
+    def pooled(self, tally: Tally) -> Tally:
+        """A tally of rows as one of prompts: what the rows of a prompt add is summed."""
+        if self.prompts == self.rows:
+            return tally
+        place = self._prompts[1]
+        # In an order that the values fix, so that sums don't depend on that of the rows.
+        order = np.lexsort((tally.denominator, tally.numerator, place))
+        starts = np.flatnonzero(np.diff(place[order], prepend=-1))
+        numerator, denominator = (np.add.reduceat(side[order], starts) for side in (tally.numerator, tally.denominator))
+        return Tally(tally.name, numerator, denominator, tally.unit)
+
+    @cached_property
+    def _prompts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The keys of the prompts, and the place among them of each row."""
+        assert self.whole.keys is not None
+        keys = self.whole.keys[self.run]
+        found, place = np.unique(keys, return_inverse=True)
+        return (keys, np.arange(len(keys))) if len(found) == len(keys) else (found, place)
 
     def numbers(self, field: str) -> NDArray[np.float64] | None:
         """``[prompts, ...]`` as float64, or None where the record doesn't hold the field."""
@@ -153,10 +203,21 @@ def tallies(rows: RunRows, metrics: Mapping[str, Metric | Sequence[Metric]] | No
             for tally in one.tallies(name, rows):
                 if tally.name in found.figures:
                     raise ValueError(f"{name}: two metrics are named {tally.name!r}; name one of them otherwise")
-                found.figures[tally.name] = tally
+                found.figures[tally.name] = rows.pooled(tally)
             for figure, groups in one.groups(name, rows).items():
-                found.groups[figure] = dict(groups)
+                found.groups[figure] = {group: rows.pooled(tally) for group, tally in groups.items()}
     return found
+
+
+def pooling_note(rows: RunRows) -> str | None:
+    """Say that rows of one prompt are pooled; None where each row is a prompt of its own."""
+    if rows.prompts == rows.rows:
+        return None
+    return f"{rows.rows} rows hold {rows.prompts} prompts: rows of one prompt are its repeats, and pooled"
+
+
+def _as_wide(first: NDArray[np.int64], every: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.expand_dims(first, tuple(range(first.ndim, every.ndim)))
 
 
 def plain_value(value: Any) -> Any:

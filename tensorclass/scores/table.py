@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 from tensorclass.printable import printable
 from tensorclass.scores.document import ComparedRuns, ScoredRun
 from tensorclass.scores.errors import require
-from tensorclass.scores.estimate import Difference, Estimate, show
+from tensorclass.scores.estimate import Difference, Estimate, show, show_interval
+from tensorclass.scores.estimate import compared as compared_prompts
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -36,8 +37,15 @@ def tables(runs: Sequence[ScoredRun], comparisons: Sequence[ComparedRuns] = ()) 
         for own in by_family:
             yield from _groups(own)
     for one in runs:
-        for note in one.run.notes:
+        for note in (*one.run.notes, *one.report.notes):
             yield _text(printable(f"{one.run.name}: {note}"))
+
+
+_METHODS = {
+    "adjusted t": "t over prompts, two right and two wrong ones added,",
+    "t": "t over prompts",
+    "bootstrap": "bootstrap over prompts",
+}
 
 
 def _scores(runs: Sequence[ScoredRun]) -> Table:
@@ -62,10 +70,10 @@ def _scores(runs: Sequence[ScoredRun]) -> Table:
                 _whole(figure.prompts),
                 ends_section=several and place == len(held) - 1,
             )
-            if name not in by.setdefault(figure.interval, []):
-                by[figure.interval].append(name)
-    says = {"wilson": "Wilson's for", "bootstrap": "bootstrap over prompts for", "none": "none for"}
-    caption = "; ".join(f"{says[method]} {', '.join(names)}" for method, names in by.items())
+            method = f"none ({figure.reason})" if figure.reason else _METHODS.get(figure.interval, figure.interval)
+            if name not in by.setdefault(method, []):
+                by[method].append(name)
+    caption = "; ".join(f"{method} for {', '.join(names)}" for method, names in by.items())
     return table.drawn(caption=f"Intervals: {caption}." if by else "")
 
 
@@ -91,10 +99,12 @@ def _comparison(compared: ComparedRuns) -> Table:
     if found.only_a or found.only_b:
         title += f" ({found.only_a} + {found.only_b} left out)"
     difference = f"difference, {_level(found.confidence)}"
-    table = _Rows(title, left=["metric"], right=[compared.a, compared.b, difference, "p"])
+    table = _Rows(title, left=["metric"], right=["prompts", compared.a, compared.b, difference, "p"])
+    without: dict[str, list[str]] = {}
     for name, one in found.items():
         table.add(
             name,
+            compared_prompts(one),
             f"{_number(one.a, one.unit)} {one.unit}",
             f"{_number(one.b, one.unit)} {one.unit}",
             f"{_number(one.value, one.unit, sign=True)} {_interval(one.low, one.high, one.unit, sign=True)}",
@@ -104,13 +114,19 @@ def _comparison(compared: ComparedRuns) -> Table:
         if one.only_a is not None and one.only_b is not None and one.mcnemar_p is not None:
             table.add(
                 "  right in one run only",
+                "",
                 _whole(one.only_a),
                 _whole(one.only_b),
                 "McNemar's exact test",
                 _p_value(float(one.mcnemar_p)),
                 style="dim",
             )
-    return table.drawn(caption="Intervals and p-values: paired bootstrap over prompts, where nothing else is said.")
+        if one.reason:
+            without.setdefault(one.reason, []).append(name)
+    caption = "Intervals: t over prompts, of shares with two added for each run; p-values: sign-flip test."
+    for reason, names in without.items():
+        caption += f" No interval for {', '.join(names)}: {reason}."
+    return table.drawn(caption=" ".join([caption, *(f"{note}." for note in found.notes)]))
 
 
 def _compared_groups(compared: ComparedRuns) -> Iterator[Table]:
@@ -121,7 +137,7 @@ def _compared_groups(compared: ComparedRuns) -> Iterator[Table]:
         for group, one in groups.items():
             table.add(
                 group,
-                _whole(one.prompts),
+                compared_prompts(one),
                 _number(one.a, one.unit),
                 _number(one.b, one.unit),
                 _number(one.value, one.unit, sign=True),
@@ -184,8 +200,8 @@ def _side(one: Difference) -> str:
 
 
 def _broken(name: str) -> str:
-    """A long heading in two lines, broken at the underscore nearest to its middle."""
-    places = [place for place, char in enumerate(name) if char == "_"]
+    """A long heading in two lines, broken at the underscore or before the hyphen nearest to its middle."""
+    places = [place for place, char in enumerate(name) if char in "_-"]
     if len(name) <= 14 or not places:
         return name
     middle = min(places, key=lambda place: abs(2 * place - len(name)))
@@ -207,7 +223,7 @@ def _number(value: Any, unit: str, *, sign: bool = False) -> str:
 
 
 def _interval(low: Any, high: Any, unit: str, *, sign: bool = False) -> str:
-    return f"[{_number(low, unit, sign=sign)}, {_number(high, unit, sign=sign)}]"
+    return show_interval(float(low), float(high), unit, sign=sign)
 
 
 def _whole(count: Any) -> str:

@@ -26,8 +26,8 @@ from tensorclass.scores import (
     codes,
     metric,
     ragged,
-    wilson,
 )
+from tensorclass.scores.intervals import share_interval
 
 verdict_lists = st.lists(st.lists(st.booleans(), min_size=1, max_size=3), min_size=1, max_size=25)
 
@@ -70,13 +70,12 @@ def test_nan_at_the_prompt_level_is_not_counted() -> None:
     assert (one.value.item(), one.count.item(), one.prompts.item()) == (0.5, 2.0, 2)
 
 
-def test_verdicts_of_one_prompt_have_wilsons_interval_and_pooled_ones_a_bootstrap() -> None:
+def test_shares_have_the_adjusted_interval_and_a_bootstrap_where_it_is_asked_for() -> None:
     report = ifeval([[True, False], [True], [True, True, True], [False]]).aggregate()
-    assert report["prompt_level_strict_acc"].interval == "wilson"
-    low, high = wilson(2, 4)
-    assert report["prompt_level_strict_acc"].low.item() == pytest.approx(low)
-    assert report["prompt_level_strict_acc"].high.item() == pytest.approx(high)
-    assert report["inst_level_strict_acc"].interval == "bootstrap"
+    low, high = share_interval(np.array([0.0, 1.0, 1.0, 0.0]), np.ones(4))
+    assert report["prompt_level_strict_acc"].low.item() == pytest.approx(float(low))
+    assert report["prompt_level_strict_acc"].high.item() == pytest.approx(float(high))
+    assert {one.interval for one in report.values()} == {"adjusted t"}
     assert ifeval([[True], [False]]).aggregate(interval="bootstrap")["prompt_level_strict_acc"].interval == "bootstrap"
 
 
@@ -208,7 +207,7 @@ def test_multiple_choice_and_exact_match_are_means() -> None:
     ).aggregate()
     assert report["acc"].value.item() == pytest.approx(1 / 3)
     assert report["acc_norm"].value.item() == pytest.approx(0.5)
-    assert [report[name].interval for name in ("acc", "acc_norm")] == ["wilson", "bootstrap"]
+    assert [report[name].interval for name in ("acc", "acc_norm")] == ["adjusted t", "adjusted t"]
 
 
 def test_pass_at_k_counts_the_problems_with_enough_samples() -> None:
@@ -269,7 +268,7 @@ def test_a_family_is_its_declarations() -> None:
         "precision": (0.5, "%"),
         "hits": (2.0, "hits"),
     }
-    assert report["hits"].interval == "bootstrap"
+    assert report["hits"].interval == "t"
 
 
 def test_a_family_inherits_metrics_and_adds_its_own() -> None:
@@ -341,10 +340,13 @@ def test_a_report_prints_what_it_holds() -> None:
 def test_a_report_as_plain_values_holds_no_nan() -> None:
     import json
 
-    report = ifeval([[True, False]], [[0, 1]], ("a", "b")).aggregate()
+    report = ifeval([[True, False]], [[0, 1]], ("a", "b")).aggregate(
+        metrics={"prompt_level_strict_acc": Mean(unit="x")}
+    )
     plain = report.to_dict()
     json.dumps(plain, allow_nan=False)
     figures = {one["name"]: one for one in plain["metrics"]}
-    assert figures["inst_level_strict_acc"]["low"] is None
-    assert figures["inst_level_strict_acc"]["count"] == 2
+    one = figures["prompt_level_strict_acc"]
+    assert (one["low"], one["reason"]) == (None, "a single prompt has no variance to measure")
+    assert (figures["inst_level_strict_acc"]["count"], figures["inst_level_strict_acc"]["reason"]) == (2, None)
     assert [one["name"] for one in plain["groups"]["inst_level_strict_acc"]] == ["a", "b"]

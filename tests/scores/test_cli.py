@@ -40,10 +40,10 @@ def test_a_table_shows_every_metric(logs: list[Path], capsys: pytest.CaptureFixt
     assert run(logs[0]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert re.search(r"prompt_level_strict_acc +60\.00 % +\[23\.07, 88\.24\] +5 +5", out)
+    assert re.search(r"prompt_level_strict_acc +60\.00 % +\[14\.60, 96\.71\] +5 +5", out)
     assert re.search(r"inst_level_loose_acc +71\.43 % .* 7 +5", out)
     assert "length_constraints:number_words" in out
-    assert "Wilson's for prompt_level_strict_acc" in out
+    assert "t over prompts, two right and two wrong ones added, for prompt_level_strict_acc" in " ".join(out.split())
 
 
 def test_several_runs_stand_below_each_other(logs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,11 +53,14 @@ def test_several_runs_stand_below_each_other(logs: list[Path], capsys: pytest.Ca
     assert re.search(r"second +80\.00 %", out)
 
 
-def test_a_comparison_shows_differences_and_mcnemars_test(logs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_comparison_shows_differences_and_mcnemars_test(
+    logs: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
     assert run(*logs, "--compare") == 0
     out = capsys.readouterr().out
     assert "second beside first, on the 5 prompts that both hold" in out
-    assert re.search(r"prompt_level_strict_acc +60\.00 % +80\.00 % +\+20\.00 \[", out)
+    assert re.search(r"prompt_level_strict_acc +5 +60\.00 % +80\.00 % +\+20\.00 \[", out)
     assert re.search(r"right in one run only +1 +2 +McNemar's exact test +1\.000", out)
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -35,21 +36,28 @@ def test_prompts_are_paired_by_id_whatever_their_order() -> None:
 
 
 @given(st.lists(st.integers(-3, 3), max_size=12), st.lists(st.integers(-3, 3), max_size=12))
-def test_pairs_hold_the_same_prompt_and_none_is_used_twice(ids_a: list[int], ids_b: list[int]) -> None:
-    a, b = exact([0.0] * len(ids_a), ids_a), exact([0.0] * len(ids_b), ids_b)
-    shared = sum(min(ids_a.count(one), ids_b.count(one)) for one in set(ids_a))
+def test_prompts_that_both_hold_are_compared_however_often_each_holds_them(ids_a: list[int], ids_b: list[int]) -> None:
+    # A prompt's value tells its id and its run, so that what is paired can be told by the figures.
+    a, b = exact([(one + 3) / 12 for one in ids_a], ids_a), exact([(one + 3) / 6 for one in ids_b], ids_b)
+    shared = set(ids_a) & set(ids_b)
     if not shared:
         with pytest.raises(ValueError, match="expected prompts that both runs hold"):
-            pair(a, b)
+            compare(a, b)
         return
-    place_a, place_b = pair(a, b)
-    assert [ids_a[place] for place in place_a] == [ids_b[place] for place in place_b]
-    assert len(set(place_a)) == len(set(place_b)) == len(place_a) == shared
+    found = compare(a, b, resamples=20)
+    assert (found.prompts, found.only_a, found.only_b) == (
+        len(shared),
+        len(set(ids_a) - shared),
+        len(set(ids_b) - shared),
+    )
+    for run, ids, value in ((a, ids_a, found["exact_match"].a), (b, ids_b, found["exact_match"].b)):
+        held = run[torch.tensor([one in shared for one in ids])].aggregate(resamples=20)
+        assert value.item() == pytest.approx(held["exact_match"].value.item())
 
 
-def test_a_prompt_that_occurs_twice_is_paired_in_order() -> None:
-    place_a, place_b = pair(exact([0.0] * 3, [5, 6, 5]), exact([0.0] * 3, [5, 5, 7]))
-    assert sorted(zip(place_a.tolist(), place_b.tolist(), strict=True)) == [(0, 0), (2, 1)]
+def test_pairs_stand_where_their_keys_do() -> None:
+    place_a, place_b = pair(np.array([5, 6, 9]), np.array([7, 9, 5]), 3, 3)
+    assert sorted(zip(place_a.tolist(), place_b.tolist(), strict=True)) == [(0, 2), (2, 1)]
 
 
 def test_a_shuffled_run_compares_as_before() -> None:

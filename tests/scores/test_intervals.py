@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from tensorclass.scores.intervals import interval_of_ratio, wilson
+from tensorclass.scores.intervals import Interval, interval_of_ratio, share_interval, t_quantile, wilson
 from tensorclass.scores.resampling import (
     RESAMPLES,
     DistinctRows,
@@ -75,40 +75,71 @@ def test_the_figure_pools_what_prompts_count(columns: tuple[np.ndarray, np.ndarr
         assert found.method == "none"
 
 
-def test_a_single_proportion_has_wilsons_interval() -> None:
-    right = np.array([1.0, 1.0, 0.0, 1.0, 0.0])
-    found = interval_of_ratio(right, np.ones(5))
-    assert found.method == "wilson"
-    assert found[1:3] == wilson(3, 5)
-    assert interval_of_ratio(right, np.ones(5), interval="bootstrap").method == "bootstrap"
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), levels)
+def test_a_single_proportion_has_agresti_and_coulls_interval_with_a_t_quantile(
+    counts: tuple[int, int], level: float
+) -> None:
+    successes, trials = counts
+    low, high = share_interval(np.arange(trials) < successes, np.ones(trials), level)
+    z = stats.norm.isf((1 - level) / 2)
+    total = trials + z**2
+    share = (successes + z**2 / 2) / total
+    half = stats.t.isf((1 - level) / 2, max(total - 1, 1)) * np.sqrt(share * (1 - share) / max(total - 1, 1))
+    assert_allclose([low, high], [max(share - half, 0), min(share + half, 1)], rtol=1e-9, atol=1e-12)
+    assert low <= successes / trials <= high
 
 
-def test_equal_verdicts_have_wilsons_interval_over_prompts_and_not_a_point() -> None:
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.999])
+def test_quantiles_of_t_are_those_that_scipy_gives(level: float) -> None:
+    freedom = np.array([1.0, 1.5, 2.0, 2.84, 5.0, 17.3, 100.0, 199.0, 201.0, 5e3, 1e7])
+    assert_allclose(t_quantile(freedom, level), stats.t.isf((1 - level) / 2, freedom), rtol=1e-6)
+
+
+def test_a_figure_that_is_no_share_has_students_interval() -> None:
+    tokens = np.array([31.0, 40.0, 37.0, 52.0])
+    found = interval_of_ratio(tokens, np.ones(4), share=False)
+    expected = stats.ttest_1samp(tokens, 0).confidence_interval()
+    assert found.method == "t"
+    assert_allclose(found[1:3], expected)
+
+
+def test_equal_verdicts_have_a_width() -> None:
     found = interval_of_ratio(np.array([2.0, 1.0, 3.0]), np.array([2.0, 1.0, 3.0]))
-    assert found.value == 1.0
-    assert found[1:3] == wilson(3, 3)
+    assert (found.value, found.high, found.method) == (1.0, 1.0, "adjusted t")
+    assert found.low < 0.5
+    ties = interval_of_ratio(np.full(10, 0.5), np.ones(10))
+    assert ties.low < 0.4
+    assert ties.high > 0.6
+    seeds = interval_of_ratio(np.ones(2), np.full(2, 2.0))  # two prompts, each solved with one of two seeds
+    assert seeds.high - seeds.low > 0.5
 
 
-def test_wilsons_interval_is_for_shares_only() -> None:
-    found = interval_of_ratio(np.array([0.0, 1.0, 1.0]), np.ones(3), share=False)
-    assert found.method == "bootstrap"
-
-
-def test_a_bootstrap_of_one_prompt_has_no_interval() -> None:
-    found = interval_of_ratio(np.array([1.0]), np.array([3.0]))
-    assert found.value == pytest.approx(1 / 3)
+@pytest.mark.parametrize("share", [True, False])
+def test_a_figure_without_bounds_has_no_interval_without_variance(share: bool) -> None:
+    found = interval_of_ratio(np.full(5, 7.0), np.ones(5), share=share)  # 7 is no share, whatever is said of it
+    assert found.value == 7.0
     assert np.isnan(found[1:3]).all()
-    assert found.method == "none"
+    assert (found.method, found.reason) == ("none", "all prompts agree, which leaves no variance to measure")
+    one = interval_of_ratio(np.array([7.0]), np.array([3.0]), share=share)
+    assert (one.method, one.reason) == ("none", "a single prompt has no variance to measure")
 
 
-def test_the_seed_fixes_the_interval() -> None:
+def test_the_bootstrap_is_for_prompts_that_vary() -> None:
+    right = np.array([1.0, 1.0, 0.0, 1.0, 0.0])
+    assert interval_of_ratio(right, np.ones(5), interval="bootstrap").method == "bootstrap"
+    assert interval_of_ratio(np.ones(5), np.ones(5), interval="bootstrap").method == "adjusted t"
+
+
+def test_the_seed_fixes_the_bootstrap() -> None:
     above, below = np.arange(6.0) % 3, np.full(6, 3.0)
-    assert interval_of_ratio(above, below, seed=1) == interval_of_ratio(above, below, seed=1)
-    assert interval_of_ratio(above, below, seed=1, resamples=99) != interval_of_ratio(
-        above, below, seed=2, resamples=99
-    )
+
+    def bootstrap(seed: int, resamples: int | None = None) -> Interval:
+        return interval_of_ratio(above, below, seed=seed, resamples=resamples, interval="bootstrap")
+
+    assert bootstrap(1) == bootstrap(1)
+    assert bootstrap(1, 99) != bootstrap(2, 99)
     with pytest.raises(ValueError, match="seed"):
-        interval_of_ratio(above, below, seed=-1)
+        bootstrap(-1)
 
 
 def every_resample(columns: list[np.ndarray]) -> np.ndarray:
@@ -147,7 +178,7 @@ def test_the_interval_agrees_with_scipys_percentile_bootstrap() -> None:
     rng = np.random.default_rng(0)
     below = rng.integers(1, 4, 200).astype(float)
     above = rng.binomial(below.astype(int), 0.8).astype(float)
-    found = interval_of_ratio(above, below, resamples=20_000)
+    found = interval_of_ratio(above, below, resamples=20_000, interval="bootstrap")
     expected = stats.bootstrap(
         (above, below),
         lambda a, b, axis: a.sum(axis) / b.sum(axis),

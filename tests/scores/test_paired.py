@@ -60,23 +60,27 @@ def test_the_difference_is_that_of_the_pooled_figures(columns: tuple[np.ndarray,
     found = paired_difference(a, below, b, below, resamples=50)
     assert found.value == pytest.approx(b.sum() / below.sum() - a.sum() / below.sum())
     assert found.prompts == len(a)
-    assert 0 < found.p_value <= 1
-    assert found.low <= found.high
+    assert 2.0 ** (1 - len(a)) * (1 - 1e-9) <= found.p_value <= 1
+    assert found.low <= found.value <= found.high
 
 
 @given(runs)
 def test_a_run_does_not_differ_from_itself(columns: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     a, _, below = columns
     found = paired_difference(a, below, a, below, resamples=50)
-    assert (found.value, found.low, found.high, found.p_value) == (0.0, 0.0, 0.0, 1.0)
+    assert (found.value, found.p_value) == (0.0, 1.0)
+    assert found.low == pytest.approx(-found.high)
+    assert found.high > 1 / len(a)  # that they agree on these prompts doesn't make them the same
 
 
-def test_prompts_that_either_run_did_not_score_are_left_out() -> None:
-    one, zero = np.ones(3), np.zeros(3)
-    held_a, held_b = np.array([1.0, 1.0, 0.0]), np.array([1.0, 1.0, 1.0])
+def test_each_side_counts_the_prompts_that_its_run_scored() -> None:
+    one, zero = np.ones(4), np.zeros(4)
+    held_a, held_b = np.array([1.0, 1.0, 0.0, 0.0]), np.array([1.0, 1.0, 1.0, 0.0])
     found = paired_difference(one * held_a, held_a, zero, held_b)
-    assert (found.a, found.b, found.prompts) == (1.0, 0.0, 2)
-    assert paired_difference(one, zero, one, zero).prompts == 0
+    assert (found.a, found.b, found.prompts, found.prompts_a, found.prompts_b) == (1.0, 0.0, 3, 2, 3)
+    nothing = paired_difference(one, zero, one, one)
+    assert (nothing.prompts, nothing.prompts_a, nothing.method) == (4, 0, "none")
+    assert np.isnan([nothing.a, nothing.value, nothing.low, nothing.p_value]).all()
 
 
 def test_pairing_narrows_the_interval_where_prompts_are_hard_for_both() -> None:

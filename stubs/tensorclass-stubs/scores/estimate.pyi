@@ -3,7 +3,7 @@ from torch import Tensor
 from tensorclass import TensorClass
 from tensorclass.scores.metrics import Tally
 
-__all__ = ["Difference", "Estimate", "counted", "estimate", "estimate_difference", "show"]
+__all__ = ["Difference", "Estimate", "compared", "counted", "estimate", "estimate_difference", "show", "show_interval"]
 
 class Estimate(TensorClass):
     value: Tensor
@@ -13,6 +13,7 @@ class Estimate(TensorClass):
     prompts: Tensor
     interval: str
     unit: str
+    reason: str = ""
 
 class Difference(TensorClass):
     a: Tensor
@@ -26,8 +27,15 @@ class Difference(TensorClass):
     only_b: Tensor | None
     mcnemar_p: Tensor | None
     unit: str
+    prompts_a: Tensor | None = None
+    prompts_b: Tensor | None = None
+    interval: str = "none"
+    test: str = "none"
+    reason: str = ""
 
 def estimate(tally: Tally, *, seed: int, resamples: int | None, confidence: float, interval: str) -> Estimate: ...
 def estimate_difference(a: Tally, b: Tally, *, seed: int, resamples: int | None, confidence: float) -> Difference: ...
+def show_interval(low: float, high: float, unit: str, *, sign: bool = False) -> str: ...
 def show(value: float, unit: str, *, sign: bool = False) -> str: ...
 def counted(one: Estimate) -> str: ...
+def compared(one: Difference) -> str: ...

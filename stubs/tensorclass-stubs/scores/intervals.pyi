@@ -3,17 +3,44 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Interval", "check_confidence", "interval_of_ratio", "percentile_interval", "wilson"]
+__all__ = [
+    "Interval",
+    "added_prompts",
+    "check_confidence",
+    "interval_of_ratio",
+    "is_share",
+    "percentile_interval",
+    "share_interval",
+    "t_interval",
+    "t_quantile",
+    "varies",
+    "wilson",
+]
+_Numbers = NDArray[np.float64]
+ONE_PROMPT: str
+NO_VARIANCE: str
+NOTHING: str
 
 class Interval(NamedTuple):
     value: float
     low: float
     high: float
     method: str
+    reason: str = ""
 
 def check_confidence(confidence: float) -> None: ...
 def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[float, float]: ...
 def percentile_interval(resampled: NDArray[np.float64], confidence: float) -> tuple[float, float]: ...
+def added_prompts(confidence: float) -> float: ...
+def share_interval(
+    above: _Numbers, below: _Numbers, confidence: float = 0.95, *, counts: _Numbers | None = None
+) -> tuple[_Numbers, _Numbers]: ...
+def t_interval(
+    above: _Numbers, below: _Numbers, confidence: float = 0.95, *, counts: _Numbers | None = None
+) -> tuple[_Numbers, _Numbers]: ...
+def sizes(below: _Numbers, counts: _Numbers) -> tuple[_Numbers, _Numbers]: ...
+def half_width(variance: _Numbers, prompts: _Numbers, confidence: float) -> _Numbers: ...
+def t_quantile(freedom: _Numbers | float, confidence: float) -> _Numbers: ...
 def interval_of_ratio(
     numerator: NDArray[np.float64],
     denominator: NDArray[np.float64],
@@ -25,4 +52,5 @@ def interval_of_ratio(
     interval: str = "auto",
     share: bool = True,
 ) -> Interval: ...
-def is_single_proportion(numerator: NDArray[np.float64], denominator: NDArray[np.float64]) -> bool: ...
+def is_share(above: _Numbers, below: _Numbers) -> bool: ...
+def varies(above: _Numbers, below: _Numbers, value: float) -> bool: ...

@@ -3,7 +3,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["McNemar", "PairedDifference", "mcnemar", "mcnemar_p_value", "paired_difference"]
+__all__ = [
+    "McNemar",
+    "PairedDifference",
+    "difference_interval",
+    "mcnemar",
+    "mcnemar_p_value",
+    "paired_difference",
+    "share_difference_interval",
+]
+NO_VARIANCE_OF_DIFFERENCES: str
 
 class PairedDifference(NamedTuple):
     a: float
@@ -13,6 +22,11 @@ class PairedDifference(NamedTuple):
     high: float
     p_value: float
     prompts: int
+    prompts_a: int
+    prompts_b: int
+    method: str
+    test: str
+    reason: str
 
 class McNemar(NamedTuple):
     only_a: int
@@ -29,6 +43,25 @@ def paired_difference(
     seed: int = 0,
     resamples: int | None = None,
     confidence: float = 0.95,
+    share: bool = True,
 ) -> PairedDifference: ...
+def share_difference_interval(
+    above_a: NDArray[np.float64],
+    below_a: NDArray[np.float64],
+    above_b: NDArray[np.float64],
+    below_b: NDArray[np.float64],
+    confidence: float = 0.95,
+    *,
+    counts: NDArray[np.float64] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+def difference_interval(
+    above_a: NDArray[np.float64],
+    below_a: NDArray[np.float64],
+    above_b: NDArray[np.float64],
+    below_b: NDArray[np.float64],
+    confidence: float = 0.95,
+    *,
+    counts: NDArray[np.float64] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 def mcnemar(right_a: ArrayLike, right_b: ArrayLike) -> McNemar: ...
 def mcnemar_p_value(only_a: int, only_b: int, *, exact: bool = True) -> float: ...

@@ -15,6 +15,7 @@ class _Results(Mapping[str, _Result], Generic[_Result]):
     seed: int = 0
     resamples: int | None = None
     confidence: float = 0.95
+    notes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> _Result: ...
     def __iter__(self) -> Iterator[str]: ...
