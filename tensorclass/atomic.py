@@ -405,11 +405,11 @@ class _SwappedFolder(_Whole[Path]):
         return Path(draft.path)
 
     def _commit(self, draft: _Draft) -> None:
+        self._turn.keep(draft.path)  # until the old one is gone
         while True:
             if take_turn(self._turn, draft.place):
                 if self._finish is not None:
                     self._finish(Path(draft.path))
-                self._turn.keep(draft.path)  # until the old one is gone
                 _as_before(draft.path, draft.place, deep=True)
                 exchange(Path(draft.path), Path(draft.place))  # then the draft is the old one, and goes
                 return

@@ -509,9 +509,13 @@ def unpack_memmap(archive_path: Filename, prefix: Filename, *, progress: bool | 
         )
         if needed > free:
             raise FileError(f"{archive.name}: it says that it needs {needed} bytes; {existing} has {free}")
+
+        def finish(draft: Path) -> None:
+            folder.keep_strangers(path, draft)
+
         with (
             uninterrupted() as section,
-            swapped_folder(path) as draft,
+            swapped_folder(path, finish=finish) as draft,
             bytes_of(needed, "unpack_memmap", progress) as shown,
             section.interruptible(),
         ):
@@ -522,8 +526,6 @@ def unpack_memmap(archive_path: Filename, prefix: Filename, *, progress: bool | 
                     for piece in archive.pieces(name):
                         file.write(piece)
                         shown.advance(len(piece))
-            if path.is_dir():
-                folder.keep_strangers(path, draft)
     return Path(prefix)
 
 

@@ -11,19 +11,20 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Size, Tensor
 
-from tensorclass.atomic import swapped_folder, whole_file
-from tensorclass.interrupts import uninterrupted
+from tensorclass.atomic import swapped_folder, take_turn, whole_file
+from tensorclass.interrupts import Uninterrupted, uninterrupted
 from tensorclass.progress import Bar, bytes_of
 from tensorclass.regular import NotRegular
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.memmap import Filename, MemoryMappedTensor, map_file, write_values
+from tensorclass.td.memmap import Filename, FileThere, MemoryMappedTensor, map_file, write_values
 from tensorclass.td.nontensor_base import note_files
 from tensorclass.td.objects import CPU
+from tensorclass.turns import Turn
 
 from . import sealing, tree
 from .ahead import reading_ahead
@@ -47,6 +48,8 @@ from .layout import (
 from .open_folders import Folders, Opened, of_file, open_folder, retried
 from .tree import FileError, Source, as_dict
 
+T = TypeVar("T")
+
 
 def save(
     data: TensorCollection,
@@ -60,8 +63,10 @@ def save(
     robust_key: bool = True,
     checksum: bool = False,
     progress: bool | None = False,
-) -> None:
-    """Writes a collection to a folder, as a whole or not at all.
+    existsok: bool = True,
+    then: Callable[[], T],
+) -> T:
+    """Writes a collection to a folder, as a whole or not at all, and gives what is done with it then.
 
     Args:
         data: the collection.
@@ -75,19 +80,21 @@ def save(
         robust_key: whether keys may be no names of files.
         checksum: write down what the values of each tensor add up to, for ``load(verify=True)``.
         progress: whether a bar is shown, see :func:`tensorclass.progress.bar`.
+        existsok: whether a collection may be there already.
+        then: called while no other writer may put another one there.
     """
     path = Path(prefix).absolute()
     if not robust_key:
         check_keys(data, what)
     node, leaves = tree.describe(data, what, allow_pickle, checksum)
-    linked: dict[str, str] = {}
+    linked: dict[str, MemoryMappedTensor] = {}
     files: dict[str, Tensor] = {}
     for leaf in leaves:
         name = place_of(leaf)
         if type(leaf.tensor) is MemoryMappedTensor and leaf.tensor._filename is not None and leaf.tensor.numel():
             source = leaf.tensor._filename
             if source == str(path / name) and leaf.tensor._index is None and values:
-                linked[name] = source  # it is there already: the new folder has the same file
+                linked[name] = leaf.tensor
                 continue
             if not copy_existing:
                 raise RuntimeError(
@@ -103,34 +110,65 @@ def save(
                 f"{LONGEST} can be read"
             )
     total = sum(tensor.numel() * tensor.element_size() for tensor in files.values()) if values else 0
-    with (
-        uninterrupted() as section,
-        swapped_folder(path) as draft,
-        bytes_of(total, what, progress if total else False) as shown,
-        section.interruptible(),
-    ):
-        for folder, meta in folders:
-            if folder:
-                os.mkdir(draft / folder)
-            (draft / folder / META).write_bytes(meta)
-        for name, source in linked.items():
-            os.link(source, draft / name)
-        jobs: list[Callable[[], None]] = [
-            functools.partial(_write_file, draft / name, tensor, values, shown) for name, tensor in files.items()
-        ]
-        if num_threads > 0 and len(jobs) > 1:
-            with ThreadPoolExecutor(num_threads) as pool:
-                try:
-                    for done in [pool.submit(job) for job in jobs]:
-                        done.result()
-                except BaseException:
-                    pool.shutdown(cancel_futures=True)
-                    raise
-        else:
+    with uninterrupted() as section, Turn(section) as turn:
+
+        def finish(draft: Path) -> None:
+            if not existsok and os.path.lexists(path / META):
+                raise FileThere(f"{what}: a collection is saved in {path}; existsok=True writes over it")
+            keep_strangers(path, draft)
+
+        with swapped_folder(path, turn, finish) as draft, bytes_of(total, what, progress if total else False) as shown:
+            with section.interruptible():
+                for folder, meta in folders:
+                    if folder:
+                        os.mkdir(draft / folder)
+                    (draft / folder / META).write_bytes(meta)
+            jobs = [
+                functools.partial(_write_file, draft / name, tensor, values, shown) for name, tensor in files.items()
+            ]
+            _work(jobs, num_threads, section)
+            take_turn(turn, path)
+            for name, mapped in linked.items():
+                if not _linked(path / name, draft / name, mapped):
+                    with section.interruptible():
+                        _write_file(draft / name, mapped, True, shown)
+        return then()
+
+
+def _work(jobs: list[functools.partial[None]], num_threads: int, section: Uninterrupted) -> None:
+    """Does jobs, in threads where they are several; an interrupt waits for those that have begun."""
+    if num_threads < 1 or len(jobs) < 2:
+        with section.interruptible():
             for job in jobs:
                 job()
-        if path.is_dir():
-            keep_strangers(path, draft)
+        return
+    pool = ThreadPoolExecutor(num_threads)
+    try:
+        futures = [pool.submit(job) for job in jobs]
+        with section.interruptible():
+            for done in futures:
+                done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _linked(source: Path, name: Path, mapped: MemoryMappedTensor) -> bool:
+    """Gives a new folder the file that a tensor lies in, which is in the old one already; ``False`` if it is not.
+
+    It is not where another one was saved there since, where others may have mapped more of it, or where what was
+    written to the tensor stays in this process.
+    """
+    if mapped._mode != "r+" or mapped._place is None:
+        return False
+    try:
+        os.link(source, name, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    info = os.lstat(name)
+    if (info.st_dev, info.st_ino) == mapped._place and info.st_size == mapped.numel() * mapped.element_size():
+        return True
+    os.unlink(name)
+    return False
 
 
 def _write_file(path: Path, tensor: Tensor, values: bool, shown: Bar[Any]) -> None:
@@ -271,10 +309,10 @@ def _opened_tensor(
     mode: str | None,
 ) -> Tensor:
     if not shape.numel():  # there is no file of nothing
-        mapped, used = torch.empty(shape, dtype=dtype, device="cpu"), "r+"
+        mapped, used, place = torch.empty(shape, dtype=dtype, device="cpu"), "r+", None
     else:
         try:
-            mapped, used = map_file(name, dtype, shape, mode, folder.handle)
+            mapped, used, place = map_file(name, dtype, shape, mode, folder.handle)
         except FileNotFoundError:
             raise
         except NotRegular as error:
@@ -283,7 +321,7 @@ def _opened_tensor(
             raise of_file(error, f"{folder.name}/{name}") from None
         except ValueError as error:
             raise FileError(f"{folder.name}/{error}") from None
-    return MemoryMappedTensor._of(mapped, f"{folder.name}/{name}", used, shape)
+    return MemoryMappedTensor._of(mapped, f"{folder.name}/{name}", used, shape, place=place)
 
 
 def inside(path: Path) -> Path:
@@ -296,49 +334,74 @@ def inside(path: Path) -> Path:
 
 
 def add_tensor(
-    prefix: str | Path, path: tree.Path, size: Size, dtype: torch.dtype, existsok: bool = True
+    turn: Turn, prefix: Path, path: tree.Path, size: Size, dtype: torch.dtype, batch_size: Size, existsok: bool = True
 ) -> MemoryMappedTensor:
     """A new tensor in a folder that is there: its file of zeros first, then what ``meta.json`` says of it.
 
     Args:
+        turn: that of the folder.
         prefix: the folder of the collection.
         path: the key; folders of nested collections are there.
         size: the shape.
         dtype: of the values.
+        batch_size: that of the collection which gets it.
         existsok: write over a file of its name that is there already.
     """
-    place, meta = _holder(prefix, path)
-    file = place / tensor_file(path[-1], "")
+    place, meta = _holder(turn, prefix, path, batch_size)
+    key = path[-1]
+    file = place / tensor_file(key, "")
+    if key in meta or key in _own_entries(meta):
+        if not existsok:
+            raise FileThere(f"make_memmap: {place} has a {key!r} already; memmap_refresh_() loads it")
+        meta = _without(meta, key)
+        _write_meta(place, meta)  # whatever happens, no other file is taken for that of the old shape
     if size.numel():
         made = MemoryMappedTensor._allocated(size, dtype, file, existsok)
     else:  # there is no file of nothing
         made = MemoryMappedTensor._of(torch.empty(size, dtype=dtype, device="cpu"), str(file), "r+", size)
-    known = {"device": "cpu", "shape": list(size), "dtype": str(dtype), "is_nested": False}
-    _write_meta(place, _with_entry(meta, path[-1], known))
+    _write_meta(place, {**meta, key: {"device": "cpu", "shape": list(size), "dtype": str(dtype), "is_nested": False}})
     return made
 
 
-def add_folder(prefix: str | Path, path: tree.Path, size: Size) -> None:
-    """A folder for a new nested collection in one that is there; see :func:`add_tensor`."""
-    place, meta = _holder(prefix, path)
+def add_folder(turn: Turn, prefix: Path, path: tree.Path, size: Size, batch_size: Size) -> None:
+    """A folder for a new nested collection in one that is there, unless another writer has made it since.
+
+    See :func:`add_tensor`; ``size`` is the batch size of the new one.
+    """
+    place, meta = _holder(turn, prefix, path, batch_size)
+    key, known = path[-1], {"type": PEER_TYPES["collection"]}
+    if meta.get(key) == known:
+        return
     found: list[tuple[str, bytes]] = []
     metas_of({"type": "collection", "batch_size": list(size), "entries": {}}, "", found)
-    below = not_linked(place / file_name(path[-1]))
+    below = not_linked(place / file_name(key))
     below.mkdir(exist_ok=True)
-    _write_meta(below, found[0][1])
-    _write_meta(place, _with_entry(meta, path[-1], {"type": PEER_TYPES["collection"]}))
+    with whole_file(below / META) as file:
+        file.write(found[0][1])
+    _write_meta(place, {**_without(meta, key), key: known})
 
 
-def _holder(prefix: str | Path, path: tree.Path) -> tuple[Path, dict[str, Any]]:
+def _holder(turn: Turn, prefix: Path, path: tree.Path, batch_size: Size) -> tuple[Path, dict[str, Any]]:
     """The folder of the collection that a new key is put into, and its ``meta.json``."""
     *parents, key = path
     if key in RESERVED:
         raise KeyError(f"make_memmap: {key!r} has a meaning in {META}; take another key")
-    place = Path(prefix)
+    turn.under(prefix)
+    if not take_turn(turn, prefix):
+        raise FileNotFoundError(
+            f"make_memmap: there is no folder {prefix} any more; memmap() saves the collection again"
+        )
+    place = prefix
     for parent in parents:
         place = not_linked(place / file_name(parent))
     with open_folder(str(place)) as folder:
-        return place, read_meta(folder)
+        meta = read_meta(folder)
+    if meta.get("shape") != list(batch_size):
+        raise RuntimeError(
+            f"make_memmap: another writer has changed {place}, whose batch size is {meta.get('shape')} now and not "
+            f"{list(batch_size)}; memmap_refresh_() loads what is there"
+        )
+    return place, meta
 
 
 def not_linked(folder: Path) -> Path:
@@ -348,12 +411,22 @@ def not_linked(folder: Path) -> Path:
     return folder
 
 
-def _write_meta(place: Path, text: bytes) -> None:
-    with uninterrupted() as section, whole_file(place / META, follow=False) as file, section.interruptible():
-        file.write(text)
+def _own_entries(meta: dict[str, Any]) -> dict[str, Any]:
+    return as_dict((as_dict(meta.get(OWN)) or {}).get("entries")) or {}
 
 
-def _with_entry(meta: dict[str, Any], key: str, known: dict[str, Any]) -> bytes:
-    own = as_dict(meta.pop(OWN, None)) or {"version": VERSION}
+def _without(meta: dict[str, Any], key: str) -> dict[str, Any]:
+    """What ``meta.json`` says, but for one key."""
+    own = dict(as_dict(meta.get(OWN)) or {})
+    if "entries" in own:
+        own["entries"] = {name: entry for name, entry in _own_entries(meta).items() if name != key}
+    return {**{name: known for name, known in meta.items() if name != key}, OWN: own}
+
+
+def _write_meta(place: Path, meta: dict[str, Any]) -> None:
+    own = dict(as_dict(meta.get(OWN)) or {})
     own.pop("crc32", None)
-    return sealing.sealed({**meta, key: known, OWN: own}, 2)
+    own.setdefault("version", VERSION)
+    text = sealing.sealed({**{name: known for name, known in meta.items() if name != OWN}, OWN: own}, 2)
+    with whole_file(place / META) as file:
+        file.write(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import weakref
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tensorclass.interrupts import uninterrupted
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
@@ -20,6 +22,7 @@ from tensorclass.td.nontensor import is_non_tensor
 from tensorclass.td.objects import CPU
 from tensorclass.td.reading import MISSING
 from tensorclass.td.tensordict import TensorDict
+from tensorclass.turns import Turn
 
 from . import archive as archives
 from . import folder, layout
@@ -103,12 +106,13 @@ def _write(
         if prefix is None:
             made = _shared(data, values, what)
         else:
-            folder.save(
+            load = functools.partial(folder.load, data, prefix, allow_pickle=allow_pickle, same_objects=True)
+            made = folder.save(
                 data, prefix, what=what, copy_existing=copy_existing, num_threads=num_threads,
                 allow_pickle=allow_pickle, values=values, robust_key=robust_key is not False,
-                checksum=checksum, progress=progress,
+                checksum=checksum, progress=progress, existsok=existsok,
+                then=load,
             )  # fmt: skip
-            made = folder.load(data, prefix, allow_pickle=allow_pickle, same_objects=True)
         return made.lock_() if finish is None else finish(made)
 
     if not return_early:
@@ -305,20 +309,21 @@ def make_memmap(
         )
     place = _place(data)
     holder: Any = data
-    for depth, name in enumerate(path[:-1]):
-        below: Any = holder._store.get(name)
-        if below is None:
-            below = TensorDict({}, data.batch_size, device=CPU)
-            below._lock_under((weakref.ref(holder),))
-            if place is not None:
-                folder.add_folder(place, path[: depth + 1], data.batch_size)
-            holder._store[name] = below
-        holder = below
-    if place is None:
-        made = MemoryMappedTensor.empty(size, dtype=dtype)
-    else:
-        made = folder.add_tensor(place, path, size, dtype, existsok)
-    holder._store[path[-1]] = made
+    with uninterrupted() as section, Turn(section) as turn:
+        for depth, name in enumerate(path[:-1]):
+            below: Any = holder._store.get(name)
+            if below is None:
+                below = TensorDict({}, data.batch_size, device=CPU)
+                below._lock_under((weakref.ref(holder),))
+                if place is not None:
+                    folder.add_folder(turn, place, path[: depth + 1], data.batch_size, holder.batch_size)
+                holder._store[name] = below
+            holder = below
+        if place is None:
+            made = MemoryMappedTensor.empty(size, dtype=dtype)
+        else:
+            made = folder.add_tensor(turn, place, path, size, dtype, holder.batch_size, existsok)
+        holder._store[path[-1]] = made
     return made
 
 

@@ -6,18 +6,20 @@ import mmap
 import os
 import stat
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 
 import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from tensorclass.interrupts import uninterrupted
 from tensorclass.regular import open_regular
 
 from . import readahead, shapes
 from .shared_memory import share
 
+Place: TypeAlias = "tuple[int, int]"  #: the device and the number of a file
 Filename: TypeAlias = "str | os.PathLike[str]"
 
 #: how a file is mapped: what is written goes to the file, or (copy on write) stays in this process
@@ -69,6 +71,7 @@ class MemoryMappedTensor(Tensor):
     _mode: str
     _parent: Size  #: the shape of all that the file holds
     _index: Any  #: what part of it this is
+    _place: Place | None  #: of a whole file: which one it is, whatever is at its path by now
 
     def __new__(
         cls,
@@ -110,13 +113,22 @@ class MemoryMappedTensor(Tensor):
         """What the arguments are stands at the class."""
 
     @classmethod
-    def _of(cls, tensor: Tensor, filename: str | None, mode: str, parent: Size, index: Any = None) -> Self:
+    def _of(
+        cls,
+        tensor: Tensor,
+        filename: str | None,
+        mode: str,
+        parent: Size,
+        index: Any = None,
+        place: Place | None = None,
+    ) -> Self:
         """A tensor that lies in a file, with what is known of the file."""
         new: Any = _subclass(cls, tensor)
         new._filename = filename
         new._mode = mode
         new._parent = parent
         new._index = index
+        new._place = place
         return new  # type: ignore[no-any-return]
 
     # -- making one ---------------------------------------------------------------------------------------------------
@@ -149,8 +161,8 @@ class MemoryMappedTensor(Tensor):
         if not isinstance(dtype, torch.dtype):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"from_filename: expected dtype to be a torch.dtype, got {dtype!r}")
         path, size = _path(filename), shape_of(shape)
-        whole, mode = map_file(path, dtype, size, mode)
-        new = cls._of(whole, path, mode, size)
+        whole, mode, place = map_file(path, dtype, size, mode)
+        new = cls._of(whole, path, mode, size, place=place)
         return new if index is None else new._at(index)
 
     @classmethod
@@ -361,13 +373,15 @@ class MemoryMappedTensor(Tensor):
                 share(memory)
             return cls._of(memory, None, "r+", size)
         path = _path(filename)
-        with _created(path, existsok) as file:
+        with uninterrupted() as section, _created(path, existsok) as file:
             if values is None:
                 os.ftruncate(file, size.numel() * dtype.itemsize)
             else:
-                write_values(file, values)
+                with section.interruptible():
+                    write_values(file, values)
             whole = map_open_file(file, dtype, size, "r+")
-        return cls._of(whole, path, "r+", size)
+            info = os.fstat(file)
+        return cls._of(whole, path, "r+", size, place=(info.st_dev, info.st_ino))
 
     # -- what is known of the file ------------------------------------------------------------------------------------
 
@@ -489,7 +503,7 @@ class MemoryMappedTensor(Tensor):
 
     def detach(self) -> Tensor:
         """The same, in the same file: parameters are made of it."""
-        return self._of(Tensor.detach(self), self._filename, self._mode, self._parent, self._index)
+        return self._of(Tensor.detach(self), self._filename, self._mode, self._parent, self._index, self._place)
 
     # -- copies and pickles -------------------------------------------------------------------------------------------
 
@@ -525,8 +539,8 @@ def _rebuilt_shared(tensor: Tensor, parent: Size, index: Any) -> MemoryMappedTen
 
 def map_file(
     path: str, dtype: torch.dtype, size: Size, mode: str | None, folder: int | None = None
-) -> tuple[Tensor, str]:
-    """The values in a file, and the mode that it could be opened in.
+) -> tuple[Tensor, str, Place]:
+    """The values in a file, the mode that it could be opened in, and which file it is.
 
     Args:
         path: the file; below ``folder``, where this is the descriptor of an open directory.
@@ -544,7 +558,8 @@ def map_file(
         mode = "r"
     try:
         mode = mode or "r+"
-        return map_open_file(file, dtype, size, mode), mode
+        info = os.fstat(file)
+        return map_open_file(file, dtype, size, mode), mode, (info.st_dev, info.st_ino)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     finally:
@@ -596,7 +611,9 @@ def _created(path: str, existsok: bool) -> Generator[int, None, None]:
     try:
         yield file
     except BaseException:
-        os.unlink(path)
+        with suppress(OSError):
+            if os.path.samestat(os.lstat(path), os.fstat(file)):  # another writer may have put its own file there
+                os.unlink(path)
         raise
     finally:
         os.close(file)
