@@ -28,9 +28,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from tensorclass.storage import sealing, tree
+from tensorclass.storage.tree import FileError
+
 from .faults import RecordsDiffer, WorkerRaised
 from .groups import Group, named_ranks
-from .layout import differences
+from .layout import differences, space
 
 #: calls whose successors are remembered, a group
 _MOST = 256
@@ -175,7 +178,7 @@ def texts(group: Group, text: bytes, sizes: Sequence[int] | None = None) -> list
     most = max(sizes)
     if not most:
         return [b""] * len(sizes)
-    own = torch.zeros(most, dtype=torch.uint8, device="cpu")
+    own = space(most, torch.uint8, torch.device("cpu"), f"{group.what}: a text of another rank").zero_()
     own[: len(text)] = as_bytes(text)
     table = gathered(group, own.to(group.known.device)).cpu()
     return [to_bytes(row[:size]) for row, size in zip(table, sizes, strict=True)]
@@ -200,6 +203,16 @@ def to_bytes(tensor: Tensor) -> bytes:
     return tensor.numpy().tobytes()
 
 
+def _side(text: bytes, origin: str) -> dict[str, Any]:
+    """What another rank tells of its call, which is looked at before it is believed."""
+    found = sealing.parsed(text, origin)
+    entries = tree.as_dict(found.get("entries", 0)) or {}
+    texts = [found.get("what"), found.get("problem", ""), *entries.values()]
+    if any(type(item) is not str for item in texts) or (entries == {} and found.get("entries") not in (None, {})):
+        raise FileError(f"{origin} is damaged, or of another version of this package")
+    return {"entries": None, **found}
+
+
 def _error(group: Group, call: Call) -> BaseException:
     """What is wrong, found out by one more message of each rank."""
     known = group.known
@@ -207,7 +220,8 @@ def _error(group: Group, call: Call) -> BaseException:
     if call.problem is not None:
         told["problem"] = f"{type(call.problem).__name__}: {call.problem}"
     text = json.dumps(told).encode()
-    sides: list[dict[str, Any]] = [json.loads(found) for found in texts(group, text)]
+    ranked = zip(known.ranks, texts(group, text), strict=True)
+    sides = [_side(found, f"{group.what}: what rank {rank} tells of its record") for rank, found in ranked]
     if call.problem is not None:
         return call.problem
     problems = [f"rank {known.ranks[at]}: {side['problem']}" for at, side in enumerate(sides) if "problem" in side]

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.objects import CPU
 
 from . import leaves as leaves_of
 from .agreement import (
@@ -34,7 +35,7 @@ from .agreement import (
     to_bytes,
 )
 from .groups import Group, group_of
-from .layout import Layout, Path, Reader, described, objects_text, parts_in, read_objects, rebuilt, taken
+from .layout import Layout, described, objects_text, parts_in, read_objects, reader_of, rebuilt, space, taken
 from .places import Places, places_of
 from .staging import Staging
 
@@ -171,7 +172,8 @@ def gather_and_stack(
         rows = _gathered_to(found, root, _packed(places, small, known.device))
     _note(found, digest, places, (what, told))
     wide = [
-        _gathered_to(found, root, _own(places, at, large, which, known.device)) for which, at in enumerate(places.alone)
+        _gathered_to(found, root, _own(found, places, at, large, which, known.device))
+        for which, at in enumerate(places.alone)
     ]
     # what was told of the records can be from another call, and their non-tensor data has changed
     texts_of = texts(found, mine.text, sizes)
@@ -226,10 +228,6 @@ def as_message(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.detach().resolve_conj().resolve_neg().to(device).contiguous()
 
 
-def _reader(named: dict[tuple[Path, str], Tensor]) -> Reader:
-    return lambda path, part, _dtype, _shape: named[path, part]
-
-
 def _packed(places: Places, content: _Content, device: torch.device) -> Tensor:
     """The small tensors in one piece of memory; zeros where there are none."""
     staging = places.staging(0, device)
@@ -238,9 +236,9 @@ def _packed(places: Places, content: _Content, device: torch.device) -> Tensor:
     return staging.memory
 
 
-def _own(places: Places, at: int, large: Sequence[Tensor], which: int, device: torch.device) -> Tensor:
+def _own(group: Group, places: Places, at: int, large: Sequence[Tensor], which: int, device: torch.device) -> Tensor:
     dtype, shape = places.forms[at]
-    return large[which] if large else torch.empty(shape, dtype=dtype, device=device)
+    return large[which] if large else space(shape, dtype, device, group.what)
 
 
 def _gathered_to(group: Group, root: int, tensor: Tensor) -> Tensor:
@@ -259,7 +257,7 @@ def _note(group: Group, call: int, places: Places, told: Any) -> None:
 
 def _shared(group: Group, text: bytes, size: int, root: int) -> bytes:
     """The text of one rank."""
-    own = as_bytes(text) if group.known.rank == root else torch.empty(size, dtype=torch.uint8, device="cpu")
+    own = as_bytes(text) if group.known.rank == root else space(size, torch.uint8, CPU, group.what)
     own = own.to(group.known.device)
     group.wait(group.broadcast(own, root))
     return to_bytes(own.cpu())
@@ -300,6 +298,6 @@ def _stacked(
             made = found[0]
         else:
             named = {(part.path, part.part): tensor for part, tensor in zip(parts, tensors, strict=True)}
-            made = rebuilt(told, None, _reader(named), group.what, allow_pickle=pickles)
+            made = rebuilt(told, None, reader_of(named, group.what), group.what, allow_pickle=pickles)
         found.append(_made(made, taken(made).layout, tensors, texts_of[at], group, at, pickles))
     return torch.stack(found, 0)

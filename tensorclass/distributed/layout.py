@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -23,12 +23,13 @@ from torch import Size, Tensor
 from tensorclass.record import TensorClass
 from tensorclass.storage import sealing, tree
 from tensorclass.storage.objects import decode
-from tensorclass.storage.tree import DTYPES, Source, as_dict, as_list
+from tensorclass.storage.tree import DTYPES, FileError, Source, as_list
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.consolidated import parts_of, places_of, view
 from tensorclass.td.indexing import check_objects_in_files
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase, stack_of
 from tensorclass.td.objects import row_by_row
+from tensorclass.td.shared_memory import shown_size
 from tensorclass.td.stores.lazy.stack import LazyStacked
 from tensorclass.td.unbatched import UnbatchedTensor
 
@@ -358,6 +359,34 @@ def parts_in(text: bytes | bytearray, origin: str) -> list[Part]:
     return parts
 
 
+def space(shape: int | Sequence[int], dtype: torch.dtype, device: torch.device, origin: str) -> Tensor:
+    """Memory for what another process tells that it sends.
+
+    Raises:
+        FileError: there is not as much. It is a ValueError.
+    """
+    given = [shape] if isinstance(shape, int) else list(shape)
+    try:
+        return torch.empty(given, dtype=dtype, device=device)
+    except (RuntimeError, OverflowError, TypeError):
+        size = dtype.itemsize
+        for length in given:
+            size *= length
+        raise FileError(f"{origin}: it tells of {shown_size(size)}, for which there is no memory here") from None
+
+
+def reader_of(tensors: Mapping[tuple[Path, str], Tensor], origin: str) -> Reader:
+    """Gives the tensors of a message that came, for :func:`rebuilt`; an error where the text tells of another one."""
+
+    def read(path: Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+        found = tensors.get((path, part))
+        if found is None or found.dtype != dtype or found.shape != shape:
+            raise FileError(f"{origin}: {named(path)}: its values were not sent")
+        return found
+
+    return read
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # non-tensor data of a collection that is there
 
@@ -387,7 +416,16 @@ def read_objects(
         TypeError: an object is none that a field of a record can have; likewise.
         RuntimeError: the collection lies in files, which cannot have other objects; likewise.
     """
-    given = as_list(as_dict({"data": json.loads(text)})["data"])  # type: ignore[index]
+    try:
+        return _read_objects(text, data, layout, origin, allow_pickle)
+    except RecursionError:
+        raise FileError(f"{origin}: its non-tensor data is nested too deep. Nothing was written") from None
+
+
+def _read_objects(
+    text: bytes | bytearray, data: TensorCollection, layout: Layout, origin: str, allow_pickle: bool
+) -> Callable[[], None]:
+    given = as_list(sealing.parsed(b'{"data":' + text + b"}", origin).get("data"))
     if given is None or len(given) != len(layout.objects):
         raise ValueError(f"{origin}: expected {len(layout.objects)} pieces of non-tensor data")
     made: list[tuple[Path, Any, Any]] = []
@@ -396,12 +434,12 @@ def read_objects(
         holder: Any = above._store[path[-1]]
         new: Any
         if isinstance(holder, NonTensorData):
-            new = NonTensorData(decode(form, allow_pickle), batch_size=holder._batch_size)
+            new = NonTensorData(_decoded(form, allow_pickle, origin, path), batch_size=holder._batch_size)
         else:
             items = as_list(form)
             if items is None or len(items) != holder._batch_size.numel():
                 raise ValueError(f"{origin}: {named(path)}: expected {holder._batch_size.numel()} objects")
-            objects = tuple([decode(item, allow_pickle) for item in items])
+            objects = tuple([_decoded(item, allow_pickle, origin, path) for item in items])
             new = stack_of(objects, row_by_row(holder._batch_size), holder._device, None)
         if isinstance(above, TensorClass):
             try:
@@ -418,6 +456,13 @@ def read_objects(
             holder._store = new._store
 
     return write
+
+
+def _decoded(form: Any, allow_pickle: bool, origin: str, path: Path) -> Any:
+    try:
+        return decode(form, allow_pickle)
+    except ValueError as error:
+        raise FileError(f"{origin}: {named(path)}: {error}. Nothing was written") from None
 
 
 def value_at(data: Any, path: Path) -> Any:
@@ -440,6 +485,8 @@ __all__ = [
     "objects_text",
     "parts_in",
     "read_objects",
+    "reader_of",
     "rebuilt",
+    "space",
     "taken_apart",
 ]

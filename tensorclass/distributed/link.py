@@ -30,6 +30,9 @@ from torch import Tensor
 from torch._C._distributed_c10d import Backend
 from torch.distributed import distributed_c10d as c10d
 
+from tensorclass.storage import sealing, tree
+from tensorclass.storage.tree import FileError
+
 from .faults import BROKEN, RecordsDiffer, WorkerDied, WorkerError, WorkerTimeout, kind_of
 from .groups import NO_GROUP, device_of, rank_within
 from .layout import differences
@@ -312,7 +315,7 @@ class Turn:
         key = self._key(not self.sends)
         if not self.link.store.check([key]):
             return False
-        self.answer = json.loads(self.link.store.get(key))
+        self.answer = _answer(self.link.store.get(key), f"{self.what}: the note of {self.name}")
         return True
 
     def beside(self) -> bytes:
@@ -377,6 +380,21 @@ class Turn:
         raise failure(
             error, self._late(seconds), f"{self.what}: the connection to {self.name} has ended", self.name
         ) from error
+
+
+def _answer(text: bytes, origin: str) -> dict[str, Any]:
+    """What the other side notes of its record, which is looked at before it is believed."""
+    found = sealing.parsed(text, origin)
+    entries = tree.as_dict(found.get("entries"))
+    if (
+        any(type(found.get(name)) is not int for name in ("digest", "tag", "size"))
+        or any(type(found.get(name)) is not str for name in ("gone", "beside"))
+        or entries is None
+        or any(type(entry) is not str for entry in entries.values())
+        or not 0 <= found["size"] < 2**62
+    ):
+        raise FileError(f"{origin} is damaged, or of another version of this package")
+    return found
 
 
 def failure(error: RuntimeError, late: str, gone: str, who: str) -> RuntimeError:

@@ -18,10 +18,11 @@ from torch import Size, Tensor
 
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.consolidated import flat_of, joined
+from tensorclass.td.objects import CPU
 
 from .faults import WorkerError
 from .groups import as_timeout
-from .layout import Layout, Part, Taken, named, objects_text, read_objects, taken
+from .layout import Layout, Part, Taken, named, objects_text, read_objects, space, taken
 from .link import Link, Turn, link_of, peer_of
 from .routes import Route, route_of
 from .staging import LARGE, Pool, Staging
@@ -195,7 +196,7 @@ def begin_receive(
             length = int.from_bytes(staging.bytes[8:16], "little")
             text = bytes(staging.bytes[16 : 16 + length]) if length <= _INLINE else b""
             if length > _INLINE:
-                more = torch.empty(length, dtype=torch.uint8, device="cpu")
+                more = space(length, torch.uint8, CPU, f"{what}: the record of {turn.name}")
                 turn.wait(turn.post(more, 1 + len(boxes)), end)
                 text = more.numpy().tobytes()
         if layout.objects:

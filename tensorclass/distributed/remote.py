@@ -23,6 +23,7 @@ from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.consolidated import flat_of, view
 
 from .groups import as_timeout, settle
+from .layout import space
 from .link import Link, Turn, failure, link_of, peer_of
 
 if TYPE_CHECKING:
@@ -80,12 +81,18 @@ def from_remote_init(
     length, size = int.from_bytes(head[8:16], "little"), int.from_bytes(head[16:24], "little")
     short = length <= _HEAD - _WORDS
     sizes = ([] if short else [length]) + ([size] if size else [])
-    rest = way.move([torch.empty(count, dtype=torch.uint8, device=link.device) for count in sizes])
+    origin = f"{what}: the record of {way.name}"
+    try:
+        boxes = [space(count, torch.uint8, link.device, origin) for count in sizes]
+    except FileError:
+        way.leave()
+        raise
+    rest = way.move(boxes)
     text = head[_WORDS : _WORDS + length] if short else _bytes(rest[0])
     memory = rest[-1] if size else torch.empty(0, dtype=torch.uint8, device=link.device)
     if target is not None:
         memory = memory.to(target)
-    return _read(text, memory, cls, f"{what}: the record of {way.name}", target, allow_pickle)
+    return _read(text, memory, cls, origin, target, allow_pickle)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -171,6 +178,10 @@ class _Way:
             raise
         return messages
 
+    def leave(self) -> None:
+        """Ends this: the rest is not received."""
+        self._turn.stop()
+
 
 class _Broadcast:
     """Messages of one process to all others of the group."""
@@ -198,3 +209,6 @@ class _Broadcast:
                     "the group",
                 ) from error
         return messages
+
+    def leave(self) -> None:
+        """Ends this: the rest is not received."""

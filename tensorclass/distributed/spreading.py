@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from tensorclass.storage.tree import FileError
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike, as_device
 
@@ -21,7 +22,7 @@ from .agreement import Call, Head, agree, as_bytes, expected, mixed, note, numbe
 from .faults import RecordsDiffer
 from .gathering import as_message
 from .groups import Group, group_of
-from .layout import Part, described, parts_in, rebuilt, taken
+from .layout import Part, described, parts_in, reader_of, rebuilt, space, taken
 from .places import Places, places_of
 
 #: up to how many bytes the first message of a call has values in it
@@ -127,6 +128,8 @@ def _opened(memory: Tensor, group: Group) -> tuple[list[Part], bool, bytes, Tens
     """What a message has: the tensors, whether large ones come alone, the text, and the memory of small ones."""
     _, length, alone, _ = _words(memory)
     text = to_bytes(memory[_WORDS : _WORDS + length].cpu())
+    if not 0 <= length <= len(memory) - _WORDS:
+        raise FileError(f"{group.what}: what the message tells of itself is damaged")
     return parts_in(text, group.what), bool(alone), text, memory[_WORDS + _padded(length) :]
 
 
@@ -206,7 +209,7 @@ def _sent(
     else:
         size = agree(group, Call(what, 0, {}, None, (size, 0, 0))).most[0]
         messages = [parcel.message(0, size).to(known.device) for parcel in parcels]
-        memory = _spread(group, messages or [torch.empty(size, dtype=torch.uint8, device=known.device)], root, scatters)
+        memory = _spread(group, messages or [space(size, torch.uint8, known.device, group.what)], root, scatters)
     call = mixed(f"{base} {size}", 0)
     note(group, call, lambda: SpreadHead(call, what, root, size, scatters) if size <= _HEAD else None)
     parts, alone, text, rest = _opened(memory, group)
@@ -214,9 +217,11 @@ def _sent(
     large = [_large(group, at, places, parcels, root, scatters) for at in places.alone]
     if sends and not scatters:
         return data if target is None else data.to(target)
+    if places.size > len(rest):
+        raise FileError(f"{group.what}: the message is shorter than the record that it tells of")
     small = places.views(rest)
     named = {(part.path, part.part): tensor for part, tensor in zip(parts, places.whole(small, large), strict=True)}
-    made = rebuilt(text, None, lambda path, part, _dtype, _shape: named[path, part], group.what, None, pickles)
+    made = rebuilt(text, None, reader_of(named, group.what), group.what, None, pickles)
     if target is None:
         target = data._device
     return made if target is None else made.to(target)
@@ -227,7 +232,7 @@ def _large(group: Group, at: int, places: Places, parcels: list[_Parcel], root: 
     dtype, shape = places.forms[at]
     device = group.known.device
     tensors = [as_message(parcel.tensors[at], device) for parcel in parcels]
-    return _spread(group, tensors or [torch.empty(shape, dtype=dtype, device=device)], root, scatters)
+    return _spread(group, tensors or [space(shape, dtype, device, group.what)], root, scatters)
 
 
 def _parcels(

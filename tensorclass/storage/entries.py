@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from tensorclass.td.collection import Value
 
 
+#: what is noted of arrays, and of groups
+_OF_ARRAYS = frozenset(("tensor", "unbatched", "object", "objects", "text"))
+_OF_GROUPS = frozenset(("collection", "lazy_stack", "jagged"))
+
+
 class Entries(MutableMapping[str, "Value"]):
     """The entries of a group. Arrays are read when they are asked for; nested collections are kept once they are made.
 
@@ -133,7 +138,11 @@ class Entries(MutableMapping[str, "Value"]):
         """What a node of the file stands for: a type of :mod:`.tree`."""
         noted = None if said is None else said.get("type")
         if noted is not None:
-            return str(noted)
+            kind = str(noted)
+            if kind in _OF_ARRAYS if self.file.format.is_group(node) else kind in _OF_GROUPS:
+                other = "an array" if kind in _OF_ARRAYS else "a group"
+                raise FileError(f"{self.file.path}: {node.name}: what it says of itself, {kind!r}, is said of {other}")
+            return kind
         if self.file.format.is_group(node):
             return "collection"
         return "text" if self.file.format.is_text(node) else "tensor"

@@ -193,7 +193,7 @@ def _of_peer(given: Any, path: tree.Path, names: dict[tree.Path, str], file: Any
     present = set(file.keys())
     for key, told in keys.items():
         kind, value = next(iter((as_dict(told) or {"": None}).items()))
-        if kind == "tensor" and value in present:
+        if kind == "tensor" and isinstance(value, str) and value in present:
             names.update({(*path, key): value})
             entries[key] = _said_of(file, value)
         elif kind == "td":

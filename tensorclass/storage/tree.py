@@ -495,7 +495,7 @@ def _nested(node: Node, source: Source, path: Path) -> Tensor:
     """A tensor of torch's older layout, as the peer writes it: the values, and the shape of each row."""
     if source.verify:
         raise source.damaged(path, "verify=True needs checksums, and another program wrote this without any")
-    rows, dims = node["rows"], node["dims"]
+    rows, dims = node.get("rows"), node.get("dims")
     if type(rows) is not int or type(dims) is not int or not (0 <= rows < _MOST and 0 < dims < 64):
         raise source.damaged(path, "expected the numbers of rows and dimensions")
     sizes = source.read(path, "shapes", torch.int64, Size([rows, dims]))

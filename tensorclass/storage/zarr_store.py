@@ -239,18 +239,20 @@ class FolderStore(Store):
     @contextmanager
     def _folder(self, parts: Iterable[str], make: bool = False) -> Generator[int, None, None]:
         """The descriptor of a folder, while the block runs."""
-        handle, way = self.held.handle, self.root
+        try:
+            handle = os.dup(self.held.handle)  # its own: zarr may read on while the store is closed
+        except OSError:
+            raise FileNotFoundError(errno.ENOENT, "the store is closed", str(self.root)) from None
+        way = self.root
         try:
             for part in parts:
                 way = way / part
                 below = self._below(handle, part, way, make)
-                if handle != self.held.handle:
-                    os.close(handle)
+                os.close(handle)
                 handle = below
             yield handle
         finally:
-            if handle != self.held.handle:
-                os.close(handle)
+            os.close(handle)
 
     def _below(self, folder: int, name: str, way: Path, make: bool) -> int:
         try:
