@@ -202,6 +202,8 @@ class Entries(MutableMapping[str, "Value"]):
         def read(path: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
             with self.file.reading((*self.path, key)):
                 array = format.find(node, part or "values")
+                if format.is_group(array):
+                    raise ValueError(f"expected an array of {part or 'values'}, found a group")
                 held = format.said(array)
             if (part and array.shape != shape) or self.dtype(key, array, held) != dtype:
                 raise FileError(f"{self.file.path}: {key}: what makes it a jagged tensor does not fit")

@@ -91,7 +91,7 @@ class File:
                 if not self.format.is_open(self._root):
                     raise ValueError(f"{self.path}: the file was closed; open it again")
                 if self.mode != "r":
-                    self.format.check_there(self._root)
+                    self._check_there()
                 return self._root
             self._inherited.append(self._root)  # of the process that forked this one, whose file it is: never closed
         self._root = self.format.open(self.path, self.mode)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple, TypeVar
 
 from tensorclass.atomic import is_swapped
@@ -59,7 +60,11 @@ def _opened(folder: Opened, name: str) -> Opened:
     except FileNotFoundError:
         raise FileNotFoundError(2, "missing", f"{folder.name}/{name}") from None
     except OSError as error:
-        raise FileError(f"{folder.name}/{name}: expected a folder ({error.strerror})") from None
+        found = error.strerror
+        with suppress(OSError):
+            mode = os.stat(name, dir_fd=folder.handle, follow_symlinks=False).st_mode
+            found = f"found {kind_of(mode)}" + (", which is not followed" if stat.S_ISLNK(mode) else "")
+        raise FileError(f"{folder.name}/{name}: expected a folder, {found}") from None
     return Opened(handle, f"{folder.name}/{name}")
 
 

@@ -140,7 +140,7 @@ class Zarr(Format):
         return True  # a folder is never open
 
     def names(self, group: Any) -> list[str]:
-        found = sorted(group.keys())
+        found = [name for name in sorted(group.store.names(group.path)) if self.has(group, name)]
         place = {name: at for at, name in enumerate(self._order(group))}
         if missing := sorted(place.keys() - set(found)):
             raise ValueError(
@@ -164,12 +164,21 @@ class Zarr(Format):
             order.insert(at, name)
         self.say(group, {**said, "order": order})
 
+    def has(self, group: Any, name: str) -> bool:
+        kinds = ("zarr.json",) if group.metadata.zarr_format == 3 else (".zarray", ".zgroup")
+        return any(group.store.has_file(f"{group.path}/{name}/{kind}") for kind in kinds)
+
     def find(self, group: Any, name: str) -> Any:
         try:
             group.store.names(f"{group.path}/{name}")
         except (FileNotFoundError, NotADirectoryError):
             raise KeyError(f"there is no {name!r}") from None
-        found = group[name]
+        if not self.has(group, name):
+            raise KeyError(f"there is no {name!r}")
+        try:
+            found = group[name]
+        except KeyError:
+            raise ValueError("what zarr says of it is damaged") from None
         above = self.said(group)
         if above is not None and _SEAL in above and self.said(found) is None:
             noted = above.get("type") in ("jagged", "lazy_stack") or name in self._order(group)

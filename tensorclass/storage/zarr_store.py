@@ -48,11 +48,33 @@ class Held:
         self.handle: int = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         # also at the end of the program, when __del__ has no os any more
         self._end: Callable[[], object] = weakref.finalize(self, os.close, self.handle)
+        self._lock = threading.Lock()
+        self._users = 0
+        self._is_closed = False
 
     def close(self) -> None:
-        """Lets go of it. Stores that are left find nothing."""
-        self.handle = -1  # the number may soon be that of another file
-        self._end()
+        """Lets go of it, as soon as no thread of the library uses it. What is done later is an error."""
+        with self._lock:
+            self._is_closed = True
+            is_free = not self._users
+        if is_free:
+            self._end()
+
+    @contextmanager
+    def used(self) -> Generator[int, None, None]:
+        """Its descriptor, which is not closed while the block runs: its number would be that of another file."""
+        with self._lock:
+            if self._is_closed:
+                raise FileNotFoundError(errno.ENOENT, "the store is closed", self.path)  # zarr may read on
+            self._users += 1
+        try:
+            yield self.handle
+        finally:
+            with self._lock:
+                self._users -= 1
+                is_last = self._is_closed and not self._users
+            if is_last:
+                self._end()
 
     def is_there(self) -> bool:
         """Whether it is still at its path."""
@@ -168,8 +190,9 @@ class FolderStore(Store):
         """Removes a file, or a folder with all that is in it; of a link that alone."""
         parts = self._parts(key)
         if not parts:
-            for name in os.listdir(self.held.handle):
-                _remove(self.held.handle, name)
+            with self._folder(()) as folder:
+                for name in os.listdir(folder):
+                    _remove(folder, name)
             return
         with suppress(FileNotFoundError, NotADirectoryError), self._folder(parts[:-1]) as folder:
             _remove(folder, parts[-1])
@@ -239,20 +262,19 @@ class FolderStore(Store):
     @contextmanager
     def _folder(self, parts: Iterable[str], make: bool = False) -> Generator[int, None, None]:
         """The descriptor of a folder, while the block runs."""
-        try:
-            handle = os.dup(self.held.handle)  # its own: zarr may read on while the store is closed
-        except OSError:
-            raise FileNotFoundError(errno.ENOENT, "the store is closed", str(self.root)) from None
-        way = self.root
-        try:
-            for part in parts:
-                way = way / part
-                below = self._below(handle, part, way, make)
-                os.close(handle)
-                handle = below
-            yield handle
-        finally:
-            os.close(handle)
+        with self.held.used() as root:
+            handle, way = root, self.root
+            try:
+                for part in parts:
+                    way = way / part
+                    below = self._below(handle, part, way, make)
+                    if handle != root:
+                        os.close(handle)
+                    handle = below
+                yield handle
+            finally:
+                if handle != root:
+                    os.close(handle)
 
     def _below(self, folder: int, name: str, way: Path, make: bool) -> int:
         try:

@@ -40,17 +40,35 @@ from tensorclass import (
     TensorDict,
     append_memmap,
     is_memmap_archive,
+    lazy_stack,
     pack_memmap,
     refresh_archive_checksums,
     unpack_memmap,
 )
-from tests.storage.formats import FORMATS, _close, a_bit_of_all, contents
+from tests.storage.formats import FORMATS, _close, contents
 
 SECONDS = 2.0  #: of the processor, for one case
 PATIENCE = 30.0  #: seconds of waiting, after which a case hangs: other processes may have the processor
 MEMORY = 512 * 2**20  #: bytes that a case may take more
 OLD, OUTSIDE, NEW = 1, 7, 2  #: the values in what is there, in what lies outside, in what is saved over it
 NAME = "saved"
+
+
+def sample(value: int) -> TensorDict:
+    """A collection of each kind of folder and group that there is, the same for the same number."""
+    ragged = torch.nested.nested_tensor([torch.full((2,), value), torch.full((3,), value)], layout=torch.jagged)
+    return TensorDict(
+        {
+            "x": torch.full((2, 3), float(value)),
+            "below": {"c": torch.full((2,), value, dtype=torch.int16)},
+            "parts": lazy_stack([TensorDict(a=torch.full((n,), value)) for n in (1, 3)]),
+            "ragged": ragged,
+            "text": f"text {value}",
+            "rows": [f"u{value}", f"v{value}"],
+        },
+        [2],
+        names=["time"],
+    )
 
 
 class Case(NamedTuple):
@@ -131,6 +149,8 @@ if os.geteuid() == 0:
 
 #: leads to what fits: as the path itself, or above it, it is followed
 FITTING = ("a link outwards", "a relative link outwards", "a link to a link outwards", "a link inside")
+#: leads to a folder or to nothing: what is saved there goes there
+FOLLOWED = (*FITTING, _FOLDER_OUTSIDE, "a link to nothing", "a link to the folder above")
 #: must be called by its name where it stands itself
 NAMED = {"a pipe": "pipe", "a socket": "socket", "a device": "device"}
 
@@ -338,12 +358,12 @@ def _read_all(data: Any) -> None:
 
 def _change(data: Any) -> None:
     """Write to all that an open file has; what cannot be written is an error, and the next one is tried."""
-    new = a_bit_of_all(NEW)
+    new = sample(NEW)
     errors: list[BaseException] = []
     for key in new.keys():  # noqa: SIM118  # it is no dict
         for work in (
             partial(data.__setitem__, key, new[key]),
-            partial(data.set_at_, key, new[key][0], 0) if key not in ("one", "text", "odd") else lambda: None,
+            partial(data.set_at_, key, new[key][0], 0) if key != "text" else lambda: None,
             partial(data.__setitem__, (key, "new"), torch.ones(2)) if key == "below" else lambda: None,
             partial(data.__delitem__, key),
             partial(data.__setitem__, key, new[key]),
@@ -364,7 +384,7 @@ def _load(case: Case, path: Path, checked: bool) -> None:
     found = contents(load(path))
     fits = case.place in ("", "..") and case.kind in FITTING and case.kind != "a link inside"
     fits = fits or (case.place == ".." and case.kind == _FOLDER_OUTSIDE)
-    if found != contents(a_bit_of_all(OUTSIDE if fits else OLD)):
+    if found != contents(sample(OUTSIDE if fits else OLD)):
         raise Wrong("it has loaded what was not saved there")
 
 
@@ -413,14 +433,14 @@ def _opened_before(case: Case, path: Path, change: bool) -> None:
 
 def _save_over(case: Case, path: Path) -> None:
     form = FORMATS[case.form]
-    form.save(a_bit_of_all(NEW), path)
-    if contents(form.load(path)) != contents(a_bit_of_all(NEW)):
+    form.save(sample(NEW), path)
+    if contents(form.load(path)) != contents(sample(NEW)):
         raise Wrong("it has loaded what was not saved there")
 
 
 def _append(case: Case, path: Path) -> None:
     if case.form == "folder":
-        rows = a_bit_of_all(NEW)
+        rows = sample(NEW)
         append_memmap(path, rows)
 
 
@@ -519,11 +539,7 @@ def looked_at(case: Case, action: str, template: Path, place: Path) -> str:
     """
     root = place / "root"
     path = planted(case, template, root)
-    follows = case.place in ("", "..") and case.kind in (
-        *FITTING,
-        "a link to a folder outside",
-        "a link to the folder above",
-    )
+    follows = case.place in ("", "..") and case.kind in FOLLOWED
     watched = Watched(root / "outside")
     start, result = time.process_time(), "right"
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -602,7 +618,7 @@ def make_template(forms: list[str], template: Path) -> None:
         template.mkdir()
         for form in forms:
             for value in (OLD, OUTSIDE):
-                (FORMATS[form].save_checked or FORMATS[form].save)(a_bit_of_all(value), template / f"{form}-{value}")
+                (FORMATS[form].save_checked or FORMATS[form].save)(sample(value), template / f"{form}-{value}")
 
     _, ended = in_child(work)
     if ended:
@@ -621,16 +637,23 @@ def cases_of(forms: list[str], template: Path) -> list[Case]:
 
 
 def run(
-    cases: list[Case], template: Path, place: Path, actions: list[str] | None = None
+    cases: list[Case], template: Path, place: Path, rng: random.Random, most: int = len(ACTIONS)
 ) -> tuple[Counter[str], list[str]]:
     """Go through cases.
+
+    Args:
+        cases: the cases.
+        template: a folder of what was saved.
+        place: a folder, in which nothing else is.
+        rng: draws what is done.
+        most: how many things are done with each case.
 
     Returns:
         How often each result came, and what is wrong.
     """
     results, wrong = Counter[str](), list[str]()
     for at, case in enumerate(cases):
-        left = list(actions or ACTIONS)
+        left = list(ACTIONS) if most >= len(ACTIONS) else rng.sample(list(ACTIONS), most)
 
         def work(say: Callable[[str], None], case: Case = case, at: int = at, left: list[str] = left) -> None:
             for action in left:
@@ -658,7 +681,7 @@ def prepare() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, form in FORMATS.items():
             if name != "zarr":  # which has threads
-                form.save(a_bit_of_all(), Path(folder, name))
+                form.save(sample(OLD), Path(folder, name))
                 contents(form.load(Path(folder, name)))
 
 
@@ -667,20 +690,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--format", action="append", choices=list(FORMATS), help="all by default")
     parser.add_argument("--cases", type=int, help="so many of each format, drawn; all by default")
+    parser.add_argument("--share", default="0/1", help="1/4 is the second of four parts, which can run side by side")
+    parser.add_argument("--actions", type=int, default=len(ACTIONS), help="so many with each case; all by default")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     prepare()
     forms: list[str] = options.format or list(FORMATS)
-    failed = False
+    part, parts = map(int, options.share.split("/"))
+    failed, rng = False, random.Random(options.seed)
     with tempfile.TemporaryDirectory() as folder:
         template = Path(folder, "template")
         make_template(forms, template)
         for form in forms:
             start = time.monotonic()
-            cases = cases_of([form], template)
+            cases = cases_of([form], template)[part::parts]
             if options.cases is not None:
-                cases = random.Random(options.seed).sample(cases, min(options.cases, len(cases)))
-            results, wrong = run(cases, template, Path(folder, "places"))
+                cases = rng.sample(cases, min(options.cases, len(cases)))
+            results, wrong = run(cases, template, Path(folder, "places"), rng, options.actions)
             for line in wrong:
                 print(line.replace(folder, "FOLDER"))
             failed = failed or bool(wrong)
