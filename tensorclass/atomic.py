@@ -32,6 +32,7 @@ from types import TracebackType
 from typing import IO, TypeVar
 
 from tensorclass.interrupts import uninterrupted
+from tensorclass.printable import printable
 from tensorclass.turns import Turn
 
 try:
@@ -457,7 +458,7 @@ def _check_file(place: str, given: str | os.PathLike[str], follow: bool) -> None
 
 def _check_folder(place: str, given: str | os.PathLike[str]) -> None:
     if os.path.exists(place) and not os.path.isdir(place):
-        raise NotADirectoryError(f"{os.path.abspath(given)}: expected a folder to write to, found a file")
+        raise NotADirectoryError(f"{printable(os.path.abspath(given))}: expected a folder to write to, found a file")
 
 
 def _make_above(place: str, given: str | os.PathLike[str]) -> None:

@@ -12,7 +12,7 @@ _KEPT = frozenset("\u200c\u200d")
 _ESCAPED = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 
 
-def printable(text: str, *, lines: bool = False) -> str:
+def printable(text: object, *, lines: bool = False) -> str:
     r"""The text with an escape, as in string literals, for each character that a terminal would obey.
 
     A name in a file may hold what moves the cursor, colours or hides what else is printed, rings the bell, or turns the
@@ -20,13 +20,14 @@ def printable(text: str, *, lines: bool = False) -> str:
     through ``repr`` or JSON in ASCII, which do the same.
 
     Args:
-        text: keys, names of files and metrics, labels.
+        text: keys, names of files and metrics, labels; of a path, its ``str``.
         lines: keep newlines: the text has several lines.
 
     Example:
         >>> printable("\x1b[31mred\n"), printable("naïve 模型"), printable("a\nb\t", lines=True)
         ('\\x1b[31mred\\n', 'naïve 模型', 'a\nb\\t')
     """
+    text = str(text)
     if text.isprintable():
         return text
     return "".join(_escaped(char) if _is_command(char) and not (lines and char == "\n") else char for char in text)

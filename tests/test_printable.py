@@ -285,3 +285,41 @@ def test_errors_that_name_hostile_keys_hold_no_commands(key: str) -> None:
 def test_the_calls_that_should_fail_do() -> None:
     passed = [number for number, call in enumerate(failing("\x1b[2J")) if _error(call) is None]
     assert len(passed) <= 6, passed
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+READERS = (
+    "from_consolidated", "from_csv", "from_feather", "from_h5", "from_json", "from_parquet", "from_safetensors",
+    "from_zarr", "load", "load_memmap",
+)  # fmt: skip
+WRITERS = ("consolidate", "memmap", "memmap_", "save", "save_safetensors", "to_h5", "to_zarr")
+NAME = "k\x1b[2J\x07\u202e"
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_errors_of_readers_name_hostile_files_without_commands(name: str, tmp_path: Path) -> None:
+    for module in ("h5py", "zarr", "pyarrow", "safetensors"):
+        pytest.importorskip(module)
+    (tmp_path / f"{NAME}garbage").write_bytes(b"\x93garbage\x1b[2J")
+    (tmp_path / f"{NAME}empty").touch()
+    (tmp_path / f"{NAME}folder").mkdir()
+    for kind in ("garbage", "empty", "folder", "missing"):
+        error = _error(lambda path=tmp_path / f"{NAME}{kind}": getattr(TensorDict, name)(path))
+        assert kind == "empty" or error is not None
+        assert not commands(_said(error)), kind
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_errors_of_writers_name_hostile_keys_and_files_without_commands(name: str, tmp_path: Path) -> None:
+    for module in ("h5py", "zarr", "safetensors"):
+        pytest.importorskip(module)
+    data = TensorDict({NAME: torch.ones(3), "o": {NAME: object()}}, [3])
+    (tmp_path / f"{NAME}folder").mkdir()
+    (tmp_path / f"{NAME}folder" / NAME).touch()
+    (tmp_path / f"{NAME}file").touch()
+    for kind in ("file", "folder", "missing"):
+        for rows in (data, data.exclude("o")):
+            error = _error(lambda path=tmp_path / f"{NAME}{kind}", rows=rows: getattr(rows, name)(path))
+            assert rows is not data or error is not None
+            assert not commands(_said(error)), kind

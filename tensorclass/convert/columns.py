@@ -14,6 +14,7 @@ from tensorclass.fields import Kind
 from tensorclass.record import TensorClass
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.combining import stack
+from tensorclass.td.keys import dotted
 from tensorclass.td.loading import Ragged
 from tensorclass.td.values import as_tensor
 
@@ -26,7 +27,7 @@ class Unlike(ValueError):
     """A sample does not fit the first one of its batch."""
 
     def __init__(self, position: int, path: Path, expected: str, got: str, hint: str = "") -> None:
-        super().__init__(f"{'.'.join(path)}: expected {expected}, got {got}")
+        super().__init__(f"{dotted(path)}: expected {expected}, got {got}")
         self.position: int = position
         self.path: Path = path
         self.expected: str = expected

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from tensorclass.interrupts import uninterrupted
+from tensorclass.printable import printable
 from tensorclass.td.base import TensorCollection
 
 from .expected import column_types, is_beyond_int64, kept_columns, optional_text
@@ -138,7 +139,8 @@ class CSVReader(Reader[C]):
                 zoned = {one.name for one in schema if pa.types.is_timestamp(one.type) and one.type.tz}
             elif schema.names != names:
                 raise ValueError(
-                    f"{self.asked.what}: {file}: expected the columns {names} of {self.files[0]}, got {schema.names}"
+                    f"{self.asked.what}: {printable(file)}: expected the columns {names} of "
+                    f"{printable(self.files[0])}, got {schema.names}"
                 )
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from tensorclass.fields import shown_value
 from tensorclass.interrupts import uninterrupted
+from tensorclass.printable import printable
 from tensorclass.td.base import TensorCollection
 
 from .expected import is_beyond_int64, nested_types
@@ -374,7 +375,7 @@ def _items(what: str, file: File, stream: IO[bytes]) -> Generator[dict[str, Any]
     def broken(message: str, at: int = 0) -> ValueError:
         line = lines + text.count("\n", 0, at) + 1
         column = at - (text.rfind("\n", 0, at) if "\n" in text[:at] else -1)
-        return ValueError(f"{what}: {file}: line {line}, column {column}: {message}")
+        return ValueError(f"{what}: {printable(file)}: line {line}, column {column}: {message}")
 
     at = 0
     while True:
@@ -408,7 +409,7 @@ def _items(what: str, file: File, stream: IO[bytes]) -> Generator[dict[str, Any]
         try:
             text, at = text[at:] + utf8.decode(chunk, ended), 0
         except UnicodeDecodeError as error:
-            raise ValueError(f"{what}: {file}: {error}") from None
+            raise ValueError(f"{what}: {printable(file)}: {error}") from None
 
 
 def _skipped(text: str, at: int) -> int:
@@ -422,9 +423,11 @@ def _decoded(what: str, file: File, text: bytes) -> Any:
         return python_json.loads(text)
     except python_json.JSONDecodeError as error:
         hint = "; lines=True reads a row for each line" if error.msg == "Extra data" else ""
-        raise ValueError(f"{what}: {file}: line {error.lineno}, column {error.colno}: {error.msg}{hint}") from None
+        raise ValueError(
+            f"{what}: {printable(file)}: line {error.lineno}, column {error.colno}: {error.msg}{hint}"
+        ) from None
     except ValueError as error:
-        raise ValueError(f"{what}: {file}: {error}") from None
+        raise ValueError(f"{what}: {printable(file)}: {error}") from None
 
 
 def _checked_rows(what: str, file: File, found: Any) -> list[dict[str, Any]]:
@@ -432,7 +435,7 @@ def _checked_rows(what: str, file: File, found: Any) -> list[dict[str, Any]]:
     for row in rows:
         if not isinstance(row, dict):
             raise ValueError(
-                f"{what}: {file}: expected an array of objects with a value for each column, got "
+                f"{what}: {printable(file)}: expected an array of objects with a value for each column, got "
                 f"{shown_value(row)} in it"
             )
     return cast("list[dict[str, Any]]", rows)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from tensorclass.printable import printable
+
 from .arrow_extensions import check_extensions
 from .arrow_numbers import Unreadable
 from .expected import kept_columns
@@ -45,7 +47,8 @@ class PartsReader(Reader[C], metaclass=abc.ABCMeta):
             if {*schema.names} != {*schemas[0].names}:
                 odd = sorted({*schema.names} ^ {*schemas[0].names})
                 raise ValueError(
-                    f"{what}: {file}: expected the columns of {self.files[0]}; {odd} are only in one of the two"
+                    f"{what}: {printable(file)}: expected the columns of {printable(self.files[0])}; "
+                    f"{odd} are only in one of the two"
                 )
         first = schemas[0]
         if twice := sorted({name for name in first.names if first.names.count(name) > 1}):

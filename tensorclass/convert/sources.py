@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias, cast
 
 from tensorclass.atomic import whole_file
+from tensorclass.printable import printable
 from tensorclass.regular import NotRegular, check_regular
 
 from .extras import require
@@ -135,11 +136,11 @@ def reading(
     except OSError as error:
         if error.errno is not None:
             raise
-        raise ValueError(f"{what}: {file}: {error}") from error
+        raise ValueError(f"{what}: {printable(file)}: {error}") from error
     except pa.ArrowException as error:
         found = failed(error) if failed is not None and isinstance(error, Exception) else None
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{what}: {file}: {found or error}") from error
+        raise kind(f"{what}: {printable(file)}: {found or error}") from error
 
 
 @contextmanager

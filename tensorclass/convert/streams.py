@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from torch.utils.data import IterableDataset, get_worker_info
 
+from tensorclass.printable import printable
 from tensorclass.progress import bar
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
@@ -54,7 +55,9 @@ class Reader(abc.ABC, Generic[C]):
     def __getstate__(self) -> dict[str, Any]:
         for file in self.files:
             if file.opened is not None:
-                raise TypeError(f"{self.asked.what}: {file} is an open file, which other processes do not have")
+                raise TypeError(
+                    f"{self.asked.what}: {printable(file)} is an open file, which other processes do not have"
+                )
         return dict(self.__dict__)
 
 

@@ -19,10 +19,12 @@ from torch import Size, Tensor
 
 from tensorclass.atomic import swapped_folder, take_turn
 from tensorclass.interrupts import Uninterrupted, uninterrupted
+from tensorclass.printable import printable
 from tensorclass.progress import bytes_of
 from tensorclass.record import TensorClass
 from tensorclass.regular import kind_of, open_regular
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.keys import dotted
 from tensorclass.td.memmap import Filename, write_values
 from tensorclass.td.namesakes import namesake
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
@@ -67,11 +69,15 @@ def append_memmap(
             with section.interruptible():
                 node = growth.grown(there, rows, (), count)
                 if growth.problems:
-                    raise ValueError(f"{path}: append_memmap: nothing was written; " + "; ".join(growth.problems))
+                    raise ValueError(
+                        f"{printable(path)}: append_memmap: nothing was written; " + "; ".join(growth.problems)
+                    )
             growth.check_offsets(folders)
             _Writing(path, folders, turn, section).write(node, growth.pieces, progress)
         except FileNotFoundError as error:
-            raise ValueError(f"{path}: append_memmap appends to a folder that memmap() wrote: {error}") from None
+            raise ValueError(
+                f"{printable(path)}: append_memmap appends to a folder that memmap() wrote: {error}"
+            ) from None
         finally:
             folders.close()
 
@@ -84,7 +90,7 @@ def _root(path: Path, turn: Turn) -> open_folders.Opened:
     except NotADirectoryError:
         found = False
     if not found or turn.handle is None:
-        raise ValueError(f"{path}: append_memmap appends to a folder that memmap() wrote, and there is none")
+        raise ValueError(f"{printable(path)}: append_memmap appends to a folder that memmap() wrote, and there is none")
     if not turn.is_locked:
         raise OSError(
             errno.ENOLCK,
@@ -141,7 +147,7 @@ class Growth:
         if set(got) != set(entries):
             missing, unexpected = [key for key in entries if key not in got], [key for key in got if key not in entries]
             self.problems.append(
-                f"{'.'.join(path) + ': ' if path else ''}the keys there are {list(entries)}, the rows have {got}"
+                f"{dotted(path) + ': ' if path else ''}the keys there are {list(entries)}, the rows have {got}"
                 + (f"; missing: {missing}" if missing else "")
                 + (f"; unexpected: {unexpected}" if unexpected else "")
             )
@@ -214,7 +220,7 @@ class Growth:
         try:
             more, _ = tree.describe(value, "append_memmap", self.pickles)
         except TypeError as error:
-            self.problems.append(f"{'.'.join(path)}: {error}")
+            self.problems.append(f"{dotted(path)}: {error}")
             return node
         total = [size[0] + count, *size[1:]]
         if node["type"] == "object" and isinstance(value, NonTensorData) and more["data"] == node.get("data"):
@@ -261,7 +267,7 @@ class Growth:
         try:
             node, leaves = tree.describe(item, "append_memmap", self.pickles, checksum)
         except TypeError as error:
-            self.problems.append(f"{'.'.join(path)}: {error}")
+            self.problems.append(f"{dotted(path)}: {error}")
             return {}
         self.pieces += [Piece((*path, *leaf.path), leaf.part, 0, leaf.tensor) for leaf in leaves]
         return node
@@ -300,7 +306,7 @@ class Growth:
                     raise FileError(f"{opened.name}/{name}: expected {piece.start} bytes; it has {info.st_size}")
 
     def _differ(self, path: tree.Path, expected: Any, got: Any) -> None:
-        self.problems.append(f"{'.'.join(path) + ': ' if path else ''}expected {expected}, got {got}")
+        self.problems.append(f"{dotted(path) + ': ' if path else ''}expected {expected}, got {got}")
 
 
 class _Grown(NamedTuple):

@@ -26,10 +26,11 @@ from torch import Size, Tensor
 
 from tensorclass.atomic import swapped_folder, whole_file
 from tensorclass.interrupts import uninterrupted
+from tensorclass.printable import printable
 from tensorclass.progress import Bar, bytes_of
 from tensorclass.regular import open_regular, reading_regular
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
+from tensorclass.td.keys import NestedKey, dotted, unravel_key_to_tuple
 from tensorclass.td.memmap import MODES, Filename, MemoryMappedTensor, pieces
 from tensorclass.td.nontensor_base import note_files
 from tensorclass.td.objects import CPU
@@ -92,8 +93,8 @@ def save(
     for leaf in leaves:
         if type(leaf.tensor) is MemoryMappedTensor and leaf.tensor._filename is not None and not copy_existing:
             raise RuntimeError(
-                f"{what}: {'.'.join(leaf.path)} lies in the file {leaf.tensor._filename} already; copy_existing=True "
-                "copies it"
+                f"{what}: {dotted(leaf.path)} lies in the file {printable(leaf.tensor._filename)} already; "
+                "copy_existing=True copies it"
             )
     metas: list[tuple[str, bytes]] = []
     layout.metas_of(node, "", metas)
@@ -418,7 +419,7 @@ def load(
     if mode not in (None, *MODES):
         raise ValueError(f"load_memmap: expected mode to be 'r', 'r+' or None, got {mode!r}")
     if not os.path.isfile(path):
-        raise FileNotFoundError(f"there is no file {os.path.abspath(path)}")
+        raise FileNotFoundError(f"there is no file {printable(os.path.abspath(path))}")
     with _opened(path) as (archive, handle):
         if verify:
             archive.check(num_threads)

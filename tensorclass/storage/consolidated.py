@@ -19,6 +19,7 @@ from torch import Size, Tensor
 
 from tensorclass.atomic import whole_file
 from tensorclass.interrupts import uninterrupted
+from tensorclass.printable import printable
 from tensorclass.regular import reading_regular
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.consolidated import WHOLE, Flat, Place, gathered, is_sharded, parts_of, places_of, view, with_parts
@@ -209,7 +210,7 @@ def from_consolidated(
     name = path_of(filename, "from_consolidated")
     target = as_device(device)
     if not os.path.lexists(name):
-        raise FileNotFoundError(f"there is no file {name}")
+        raise FileNotFoundError(f"there is no file {printable(name)}")
     with loading(name, "from_consolidated"), reading_regular(name) as file:
         size, node, starts = _read(file, name)
         blank = tree.only_shapes(target)

@@ -13,8 +13,10 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.interrupts import Uninterrupted
+from tensorclass.printable import printable
 from tensorclass.progress import Bar
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.keys import dotted
 from tensorclass.td.nontensor import NonTensorDataBase
 from tensorclass.td.stores.lazy.stack import LazyStacked
 from tensorclass.td.unbatched import UnbatchedTensor
@@ -60,7 +62,7 @@ class File:
         root: Any = None,
     ) -> None:
         if mode not in MODES:
-            raise ValueError(f"{path}: the mode is one of {', '.join(MODES)}, not {mode!r}")
+            raise ValueError(f"{printable(path)}: the mode is one of {', '.join(MODES)}, not {mode!r}")
         self.format = format
         self.path = path
         self.mode = mode
@@ -85,11 +87,11 @@ class File:
     def root(self) -> Any:
         """The root group, opened now if it is not yet."""
         if self.is_closed:
-            raise ValueError(f"{self.path}: the file was closed; open it again")
+            raise ValueError(f"{printable(self.path)}: the file was closed; open it again")
         if self._root is not None:
             if self._pid == os.getpid():
                 if not self.format.is_open(self._root):
-                    raise ValueError(f"{self.path}: the file was closed; open it again")
+                    raise ValueError(f"{printable(self.path)}: the file was closed; open it again")
                 if self.mode != "r":
                     self._check_there()
                 return self._root
@@ -159,7 +161,9 @@ class File:
 
     def __getstate__(self) -> dict[str, Any]:
         if self.is_lent:
-            raise TypeError(f"{self.path}: a group that was opened elsewhere cannot be sent; open it by its file name")
+            raise TypeError(
+                f"{printable(self.path)}: a group that was opened elsewhere cannot be sent; open it by its file name"
+            )
         if self._root is not None and self._pid == os.getpid() and self.mode != "r":
             self.settle(True)
         return {**self.__dict__, "_root": None, "_inherited": [], "_changes": 0, "is_closed": self.is_closed}
@@ -184,7 +188,7 @@ class File:
             self._check_there()  # what was read of the one folder and of the other does not fit, and neither is damaged
             if isinstance(error, FileError):
                 raise
-            where = f"{'.'.join(path)}: " if path else ""
+            where = f"{dotted(path)}: " if path else ""
             too_large = "it does not fit in memory: " if isinstance(error, MemoryError) else ""
             raise FileError(f"{self.path}: {where}{too_large}{_first_line(error)}") from None
 
@@ -193,7 +197,7 @@ class File:
             try:
                 self.format.check_there(self._root)
             except Replaced as error:
-                raise Replaced(f"{self.path}: {error}") from None
+                raise Replaced(f"{printable(self.path)}: {error}") from None
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

@@ -18,9 +18,11 @@ from torch import Size, Tensor
 
 from tensorclass.atomic import swapped_folder, take_turn, whole_file
 from tensorclass.interrupts import Uninterrupted, uninterrupted
+from tensorclass.printable import printable
 from tensorclass.progress import Bar, bytes_of
 from tensorclass.regular import NotRegular
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.keys import dotted
 from tensorclass.td.memmap import Filename, FileThere, MemoryMappedTensor, map_file, write_values
 from tensorclass.td.nontensor_base import note_files
 from tensorclass.td.objects import CPU
@@ -98,7 +100,8 @@ def save(
                 continue
             if not copy_existing:
                 raise RuntimeError(
-                    f"{what}: {'.'.join(leaf.path)} lies in the file {source} already; copy_existing=True copies it"
+                    f"{what}: {dotted(leaf.path)} lies in the file {printable(source)} already; "
+                    "copy_existing=True copies it"
                 )
         files[name] = leaf.tensor
     folders: list[tuple[str, bytes]] = []
@@ -106,15 +109,15 @@ def save(
     for folder, meta in folders:
         if len(meta) > LONGEST:
             raise ValueError(
-                f"{what}: nothing was written; the objects in {path}/{folder} take {len(meta)} bytes as JSON, at most "
-                f"{LONGEST} can be read"
+                f"{what}: nothing was written; the objects in {printable(path)}/{folder} take {len(meta)} bytes as "
+                f"JSON, at most {LONGEST} can be read"
             )
     total = sum(tensor.numel() * tensor.element_size() for tensor in files.values()) if values else 0
     with uninterrupted() as section, Turn(section) as turn:
 
         def finish(draft: Path) -> None:
             if not existsok and os.path.lexists(path / META):
-                raise FileThere(f"{what}: a collection is saved in {path}; existsok=True writes over it")
+                raise FileThere(f"{what}: a collection is saved in {printable(path)}; existsok=True writes over it")
             keep_strangers(path, draft)
 
         with swapped_folder(path, turn, finish) as draft, bytes_of(total, what, progress if total else False) as shown:

@@ -15,6 +15,7 @@ from typing import IO, Any, ClassVar
 
 import numpy as np
 
+from tensorclass.printable import printable
 from tensorclass.regular import NotRegular, check_regular
 
 from .hierarchy import DRAFT, NOTE, STACK, DamagedFile, Format, Said, Texts, chunk_shape
@@ -51,7 +52,7 @@ class HDF5(Format):
     def open(self, path: str, mode: str) -> Any:
         library = _h5py()
         if mode in ("r", "r+") and not os.path.exists(path):
-            raise FileNotFoundError(f"there is no file {path}")
+            raise FileNotFoundError(f"there is no file {printable(path)}")
         try:
             check_regular(path)
         except IsADirectoryError:
@@ -68,11 +69,11 @@ class HDF5(Format):
             raise
         except OSError as error:
             if error.errno is not None:
-                raise type(error)(error.errno, f"{path}: {error}") from None
+                raise type(error)(error.errno, f"{printable(path)}: {error}") from None
             if "already open" in str(error):
                 raise OSError(
-                    f"{path}: this process has the file open, in another mode than {mode!r}; close() it first, or open "
-                    "it once with mode='r+'"
+                    f"{printable(path)}: this process has the file open, in another mode than {mode!r}; close() it "
+                    "first, or open it once with mode='r+'"
                 ) from None
             raise DamagedFile(f"{path}: it is no HDF5 file, or damaged: {error}") from None
         except (RuntimeError, ValueError, KeyError) as error:

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple, TypeVar
 
 from tensorclass.atomic import is_swapped
+from tensorclass.printable import printable
 from tensorclass.regular import NotRegular, kind_of, open_regular
 
 from .layout import INSIDE, LONGEST, META, file_name, tensor_file
@@ -85,14 +86,16 @@ def retried(path: str, work: Callable[[Opened], T]) -> T:
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except NotADirectoryError:
             found = kind_of(os.stat(path).st_mode)
-            raise NotADirectoryError(f"{path} is {found}; a folder was expected, as memmap() makes it") from None
+            raise NotADirectoryError(
+                f"{printable(path)} is {found}; a folder was expected, as memmap() makes it"
+            ) from None
         except FileNotFoundError:
             if not (is_swapped(path) or os.path.lexists(path)):  # the latter: it came in between
-                raise FileNotFoundError(f"there is no folder {path}") from None
+                raise FileNotFoundError(f"there is no folder {printable(path)}") from None
             if time.monotonic() > end:
                 raise FileNotFoundError(
-                    f"there is no folder {path}: a process was killed while it put another one there; the one before "
-                    "is put back when something is saved there again"
+                    f"there is no folder {printable(path)}: a process was killed while it put another one there; the "
+                    "one before is put back when something is saved there again"
                 ) from None
             time.sleep(0.001)
             continue
@@ -107,7 +110,7 @@ def retried(path: str, work: Callable[[Opened], T]) -> T:
 
 def _missing(path: str, error: FileNotFoundError) -> Exception:
     if str(error.filename) == META and error.args:
-        return FileNotFoundError(f"nothing is saved in {path}: it has no {META}")
+        return FileNotFoundError(f"nothing is saved in {printable(path)}: it has no {META}")
     return FileError(f"{path}: the file {error.filename} is missing")
 
 

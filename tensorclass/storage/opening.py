@@ -13,6 +13,7 @@ from tensorclass.interrupts import uninterrupted
 from tensorclass.progress import bytes_of
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
+from tensorclass.td.keys import dotted
 from tensorclass.td.memmap import Filename
 from tensorclass.td.shapes import Names
 from tensorclass.td.stores.classes import dense_class, on_store
@@ -217,7 +218,7 @@ class Opening:
                 continue
             if self.validate:
                 what = (
-                    f"{'.'.join((*path, key))}: its shape {list(shape)} does not begin with the batch size {list(size)}"
+                    f"{dotted((*path, key))}: its shape {list(shape)} does not begin with the batch size {list(size)}"
                 )
                 if given is None:
                     raise FileError(f"{self.file.path}: {what}")

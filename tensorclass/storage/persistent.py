@@ -13,7 +13,7 @@ from typing_extensions import Self
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.indexing import prepare
-from tensorclass.td.keys import NestedKey, is_nested_key, unravel_key_to_tuple
+from tensorclass.td.keys import NestedKey, dotted, is_nested_key, unravel_key_to_tuple
 from tensorclass.td.memmap import Filename
 from tensorclass.td.nontensor import NonTensorData
 from tensorclass.td.reading import MISSING
@@ -552,7 +552,7 @@ def _check_room(data: Any, rows: Any, path: tuple[str, ...], problems: list[str]
     store = data._store
     keys, given = set(store), set(rows._store)
     if keys != given:
-        problems.append(f"{'.'.join(path) or 'rows'}: expected the keys {sorted(keys)}, got {sorted(given)}")
+        problems.append(f"{dotted(path) or 'rows'}: expected the keys {sorted(keys)}, got {sorted(given)}")
         return
     for key in store:
         row, where = rows._store[key], ".".join((*path, key))

@@ -23,6 +23,7 @@ from torch import Size, Tensor
 from tensorclass.atomic import whole_path
 from tensorclass.convert.extras import require
 from tensorclass.interrupts import uninterrupted
+from tensorclass.printable import printable
 from tensorclass.regular import open_regular
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike, as_device
@@ -121,7 +122,7 @@ def _opened(name: str) -> Generator[Any, None, None]:
     try:
         handle = open_regular(name)
     except FileNotFoundError:
-        raise FileNotFoundError(f"there is no file {name}") from None
+        raise FileNotFoundError(f"there is no file {printable(name)}") from None
     try:
         # the library opens a path twice, and would see two versions where another takes its place in between
         same = f"/proc/self/fd/{handle}"

@@ -34,6 +34,7 @@ from tensorclass.record import TensorClass
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.consolidated import WHOLE, is_sharded
+from tensorclass.td.keys import dotted
 from tensorclass.td.memmap import pieces
 from tensorclass.td.nontensor import MetaData, NonTensorData, NonTensorDataBase, stack_of
 from tensorclass.td.objects import listed, row_by_row
@@ -208,7 +209,7 @@ def _of_objects(value: NonTensorDataBase, path: Path, problems: list[str], pickl
         forms = [encode(item, pickles) for item in value._objects]
         return {"type": "objects", "batch_size": size, "data": [forms[code] for code in codes]}
     except Unwritable as error:
-        problems.append(f"{'.'.join(path)}: {error}")
+        problems.append(f"{dotted(path)}: {error}")
         return {}
 
 
@@ -229,7 +230,7 @@ class Source(NamedTuple):
     checksum: Callable[[Tensor], int] | None = None  #: gives that of values, where it is known already
 
     def damaged(self, path: Path, why: str) -> FileError:
-        return FileError(f"{self.file}: {'.'.join(path) + ': ' if path else ''}{why}")
+        return FileError(f"{self.file}: {dotted(path) + ': ' if path else ''}{why}")
 
 
 def rebuild(node: Any, target: type[TensorCollection] | TensorCollection | None, source: Source) -> Any:
@@ -314,7 +315,7 @@ def _collection(node: Node, target: Any, source: Source, path: Path) -> Any:
         try:
             cls._check_required(store)
         except TypeError as error:
-            raise Unfit.of(source.file, [f"{'.'.join(path) + ': ' if path else ''}{error}"]) from None
+            raise Unfit.of(source.file, [f"{dotted(path) + ': ' if path else ''}{error}"]) from None
     return _made(cls, store, size, names, source.device)
 
 
@@ -393,7 +394,7 @@ def _record(
     missing = cls._lacking(entries)
     if missing or (unexpected and source.strict):
         wrong.append(
-            f"{'.'.join(path) + ': ' if path else ''}the fields of {cls.__name__} are {list(specs)}, the file has "
+            f"{dotted(path) + ': ' if path else ''}the fields of {cls.__name__} are {list(specs)}, the file has "
             f"{list(entries)};"
             + (f" missing, without a default: {missing}" if missing else "")
             + (f" unexpected: {unexpected} (strict=False leaves them out)" if unexpected and source.strict else "")

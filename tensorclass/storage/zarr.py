@@ -23,6 +23,7 @@ import numpy as np
 
 from tensorclass.atomic import swapped_folder
 from tensorclass.convert.extras import require
+from tensorclass.printable import printable
 from tensorclass.regular import kind_of
 from tensorclass.td.objects import nested
 
@@ -77,9 +78,9 @@ class Zarr(Format):
     def open(self, path: str, mode: str) -> Any:
         library = require("zarr", _EXTRA, "zarr")
         if mode in ("r", "r+") and not os.path.exists(path):
-            raise FileNotFoundError(f"there is no folder {path}")
+            raise FileNotFoundError(f"there is no folder {printable(path)}")
         if mode in ("w-", "x") and os.path.exists(path):
-            raise FileExistsError(f"{path} is there already")
+            raise FileExistsError(f"{printable(path)} is there already")
         if os.path.lexists(path) and not os.path.isdir(path):
             raise DamagedFile(f"{path}: expected a folder, found {kind_of(os.stat(path).st_mode)}")
         if mode == "w":
@@ -391,7 +392,8 @@ def _check_place(path: str) -> None:
     """Raises an error where a new folder would take the place of files that are none of zarr."""
     if os.path.isdir(path) and os.listdir(path) and loader_of(path) != "from_zarr":
         raise FileExistsError(
-            f"{path} is no zarr folder, and all that is in it would go: take another path, or an empty folder"
+            f"{printable(path)} is no zarr folder, and all that is in it would go: "
+            "take another path, or an empty folder"
         )
 
 

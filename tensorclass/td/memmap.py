@@ -14,6 +14,7 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.interrupts import uninterrupted
+from tensorclass.printable import printable
 from tensorclass.regular import open_regular
 
 from . import readahead, shapes
@@ -561,7 +562,7 @@ def map_file(
         info = os.fstat(file)
         return map_open_file(file, dtype, size, mode), mode, (info.st_dev, info.st_ino)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{printable(path)}: {error}") from None
     finally:
         os.close(file)
 
@@ -606,7 +607,7 @@ def _created(path: str, existsok: bool) -> Generator[int, None, None]:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     except FileExistsError:
         raise FileThere(
-            f"the file {path} is there already; existsok=True writes over it, from_filename opens it"
+            f"the file {printable(path)} is there already; existsok=True writes over it, from_filename opens it"
         ) from None
     try:
         yield file
