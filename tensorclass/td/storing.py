@@ -345,7 +345,8 @@ class Storing(Collection):
 
         What is there is not copied: it takes as long as writing the rows. Readers see the rows that were there or those
         and all of the new ones, and so it stays where the process is killed. Collections that were loaded before keep
-        their rows; :meth:`memmap_refresh_` gives them the new ones. Several processes may append at a time.
+        their rows; :meth:`memmap_refresh_` gives them the new ones. Several processes may append at a time. Files that a
+        snapshot of hard links shares are copied before they grow.
 
         Args:
             prefix: the folder.
@@ -357,6 +358,7 @@ class Storing(Collection):
 
         Raises:
             ValueError: nothing is saved there, or the rows do not fit; all differences are named, nothing was written.
+            OSError: the disk is full, or has no locks; nothing was written.
 
         >>> import tempfile, torch
         >>> from tensorclass import TensorDict
