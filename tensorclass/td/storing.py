@@ -345,8 +345,8 @@ class Storing(Collection):
 
         What is there is not copied: it takes as long as writing the rows. Readers see the rows that were there or those
         and all of the new ones, and so it stays where the process is killed. Collections that were loaded before keep
-        their rows; :meth:`memmap_refresh_` gives them the new ones. Several processes may append at a time. Files that a
-        snapshot of hard links shares are copied before they grow.
+        their rows; :meth:`memmap_refresh_` gives them the new ones. Several processes may append at a time. Files that
+        a snapshot of hard links shares are copied before they grow.
 
         Args:
             prefix: the folder.

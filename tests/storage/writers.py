@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tensorclass import TensorDict, turns
+from tensorclass.interrupts import uninterrupted
 from tensorclass.storage import appending, folder
 from tensorclass.storage.hierarchy import Replaced
 from tests.storage.formats import FORMATS
@@ -98,7 +99,8 @@ def state_of(data: Any) -> State:
 
 
 def opened(path: Path) -> TensorDict:
-    return TensorDict.load_memmap(path).lock_()
+    with uninterrupted():  # writing is interrupted here, not reading
+        return TensorDict.load_memmap(path).lock_()
 
 
 def save(path: Path, number: int) -> None:
@@ -119,7 +121,8 @@ def refresh(path: Path, number: int) -> None:
     data = opened(path)
     for _ in range(3):
         time.sleep(random.random() * SPAN / 4)
-        state_of(data.memmap_refresh_())
+        with uninterrupted():
+            state_of(data.memmap_refresh_())
 
 
 def make(path: Path, number: int) -> None:
@@ -324,14 +327,17 @@ def rounds(seed: int, kinds: list[str]) -> Iterator[Round]:
 def forked(work: Callable[[], Any]) -> tuple[int, int]:
     """A process that does the work, and the pipe by which its result comes, as JSON."""
     read, write = os.pipe()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # so that it comes when there is a handler for it
     child = os.fork()
     if child:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         os.close(write)
         return child, read
     try:
         os.close(read)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             said = work()
             result: Any = ["ok", said if isinstance(said, list) else None]
         except BaseException as error:
