@@ -51,7 +51,7 @@ def _parser() -> ArgumentParser:
             ),
             epilog=(
                 "exit codes: 0; 2, with one line on stderr, where a file is missing, empty, cut off, not JSON or of\n"
-                "an unknown format, or where strict and loose files disagree.\n"
+                "an unknown format, holds scores that cannot be, or where strict and loose files disagree.\n"
                 "needs: pip install 'tensorclass[scores]'; with --ray 'tensorclass[scores,ray]'"
             ),
             formatter_class=RawDescriptionHelpFormatter,

@@ -125,7 +125,10 @@ def pair(
         return np.arange(prompts_a), np.arange(prompts_b)
     _, place_a, place_b = np.intersect1d(keys_a, keys_b, assume_unique=True, return_indices=True)
     if not len(place_a):
-        raise ValueError(f"prompt_id: expected prompts that both runs hold, got none among {prompts_a} and {prompts_b}")
+        raise ValueError(
+            f"prompt_id: expected prompts that both runs hold, got none among {prompts_a} and {prompts_b}; these are "
+            "other tasks, or other versions of their documents (docs/scores.md says what a prompt is known by)"
+        )
     return place_a.astype(np.int64), place_b.astype(np.int64)
 
 

@@ -282,8 +282,28 @@ def test_exactly_the_documents_that_are_the_same_are_paired(
         return
     keys_a, keys_b = (Counter(keys.tolist()) for keys in paired_keys(*shuffled))
     assert len(keys_a.keys() & keys_b.keys()) == len(held[0] & held[1])
+    _check_comparison(runs, shuffled, rows, held[0] & held[1])
     for keys, own in ((keys_a, rows[0]), (keys_b, rows[1])):
         assert sorted(keys.values()) == sorted(Counter(document for document, _ in own).values())
+
+
+def _check_comparison(
+    runs: list[ScoreData], shuffled: list[ScoreData], rows: list[list[tuple[int, int]]], shared: set[int]
+) -> None:
+    """The comparison is that of the documents that both hold, each with all of its rows, whatever their order."""
+    if not shared:
+        with pytest.raises(ValueError, match="expected prompts that both runs hold, got none"):
+            compare(*shuffled, resamples=1000)
+        return
+    found = compare(*shuffled, resamples=1000)
+    assert found.to_dict() == compare(*runs, resamples=1000).to_dict()
+    only_a, only_b = (len({document for document, _ in own} - shared) for own in rows)
+    assert (found.prompts, found.only_a, found.only_b) == (len(shared), only_a, only_b)
+    for value, own in ((found["acc"].a, rows[0]), (found["acc"].b, rows[1])):
+        scores = [score for document, score in own if document in shared]
+        assert value.item() == pytest.approx(sum(scores) / len(scores))
+    repeated = any(len({document for document, _ in own}) < len(own) for own in rows)
+    assert bool(found.notes) == repeated
 
 
 def test_a_log_of_ifeval_without_texts_is_known_by_its_documents(write: Write, ifeval_row: Make) -> None:
