@@ -22,7 +22,7 @@ class ExactMatchScoreData(ScoreData):
         >>> report = ExactMatchScoreData(torch.tensor([True, True, False, False]), batch_size=[4]).aggregate()
         >>> one = report["exact_match"]
         >>> f"{one.value:.2f} [{one.low:.2f}, {one.high:.2f}] {one.interval}"
-        '0.50 [0.12, 0.88] adjusted t'
+        '0.50 [0.05, 0.95] adjusted t'
     """
 
     exact_match: Tensor | None

@@ -138,7 +138,7 @@ def share_interval(
     Example:
         >>> low, high = share_interval(np.array([1.0] * 80 + [0.0] * 20), np.ones(100))
         >>> f"{low:.4f} {high:.4f}"
-        '0.7090 0.8679'
+        '0.7091 0.8687'
     """
     number = np.ones_like(below) if counts is None else counts
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -181,7 +181,7 @@ def share_difference_interval(
         >>> one = np.ones(2)
         >>> low, high = share_difference_interval(0 * one, one, one, one)
         >>> f"{low:+.3f} {high:+.3f}"
-        '-0.643 +1.000'
+        '-0.766 +1.000'
     """
     number = np.ones_like(below_a) if counts is None else counts
     added = added_prompts(confidence)

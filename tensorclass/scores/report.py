@@ -73,7 +73,7 @@ class Report(_Results[Estimate]):
         >>> report = ExactMatchScoreData(torch.tensor([1.0, 1.0, 0.0, 1.0]), batch_size=[4]).aggregate()
         >>> print(report)
         ExactMatchScoreData, 95 % intervals
-        exact_match  75.00 %  [25.92, 97.93]  4 prompts, adjusted t
+        exact_match  75.00 %  [18.84, 100.00]  4 prompts, adjusted t
         >>> report["exact_match"].value.item()
         0.75
     """
