@@ -18,6 +18,7 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 
+from tensorclass.interrupts import uninterrupted
 from tensorclass.progress import bar
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.nontensor import NonTensorDataBase
@@ -34,17 +35,24 @@ def map(data: TensorCollection, fn: Callable[[Any], Any], out: Any, options: Opt
     """See :meth:`TensorDict.map`."""
     scheduler = _planned("map", data, fn, out, options, shuffle=False)
     parts: dict[int, Joined] = {}
-    with bar(scheduler.chunks.total, "map", unit="chunk", progress=options.pbar) as shown:
-        for first, done, found in scheduler.run():
-            if isinstance(found, WorkerError):
-                raise found
-            parts[first] = found
-            if scheduler.writes_here and scheduler.target is not None:
-                for at, result in enumerate(found.each or ()):
-                    if result is not None:
-                        scheduler.target.write(first + at, result)
-                parts.clear()
-            shown.advance(done)
+    with uninterrupted() as section:
+        try:
+            with (
+                section.interruptible(),
+                bar(scheduler.chunks.total, "map", unit="chunk", progress=options.pbar) as shown,
+            ):
+                for first, done, found in scheduler.run():
+                    if isinstance(found, WorkerError):
+                        raise found
+                    parts[first] = found
+                    if scheduler.writes_here and scheduler.target is not None:
+                        for at, result in enumerate(found.each or ()):
+                            if result is not None:
+                                scheduler.target.write(first + at, result)
+                        parts.clear()
+                    shown.advance(done)
+        finally:
+            scheduler.end()
     if out is not None:
         return out
     return join_all([parts[first] for first in sorted(parts)], scheduler.chunks.dim, scheduler.chunks.single)
@@ -58,9 +66,38 @@ def map_iter(data: TensorCollection, fn: Callable[[Any], Any], shuffle: bool, op
             "index_with_generator=True"
         )
     scheduler = _planned("map_iter", data, fn, None, options, shuffle=shuffle)
-    found = _one_by_one(scheduler, shuffle, options.pbar)
+    found = _Iteration(scheduler, _one_by_one(scheduler, shuffle, options.pbar))
     _open.add(found)
     return found
+
+
+class _Iteration(Iterator[Any]):
+    """The results of a call, one by one. Whatever ends it, its processes end, too."""
+
+    def __init__(self, scheduler: Scheduler, results: Generator[Any, None, None]) -> None:
+        self._scheduler: Scheduler = scheduler
+        self._results: Generator[Any, None, None] = results
+
+    def __iter__(self) -> _Iteration:
+        return self
+
+    def __next__(self) -> Any:
+        with uninterrupted() as section:
+            try:
+                with section.interruptible():
+                    return next(self._results)
+            except BaseException:
+                self._scheduler.end()
+                raise
+
+    def close(self) -> None:
+        """Ends the processes. What was not taken is lost."""
+        with uninterrupted():
+            self._results.close()
+            self._scheduler.end()
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def _one_by_one(scheduler: Scheduler, shuffle: bool, pbar: bool) -> Generator[Any, None, None]:
@@ -86,7 +123,7 @@ def _one_by_one(scheduler: Scheduler, shuffle: bool, pbar: bool) -> Generator[An
         results.close()
 
 
-_open: WeakSet[Generator[Any, None, None]] = WeakSet()  #: iterations, which may not be at their end
+_open: WeakSet[_Iteration] = WeakSet()  #: iterations, which may not be at their end
 
 
 def _close_all() -> None:

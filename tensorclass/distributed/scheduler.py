@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import torch
 from torch import Generator, Tensor
 
+from tensorclass.interrupts import uninterrupted
 from tensorclass.td.memmap import MemoryMappedTensor
 from tensorclass.td.shared_memory import NoSharedMemory, share
 from tensorclass.td.stores.lazy.stack import LazyStacked
@@ -152,7 +153,7 @@ class Scheduler:
                 yield from self._taken(future, task)
             ended = True
         finally:
-            self._end(ended)
+            self.end(ended)
 
     # -- beginning and end --------------------------------------------------------------------------------------------
 
@@ -160,7 +161,7 @@ class Scheduler:
         slots = self._window
         self._slots: list[int] = list(range(slots))[::-1]
         if self._place != "machines":
-            with worker_pool.not_interrupted():
+            with uninterrupted():
                 self._table = TaskTable(slots, self._place == "threads")
         table = self._table
         job = self._job._replace(table=table)
@@ -240,15 +241,25 @@ class Scheduler:
                 ) from found
             raise NotSendable(f"{self.what}: the data cannot be sent to another process: {error}") from error
 
+    def end(self, ended: bool = False) -> None:
+        """Give back all that the call has, once; a call of this that was interrupted can be made again.
+
+        Args:
+            ended: all is done, so that processes end by themselves. Otherwise they are killed.
+        """
+        with uninterrupted():
+            self._end(ended)
+
     def _end(self, ended: bool) -> None:
         if self._job.ended is not None:
             self._job.ended.set()
         if self._own_pool is not None:
             self._own_pool.close(kill=not ended)
         else:
-            if self._runner is not None:
-                self._runner.leave(list(self._running))
-                self._runner.release()
+            runner, self._runner = self._runner, None
+            if runner is not None:
+                runner.leave(list(self._running))
+                runner.release()
         self._running.clear()
         if self._table is not None:
             self._table.close()
@@ -269,12 +280,13 @@ class Scheduler:
                 self._table.clear(slot)
             task = _Task(first, last, slot)
             future: Future[Any]
-            try:
-                future = self._call(first, last, slot)
-            except BrokenExecutor as error:  # a process died since the last task ended
-                future = Future()
-                future.set_exception(error)
-            self._running[future] = task
+            with uninterrupted():  # what is under way is known
+                try:
+                    future = self._call(first, last, slot)
+                except BrokenExecutor as error:  # a process died since the last task ended
+                    future = Future()
+                    future.set_exception(error)
+                self._running[future] = task
             future.add_done_callback(self._done.put)
 
     def _group(self) -> int:

@@ -47,8 +47,12 @@ class TaskTable:
             self._path = f"/proc/{os.getpid()}/fd/{self._file}"
         else:
             self._file, self._path = tempfile.mkstemp(prefix="tensorclass-map-")
-        os.ftruncate(self._file, self._size)
-        self._memory = mmap.mmap(self._file, self._size)
+        try:
+            os.ftruncate(self._file, self._size)
+            self._memory = mmap.mmap(self._file, self._size)
+        except BaseException:
+            self._close_file()
+            raise
 
     def __reduce__(self) -> Any:
         return _opened, (self._path, self._token, self.slots)
@@ -67,13 +71,17 @@ class TaskTable:
         return found if found.who else None
 
     def close(self) -> None:
-        """Gives the memory back."""
-        if isinstance(self._memory, bytearray):
-            return
-        self._memory.close()
-        os.close(self._file)
-        if not _BY_HANDLE:
-            os.unlink(self._path)
+        """Gives the memory back, once."""
+        if not isinstance(self._memory, bytearray):
+            self._memory.close()
+        self._close_file()
+
+    def _close_file(self) -> None:
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
+            if not _BY_HANDLE:
+                os.unlink(self._path)
 
 
 class _Opened:

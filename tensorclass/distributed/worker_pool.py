@@ -21,6 +21,8 @@ from typing import Any
 
 import torch
 
+from tensorclass.interrupts import uninterrupted
+
 from .executors import Runner
 from .sharing import Packed
 from .working import Job, Outcome, is_forked
@@ -45,20 +47,16 @@ class _Context:
 
 
 @contextmanager
-def not_interrupted() -> Generator[None, None, None]:
-    """An interrupt (SIGINT) comes behind the block: what it makes is there then, or Python would lose it in a fork."""
-    before = signal.getsignal(signal.SIGINT)
-    if not callable(before) or threading.current_thread() is not threading.main_thread():
+def _deaf() -> Generator[None, None, None]:
+    """A block whose new processes get no SIGINT, as terminals send to all, before they say what to do with it."""
+    if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    came: list[tuple[int, Any]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        before(*came[0])
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Worker:
@@ -79,7 +77,7 @@ class _Worker:
     def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
         if self.context.made:
             return self.executor.submit(function, *args)
-        with not_interrupted(), warnings.catch_warnings():
+        with _deaf(), warnings.catch_warnings():
             # the threads beside this one feed other processes, and hold nothing that the new one asks for
             warnings.filterwarnings("ignore", ".*fork.*", DeprecationWarning)
             return self.executor.submit(function, *args)
@@ -146,18 +144,19 @@ class WorkerPool(Runner):
 
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:
         first, last, _ = args
-        while True:
-            worker = self._free(last - first)
-            try:
-                future = worker.submit(function, *args)
-            except BrokenExecutor:  # its process died while it had nothing to do
-                worker.is_gone = True
-                continue
-            worker.chunks += last - first
-            worker.tasks.add(future)
-            self._of[future] = worker
-            future.add_done_callback(self._done)
-            return future
+        with uninterrupted():  # a worker is known here, or is not there
+            while True:
+                worker = self._free(last - first)
+                try:
+                    future = worker.submit(function, *args)
+                except BrokenExecutor:  # its process died while it had nothing to do
+                    worker.is_gone = True
+                    continue
+                worker.chunks += last - first
+                worker.tasks.add(future)
+                self._of[future] = worker
+                future.add_done_callback(self._done)
+                return future
 
     def _free(self, chunks: int) -> _Worker:
         """The worker that has the fewest tasks; a new one where there are too few of them."""
@@ -168,8 +167,7 @@ class WorkerPool(Runner):
                 self._gone.append(worker)
                 worker.end()
         if len(self._workers) < self.workers and all(worker.tasks for worker in self._workers):
-            with not_interrupted():
-                self._workers.append(self._make())
+            self._workers.append(self._make())
         return min(self._workers, key=lambda worker: len(worker.tasks))
 
     def _done(self, future: Future[Any]) -> None:
@@ -230,6 +228,8 @@ def begin(job: Job | Packed, threads: int) -> None:
     """The first that a process does."""
     global _job, _apart
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits is interrupted, and ends this one
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # what the program does before it ends is not for its workers to do
     parent = multiprocessing.parent_process()
     if parent is not None:
