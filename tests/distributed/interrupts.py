@@ -80,7 +80,8 @@ def _shared() -> None:
 
 
 def _packed() -> None:
-    found = packed(_large(), small=0).by_handles().opened()
+    kept = packed(_large(), small=0)
+    found = kept.by_handles().opened()
     _checked(float(found["x"][0]), 1.0)
 
 
