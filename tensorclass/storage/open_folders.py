@@ -200,9 +200,9 @@ class Folders:
 
     def close(self) -> None:
         """Closes all but the root."""
-        for opened in self._open.values():
-            os.close(opened.handle)
-        self._open.clear()
+        while self._open:
+            with suppress(OSError):  # nothing was written to a folder that is only read
+                os.close(self._open.popitem()[1].handle)
 
 
 _MOST_OPEN = 64

@@ -1,6 +1,8 @@
 """Rows that are appended to a folder of memory-mapped files."""
 
 import contextlib
+import errno
+import itertools
 import multiprocessing
 import os
 import random
@@ -23,7 +25,7 @@ from torch import Tensor
 from tensorclass import TensorClass, TensorDict, UnbatchedTensor, append_memmap, lazy_stack, turns
 from tensorclass.atomic import swapped_folder
 from tensorclass.storage import FileError, appending
-from tests.interrupting import Held, interrupted, points
+from tests.interrupting import Held, failing, interrupted, points
 
 
 class Row(TensorClass):
@@ -354,6 +356,24 @@ def test_an_append_that_is_interrupted_at_any_line_leaves_the_old_rows_or_the_ne
         Row.append_memmap(place, rows_of(1, 2.0))
         assert os.listdir(place.parent) == ["rows"]
         shutil.rmtree(place)
+
+
+def test_an_append_whose_calls_of_the_system_fail_is_whole_or_leaves_what_was_there(tmp_path: Path) -> None:
+    place = tmp_path / "sets" / "rows"
+    for at in itertools.count(1, 3):
+        rows_of(2, 0.0).memmap(place)
+        before = Held.now()
+        outcome = failing(lambda: Row.append_memmap(place, rows_of(3, 1.0)), at, errno.EIO)
+        assert Held.now().beyond(before) == [], outcome
+        assert not turns._held, outcome
+        found = Row.load_memmap(place)
+        assert found.below["y"][:, 0].tolist() == found.x[:, 0].tolist()
+        assert len(found) == (2 if outcome.error else 5), outcome
+        Row.append_memmap(place, rows_of(1, 2.0))
+        assert os.listdir(place.parent) == ["rows"]
+        shutil.rmtree(place)
+        if outcome.where is None:
+            break
 
 
 def in_another_thread(work: Callable[[], object]) -> threading.Thread:
