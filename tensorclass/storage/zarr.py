@@ -49,6 +49,9 @@ _CODECS = {
 }  # fmt: skip
 
 
+_REPLACED = "another folder has taken the place of the one that was open; open it again"
+
+
 class Zarr(Format):
     """Folders of the zarr format."""
 
@@ -99,11 +102,13 @@ class Zarr(Format):
             if mode in ("r+", "a"):
                 _forget_copies(root)
             return root
-        except (PermissionError, FileError):
-            self._let_go()
-            raise
         except Exception as error:  # of many classes
+            is_replaced = self._held is not None and not self._held.is_there()
             self._let_go()
+            if is_replaced:  # while it was opened: what was there is being removed
+                raise Replaced(f"{path}: {_REPLACED}") from None
+            if isinstance(error, (PermissionError, FileError)):
+                raise
             raise DamagedFile(f"{path}: it is no zarr folder, or damaged: {error}") from None
 
     def lent(self, root: Any) -> Any:
@@ -132,7 +137,7 @@ class Zarr(Format):
 
     def check_there(self, root: Any) -> None:
         if self._held is not None and not self._held.is_there():
-            raise Replaced("another folder has taken the place of the one that was open; open it again")
+            raise Replaced(_REPLACED)
 
     def __getstate__(self) -> dict[str, Any]:
         return {}

@@ -226,3 +226,22 @@ def test_writers_of_inner_collections_share_the_outer_one(tmp_path: Path) -> Non
         thread.start()
         thread.join(60)
         assert done
+
+
+def test_a_zarr_folder_that_is_replaced_while_it_is_opened_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tensorclass.storage import zarr_store
+
+    rows(2, 1.0).to_zarr(tmp_path / "rows").close()
+    init, calls = zarr_store.Held.__init__, list[str]()
+
+    def replaced_behind(held: Any, path: str) -> None:
+        init(held, path)
+        calls.append(path)
+        if len(calls) == 1:
+            rows(3, 2.0).to_zarr(tmp_path / "rows").close()
+
+    monkeypatch.setattr(zarr_store.Held, "__init__", replaced_behind)
+    assert TensorDict.from_zarr(tmp_path / "rows")["x"].tolist() == [2.0] * 3
+    assert len(calls) > 1
