@@ -45,6 +45,7 @@ from tensorclass import (
     refresh_archive_checksums,
     unpack_memmap,
 )
+from tensorclass.storage.hierarchy import DRAFT
 from tests.storage.formats import FORMATS, _close, contents
 
 SECONDS = 2.0  #: of the processor, for one case
@@ -206,6 +207,8 @@ def places_in(form: str, template: Path) -> list[str]:
 
 # -- links of HDF5 ----------------------------------------------------------------------------------------------------
 
+HIDDEN = DRAFT  #: a name that is no key: what it leads to is not looked at for itself
+
 
 def _h5(plant: Callable[[Any, str, str], None]) -> Callable[[Path, str, Path], None]:
     def work(path: Path, place: str, outside: Path) -> None:
@@ -232,16 +235,17 @@ def _external(group: Any, name: str, outside: str) -> None:
 def _soft_to_external(group: Any, name: str, outside: str) -> None:
     import h5py
 
-    group["%hop"] = h5py.ExternalLink(outside, f"{group.name.rstrip('/')}/{name}")
-    group[name] = h5py.SoftLink("%hop")
+    group[HIDDEN] = h5py.ExternalLink(outside, f"{group.name.rstrip('/')}/{name}")
+    group[name] = h5py.SoftLink(HIDDEN)
 
 
 def _softs_to_external(group: Any, name: str, outside: str) -> None:
     import h5py
 
-    group.file.require_group("%hops")["out"] = h5py.ExternalLink(outside, "/")
-    group["%hop"] = h5py.SoftLink(f"/%hops/./out/{group.name.strip('/')}/{name}".replace("//", "/"))
-    group[name] = h5py.SoftLink("./%hop")
+    hops = group.file.require_group(HIDDEN)
+    hops["out"] = h5py.ExternalLink(outside, "/")
+    hops["hop"] = h5py.SoftLink(f"/{HIDDEN}/./out/{group.name.strip('/')}/{name}".replace("//", "/"))
+    group[name] = h5py.SoftLink(f"/{HIDDEN}/hop")
 
 
 def _external_to_pipe(group: Any, name: str, outside: str) -> None:
@@ -253,8 +257,8 @@ def _external_to_pipe(group: Any, name: str, outside: str) -> None:
 def _soft_to_pipe(group: Any, name: str, outside: str) -> None:
     import h5py
 
-    group["%hop"] = h5py.ExternalLink(str(Path(outside).with_name("pipe")), "/")
-    group[name] = h5py.SoftLink("%hop/x")
+    group[HIDDEN] = h5py.ExternalLink(str(Path(outside).with_name("pipe")), "/")
+    group[name] = h5py.SoftLink(f"{HIDDEN}/x")
 
 
 def _raw(target: str) -> Callable[[Any, str, str], None]:
@@ -299,8 +303,8 @@ def _softly(target: str) -> Callable[[Any, str, str], None]:
 def _soft_cycle(group: Any, name: str, outside: str) -> None:
     import h5py
 
-    group["%hop"] = h5py.SoftLink(name)
-    group[name] = h5py.SoftLink("%hop")
+    group[HIDDEN] = h5py.SoftLink(name)
+    group[name] = h5py.SoftLink(HIDDEN)
 
 
 def _hard_cycle(group: Any, name: str, outside: str) -> None:
@@ -341,7 +345,7 @@ def nodes_of(path: Path) -> list[str]:
     found: list[str] = []
     with h5py.File(path) as file:
         file.visit(found.append)
-    return [*found, "%draft"]
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------------
