@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Size, Tensor
 
+from tensorclass.interrupts import uninterrupted
 from tensorclass.td.consolidated import view
 
 from .layout import copy
@@ -109,8 +110,14 @@ class Staging:
         self._fd: int | None = None
         #: the bytes on the CPU as Python has them
         self.bytes: memoryview | mmap.mmap
-        if device.type == "cpu" and (mapped := _mapped(max(self.size, 1))) is not None:
-            self._fd, self.bytes = mapped
+        mapped: tuple[int, mmap.mmap] | None = None
+        if device.type == "cpu":
+            with uninterrupted():  # a file that is open is known to this object, which closes it
+                mapped = _mapped(max(self.size, 1))
+                if mapped is not None:
+                    self._fd = mapped[0]
+        if mapped is not None:
+            self.bytes = mapped[1]
             self.memory: Tensor = _frombuffer(self.bytes, dtype=torch.uint8)[: self.size]
             # a place for each tensor, and one for the bytes behind it, which nobody reads
             self._places: NDArray[np.uintp] = np.zeros((len(forms) * 2, 2), np.uintp)
