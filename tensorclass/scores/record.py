@@ -90,7 +90,7 @@ class ScoreData(TensorClass):
             dim: the batch dimensions to reduce. The last one given holds the prompts; those given before it hold
                 repeats of the same prompts (seeds, samples), which are pooled within their prompt; by ``prompt_id``
                 where there is one, else by place.
-            seed: of the bootstrap.
+            seed: of the bootstrap, where it is asked for.
             resamples: how many; by default 10,000, or fewer (at least 1,000) where more than 20,000 prompts have nearly
                 all distinct values.
             confidence: the level of the intervals, 0.95 for 95 %.

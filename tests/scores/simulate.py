@@ -190,8 +190,8 @@ class Line:
 HEAD = f"{'kind':18} {'n':>5} {'rate':>5} {'cover':>8} {'paired':>8} {'p<.05':>7} {'width':>8} {'paired':>8}"
 
 
-def _percent(share: float, limited: bool) -> str:
-    text = "-" if share != share else f"{100 * share:.2f}"
+def _percent(share: float, limited: bool, unit: str = "") -> str:
+    text = "-" if share != share else f"{100 * share:.2f}{unit}"
     return text if limited else f"({text})"
 
 
@@ -430,14 +430,14 @@ def worst(lines: Sequence[Line]) -> list[str]:
             known = [line for line in own if getattr(line, share) == getattr(line, share)]
             if known:
                 least = min(known, key=lambda line: float(getattr(line, share)))
-                cells += [f"{_percent(getattr(least, share), least.limited)} %", place(least)]
+                cells += [_percent(getattr(least, share), least.limited, " %"), place(least)]
             else:
                 cells += ["-", "-"]
         most = max(own, key=lambda line: line.level)
         tests = sum(line.tests for line in own)
         mean = sum(line.level * line.tests for line in own) / tests if tests else float("nan")
-        cells += [f"{_percent(most.level, most.level_limited)} %", place(most)]
-        cells.append(f"{_percent(mean, most.level_limited)} %" if tests else "-")
+        cells += [_percent(most.level, most.level_limited, " %"), place(most)]
+        cells.append(_percent(mean, most.level_limited, " %") if tests else "-")
         found.append(f"| {' | '.join(cells)} |")
     return found
 
