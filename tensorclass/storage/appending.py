@@ -265,7 +265,7 @@ class Growth:
     def _new(self, item: Any, path: tree.Path, checksum: bool) -> Node:
         """A further part of a lazy stack."""
         try:
-            node, leaves = tree.describe(item, "append_memmap", self.pickles, checksum)
+            node, leaves = tree.describe(item, "append_memmap", self.pickles, checksum, path)
         except TypeError as error:
             self.problems.append(f"{dotted(path)}: {error}")
             return {}
@@ -335,8 +335,7 @@ class _Writing:
         try:
             with swapped_folder(self._path, self._turn) as draft, bytes_of(total, "append_memmap", progress) as shown:
                 with self._section.interruptible():
-                    folders: list[tuple[str, bytes]] = []
-                    layout.metas_of(node, "", folders)
+                    folders = layout.metas(node, "append_memmap", self._path)
                     for place, meta in folders:
                         if place:
                             os.mkdir(draft / place)

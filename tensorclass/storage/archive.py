@@ -59,6 +59,9 @@ _frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
 # writing
 
 
+_LONGEST_NAME = 2**16 - 1  #: bytes that the ZIP format has for a name
+
+
 def method_of(compression: str | int | None, what: str) -> int:
     """The number that ZIP files have for a compression."""
     if compression is None:
@@ -96,8 +99,14 @@ def save(
                 f"{what}: {dotted(leaf.path)} lies in the file {printable(leaf.tensor._filename)} already; "
                 "copy_existing=True copies it"
             )
-    metas: list[tuple[str, bytes]] = []
-    layout.metas_of(node, "", metas)
+    metas = layout.metas(node, what, os.fspath(path))
+    for leaf in leaves:
+        name = layout.place_of(leaf)
+        if len(name) > _LONGEST_NAME // 4 and len(os.fsencode(name)) > _LONGEST_NAME:
+            raise ValueError(
+                f"{what}: nothing was written; the keys {'.'.join(leaf.path)[:80]}... are longer together than "
+                f"the name of a file in an archive, which takes {_LONGEST_NAME} bytes"
+            )
     total = sum(leaf.tensor.numel() * leaf.tensor.element_size() for leaf in leaves)
     with (
         uninterrupted() as section,

@@ -140,13 +140,24 @@ def _write(file: IO[bytes], node: Node, leaves: list[Leaf], places: list[Place],
                 at += len(piece)
     file.write(bytes(size - at))
     own = sealing.sealed({"version": VERSION, "size": size, "starts": [place[2] for place in places], "tree": node})
+    _check_length(own)
     file.write(own + len(own).to_bytes(8, "little") + _MARK)
     try:
         shown = _for_peer(node, iter(zip(places, [*[place[2] for place in places[1:]], size], strict=True)))
     except _Unknown:
         shown = {"cls": "tensorclass"}  # an error to the peer, and not a part of the values
     known = json.dumps(shown, allow_nan=False).encode()
+    _check_length(known)
     file.write(known + len(known).to_bytes(8, "little"))
+
+
+def _check_length(text: bytes) -> None:
+    """Raise an error if a text of a file is longer than what is read again."""
+    if len(text) > _LONGEST:
+        raise ValueError(
+            f"consolidate: nothing was written; what is said of the collection takes {len(text)} bytes as JSON, at "
+            f"most {_LONGEST} can be read: objects take most of it"
+        )
 
 
 class _Unknown(Exception):

@@ -32,7 +32,6 @@ from . import sealing, tree
 from .ahead import reading_ahead
 from .layout import (
     INSIDE,
-    LONGEST,
     META,
     OWN,
     PEER_TYPES,
@@ -40,7 +39,9 @@ from .layout import (
     SUFFIX,
     VERSION,
     check_keys,
+    check_length,
     file_name,
+    metas,
     metas_of,
     place_of,
     read_meta,
@@ -104,14 +105,7 @@ def save(
                     "copy_existing=True copies it"
                 )
         files[name] = leaf.tensor
-    folders: list[tuple[str, bytes]] = []
-    metas_of(node, "", folders)
-    for folder, meta in folders:
-        if len(meta) > LONGEST:
-            raise ValueError(
-                f"{what}: nothing was written; the objects in {printable(path)}/{folder} take {len(meta)} bytes as "
-                f"JSON, at most {LONGEST} can be read"
-            )
+    folders = metas(node, what, path)
     total = sum(tensor.numel() * tensor.element_size() for tensor in files.values()) if values else 0
     with uninterrupted() as section, Turn(section) as turn:
 
@@ -275,7 +269,11 @@ def load(
     path: str = os.path.abspath(prefix)
     blank = tree.without_values(device) if tree.only_shapes(device) else None
 
-    def work(root: Opened) -> Any:
+    def work(root: Opened, section: Uninterrupted) -> Any:
+        def summed(tensor: Tensor) -> int:
+            with section.interruptible():
+                return tree.checksum_of(tensor)
+
         folders = Folders(root, not robust_key, allow_pickle)
         try:
             node = read_node(folders, ())
@@ -287,13 +285,16 @@ def load(
                 return lambda: mapped.as_subclass(Tensor).to(device, non_blocking=non_blocking)
 
             def read(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+                section.check()
                 if device is None:
                     return _opened_tensor(*folders.find(where, part), dtype, shape, mode)
-                return opened(where, part, dtype, shape)()
+                tensor = opened(where, part, dtype, shape)
+                with section.interruptible():
+                    return tensor()
 
-            source = Source(path, blank or read, device or CPU, allow_pickle, strict, same_objects, verify)
+            source = Source(path, blank or read, device or CPU, allow_pickle, strict, same_objects, verify, summed)
             if num_threads > 1 and blank is None and (verify or source.device != CPU):
-                with reading_ahead(node, source, opened, num_threads) as source:
+                with reading_ahead(node, source, opened, num_threads) as source, section.interruptible():
                     return note_files(tree.rebuild(node, target, source))
             return note_files(tree.rebuild(node, target, source))
         except RecursionError:
@@ -350,9 +351,12 @@ def add_tensor(
         batch_size: that of the collection which gets it.
         existsok: write over a file of its name that is there already.
     """
+    tree.check_size(size, path, "make_memmap")
     place, meta = _holder(turn, prefix, path, batch_size)
     key = path[-1]
     file = place / tensor_file(key, "")
+    if file.is_symlink():
+        raise FileError(f"{file}: expected a file, found a link, which is not followed")
     if key in meta or key in _own_entries(meta):
         if not existsok:
             raise FileThere(f"make_memmap: {place} has a {key!r} already; memmap_refresh_() loads it")
@@ -371,6 +375,9 @@ def add_folder(turn: Turn, prefix: Path, path: tree.Path, size: Size, batch_size
 
     See :func:`add_tensor`; ``size`` is the batch size of the new one.
     """
+    tree.check_size(size, path, "make_memmap")
+    if len(path) > tree.DEPTH:
+        raise ValueError(f"make_memmap: {'.'.join(path[:3])}: collections are nested deeper than {tree.DEPTH} levels")
     place, meta = _holder(turn, prefix, path, batch_size)
     key, known = path[-1], {"type": PEER_TYPES["collection"]}
     if meta.get(key) == known:
@@ -379,7 +386,7 @@ def add_folder(turn: Turn, prefix: Path, path: tree.Path, size: Size, batch_size
     metas_of({"type": "collection", "batch_size": list(size), "entries": {}}, "", found)
     below = not_linked(place / file_name(key))
     below.mkdir(exist_ok=True)
-    with whole_file(below / META) as file:
+    with uninterrupted() as section, whole_file(below / META, follow=False) as file, section.interruptible():
         file.write(found[0][1])
     _write_meta(place, {**_without(meta, key), key: known})
 
@@ -431,5 +438,6 @@ def _write_meta(place: Path, meta: dict[str, Any]) -> None:
     own.pop("crc32", None)
     own.setdefault("version", VERSION)
     text = sealing.sealed({**{name: known for name, known in meta.items() if name != OWN}, OWN: own}, 2)
-    with whole_file(place / META) as file:
+    check_length(text, "make_memmap", str(place))
+    with uninterrupted() as section, whole_file(place / META, follow=False) as file, section.interruptible():
         file.write(text)

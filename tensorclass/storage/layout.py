@@ -10,6 +10,7 @@ Here nodes become what ``meta.json`` says in each folder, and nodes again, where
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import re
 import zlib
@@ -147,6 +148,33 @@ def metas_of(node: Node, folder: str, found: list[tuple[str, bytes]]) -> None:
         metas_of(entry, place, found)
 
 
+def metas(node: Node, what: str, where: str | os.PathLike[str]) -> list[tuple[str, bytes]]:
+    """:func:`metas_of` all folders of a tree.
+
+    Args:
+        node: the tree.
+        what: who writes them, to begin errors with.
+        where: the folder, for errors.
+
+    Raises:
+        ValueError: one is longer than what is read again.
+    """
+    found: list[tuple[str, bytes]] = []
+    metas_of(node, "", found)
+    for folder, text in found:
+        check_length(text, what, f"{where}/{folder}")
+    return found
+
+
+def check_length(text: bytes, what: str, where: str) -> None:
+    """Raise an error if a ``meta.json`` is longer than what is read again."""
+    if len(text) > LONGEST:
+        raise ValueError(
+            f"{what}: nothing was written; what is said of {where} takes {len(text)} bytes as JSON, at most {LONGEST} "
+            "can be read: objects take most of it"
+        )
+
+
 PEER_TYPES = {
     "collection": "TensorDict", "lazy_stack": "LazyStackedTensorDict", "object": "NonTensorData",
     "objects": "NonTensorStack",
@@ -239,8 +267,6 @@ def read_node(folders: Places, path: tree.Path, checksum: object = None) -> Node
         checksum: of the ``meta.json``, where another file says it.
     """
     folder = folders.at(path)
-    if len(path) > tree.DEPTH:
-        raise FileError(f"{folder.name}: collections are nested deeper than {tree.DEPTH} levels")
     meta = read_meta(folder, checksum)
     foreign = OWN not in meta or _is_entry(meta[OWN])  # the latter: a key of the peer that is called so
     own: dict[str, Any] | None = {} if foreign else as_dict(meta[OWN])
@@ -260,6 +286,8 @@ def read_node(folders: Places, path: tree.Path, checksum: object = None) -> Node
 
     if kind in ("NonTensorData", "NonTensorStack"):
         return _node_of_objects(kind, meta, folder, folders.pickles)
+    if len(path) > tree.DEPTH:
+        raise FileError(f"{folder.name}: collections are nested deeper than {tree.DEPTH} levels")
     if kind == "LazyStackedTensorDict":
         count = own.get("parts")
         if count is None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple, TypeVar
 
 from tensorclass.atomic import is_swapped
+from tensorclass.interrupts import Uninterrupted, uninterrupted
 from tensorclass.printable import printable
 from tensorclass.regular import NotRegular, kind_of, open_regular
 
@@ -46,7 +47,7 @@ class Opened(NamedTuple):
                 if len(text) > LONGEST:
                     raise FileError(f"{self.name}/{name}: it is longer than {LONGEST} bytes")
         finally:
-            os.close(handle)
+            _closed(handle)
         return text
 
     def names(self) -> set[str]:
@@ -75,11 +76,20 @@ def open_folder(path: str) -> Generator[Opened, None, None]:
     try:
         yield Opened(handle, path)
     finally:
-        os.close(handle)
+        _closed(handle)
 
 
-def retried(path: str, work: Callable[[Opened], T]) -> T:
-    """What a function does with an open folder, again where another has taken the folder's place in the meantime."""
+def retried(path: str, work: Callable[[Opened, Uninterrupted], T]) -> T:
+    """What a function does with an open folder, again where another has taken the folder's place in the meantime.
+
+    The function runs in a block of :func:`uninterrupted`, which it gets: interrupts would leave folders open. It looks
+    for them from time to time.
+    """
+    with uninterrupted() as section:
+        return _retried(path, work, section)
+
+
+def _retried(path: str, work: Callable[[Opened, Uninterrupted], T], section: Uninterrupted) -> T:
     end = time.monotonic() + 1.0
     while True:
         try:
@@ -97,15 +107,22 @@ def retried(path: str, work: Callable[[Opened], T]) -> T:
                     f"there is no folder {printable(path)}: a process was killed while it put another one there; the "
                     "one before is put back when something is saved there again"
                 ) from None
-            time.sleep(0.001)
+            with section.interruptible():
+                time.sleep(0.001)
             continue
         try:
-            return work(Opened(handle, path))
+            return work(Opened(handle, path), section)
         except FileNotFoundError as error:
             if same_folder(handle, path):
                 raise _missing(path, error) from None
         finally:
-            os.close(handle)
+            _closed(handle)
+
+
+def _closed(handle: int) -> None:
+    """Close a descriptor that was read from: it is closed also where that is an error, which says nothing of values."""
+    with suppress(OSError):
+        os.close(handle)
 
 
 def _missing(path: str, error: FileNotFoundError) -> Exception:
@@ -149,6 +166,11 @@ class Folders:
         """An open folder, until another one is asked for."""
         if self._last is not None and path == self._last[0]:
             return self._last[1]
+        above = len(path) - 1
+        while above > 0 and path[:above] not in self._open:
+            above -= 1
+        for length in range(above + 1, len(path)):  # one after the other: calls in calls would end at some depth
+            self._found(path[:length])
         found = self._found(path)
         self._last = path, found
         return found
@@ -162,7 +184,7 @@ class Folders:
             elif not path:
                 return found
             if len(self._open) >= _MOST_OPEN:
-                os.close(self._open.pop(next(iter(self._open))).handle)
+                _closed(self._open.pop(next(iter(self._open))).handle)
         self._open[path] = found  # as the last one
         return found
 
@@ -174,7 +196,7 @@ class Folders:
         self._last = None
         outer = self._open.pop(path, None)
         if outer is not None:
-            os.close(outer.handle)
+            _closed(outer.handle)
 
     def say_foreign(self, path: tuple[str, ...]) -> None:
         """The peer wrote a folder; its files may be named as the keys are."""
@@ -196,13 +218,12 @@ class Folders:
             return _opened(outer, INSIDE)
         finally:
             if path:
-                os.close(outer.handle)
+                _closed(outer.handle)
 
     def close(self) -> None:
         """Closes all but the root."""
         while self._open:
-            with suppress(OSError):  # nothing was written to a folder that is only read
-                os.close(self._open.popitem()[1].handle)
+            _closed(self._open.popitem()[1].handle)
 
 
 _MOST_OPEN = 64

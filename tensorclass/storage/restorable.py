@@ -51,6 +51,8 @@ class RestorableFile:
         self._lost: list[tuple[int, bytes]] = []  #: what was written after the error
         creates = {"r+": 0, "a": os.O_CREAT, "w": os.O_CREAT}.get(mode, os.O_CREAT | os.O_EXCL)
         flags = os.O_RDWR | creates | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+        self._handle = -1
+        self._size = self._there = self._before = 0
         self._handle = os.open(path, flags, 0o666)
         try:
             found = os.fstat(self._handle)

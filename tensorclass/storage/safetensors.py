@@ -40,6 +40,7 @@ _EXTRA = "safetensors"
 _KEY = "tensorclass"  #: of the tree in the metadata
 _MARK = "tensorclass_version"  #: there with it: a file that has one of the two alone is damaged, not from elsewhere
 _PEER = "tensordict"  #: of what the peer knows of it
+_LONGEST = 100_000_000  #: bytes of a header: the library reads no longer one
 _LACKS = ("complex32", "complex128")  #: dtypes that the format does not have
 
 
@@ -72,6 +73,13 @@ def save_safetensors(data: TensorCollection, path: Filename, *, checksum: bool =
         except Exception as error:  # the library's own class has the error of the system in its message alone
             number = re.search(r"\(os error (\d+)\)", str(error))
             raise OSError(int(number[1]) if number else errno.EIO, str(error), str(draft)) from None
+        with open(draft, "rb") as written:
+            length = int.from_bytes(written.read(8), "little")
+        if length > _LONGEST:
+            raise ValueError(
+                f"save_safetensors: nothing was written; what is said of the collection takes {length} bytes, at most "
+                f"{_LONGEST} can be read in this format: objects take most of it"
+            )
 
 
 def load_safetensors(

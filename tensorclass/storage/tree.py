@@ -19,6 +19,7 @@ tree and the tensors, and to give a tensor back for a path.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import warnings
@@ -91,7 +92,7 @@ class FileError(ValueError):
 
 
 def describe(
-    data: TensorCollection, what: str, allow_pickle: bool | None = False, checksum: bool = False
+    data: TensorCollection, what: str, allow_pickle: bool | None = False, checksum: bool = False, within: Path = ()
 ) -> tuple[Node, list[Leaf]]:
     """The tree of a collection, and its tensors.
 
@@ -100,13 +101,16 @@ def describe(
         what: who asks, to begin errors with.
         allow_pickle: write objects that JSON cannot hold as pickles; ``None`` where a format has none.
         checksum: say of each tensor what its values add up to.
+        within: where the collection stands in another one that is there already; paths begin below that.
 
     Raises:
-        TypeError: values that no file can hold, all of them.
+        TypeError: values that no file can hold, or that could not be loaded from one, all of them.
     """
     leaves: list[Leaf] = []
     problems: list[str] = []
-    node = _described(data, (), leaves, problems, allow_pickle)
+    node = _described(data, within, leaves, problems, allow_pickle)
+    if within:
+        leaves = [leaf._replace(path=leaf.path[len(within) :]) for leaf in leaves]
     if problems:
         raise TypeError(f"{what}: nothing was written; " + "; ".join(problems))
     if checksum:
@@ -153,6 +157,9 @@ def _described(value: Any, path: Path, leaves: list[Leaf], problems: list[str], 
         one = node_of_tensor(value._tensor, path, leaves, problems)
         one["type"] = "unbatched"
         return one
+    if len(path) > DEPTH:
+        problems.append(f"{'.'.join(path[:3])}: collections are nested deeper than {DEPTH} levels")
+        return {}
     if isinstance(value, LazyStacked):
         store: Any = value._store
         return {
@@ -163,6 +170,7 @@ def _described(value: Any, path: Path, leaves: list[Leaf], problems: list[str], 
                 _described(part, (*path, str(at)), leaves, problems, pickles) for at, part in enumerate(store.items_)
             ],
         }
+    _check_size(value._batch_size, path, problems)
     node: Node = {"type": "collection", **head_of(value)}
     node["entries"] = {
         key: _described(item, (*path, key), leaves, problems, pickles) for key, item in value._store.items()
@@ -183,6 +191,7 @@ def node_of_tensor(value: Tensor, path: Path, leaves: list[Leaf], problems: list
         if jagged.lengths() is not None or jagged._ragged_idx != 1:
             problems.append(f"{name}: a jagged tensor with holes, or a ragged dimension other than 1; clone it first")
         else:
+            _check_size(jagged.values().shape, path, problems)
             node.update(type="jagged", shape=list(jagged.values().shape), rows=len(jagged))
             leaves.append(Leaf(path, "", jagged.values(), node))
             leaves.append(Leaf(path, "offsets", jagged.offsets().to(torch.int64), node))
@@ -191,12 +200,29 @@ def node_of_tensor(value: Tensor, path: Path, leaves: list[Leaf], problems: list
     elif value.layout != torch.strided:
         problems.append(f"{name}: a tensor of the layout {value.layout}; make it dense first, with to_dense()")
     else:
+        _check_size(value.shape, path, problems)
         leaves.append(Leaf(path, "", value, node))
     return node
 
 
+def _check_size(size: Size, path: Path, problems: list[str]) -> None:
+    """Note a shape that :func:`size_of` would refuse: of no values, but of more than 2**58 in its other dimensions."""
+    total = size.numel()
+    if (not total or total > _MOST) and math.prod([length or 1 for length in size]) > _MOST:
+        problems.append(f"{'.'.join(path) + ': ' if path else ''}files have no shapes as large as {list(size)}")
+
+
+def check_size(size: Size, path: Path, what: str) -> None:
+    """Raise an error for a shape that could not be loaded."""
+    problems: list[str] = []
+    _check_size(size, path, problems)
+    if problems:
+        raise ValueError(f"{what}: {problems[0]}")
+
+
 def _of_objects(value: NonTensorDataBase, path: Path, problems: list[str], pickles: bool | None) -> Node:
     size = list(value._batch_size)
+    _check_size(value._batch_size, path, problems)
     try:
         if isinstance(value, NonTensorData):
             node = {"type": "object", "batch_size": size, "data": encode(value._objects[0], pickles)}

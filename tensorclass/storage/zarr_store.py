@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
+from tensorclass.interrupts import uninterrupted
 from tensorclass.regular import NotRegular, kind_of, open_regular
 
 from .layout import LONGEST
@@ -117,6 +118,10 @@ class FolderStore(Store):
         Raises:
             FileError: a link, a pipe, a device or a socket is there, or on the way.
         """
+        with uninterrupted():
+            return self._read(key, byte_range)
+
+    def _read(self, key: str, byte_range: ByteRequest | None) -> bytes | None:
         *parents, name = self._parts(key)
         try:
             with self._folder(parents) as folder:
@@ -267,14 +272,13 @@ class FolderStore(Store):
             try:
                 for part in parts:
                     way = way / part
-                    below = self._below(handle, part, way, make)
-                    if handle != root:
-                        os.close(handle)
-                    handle = below
+                    above, handle = handle, self._below(handle, part, way, make)
+                    if above != root:
+                        _closed(above)
                 yield handle
             finally:
                 if handle != root:
-                    os.close(handle)
+                    _closed(handle)
 
     def _below(self, folder: int, name: str, way: Path, make: bool) -> int:
         try:
@@ -374,6 +378,12 @@ class FolderStore(Store):
     async def list(self) -> AsyncIterator[str]:
         async for key in self.list_prefix(""):
             yield key
+
+
+def _closed(handle: int) -> None:
+    """Close the descriptor of a folder: it is closed also where that is an error."""
+    with suppress(OSError):
+        os.close(handle)
 
 
 def _span(byte_range: Any, size: int) -> tuple[int, int | None]:
