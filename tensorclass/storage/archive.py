@@ -8,6 +8,7 @@ members that overlap, and sizes that are not so are errors.
 
 from __future__ import annotations
 
+import lzma
 import mmap
 import os
 import shutil
@@ -37,6 +38,7 @@ from tensorclass.td.objects import CPU
 
 from . import folder, layout, tree
 from .ahead import reading_ahead
+from .deflation import Compression, excess_of, unpacked
 from .paths import above, path_of
 from .tree import FileError, Source
 
@@ -49,6 +51,7 @@ _METHODS = {
 _LEVELS = {zipfile.ZIP_DEFLATED: range(-1, 10), zipfile.ZIP_BZIP2: range(1, 10)}  #: of the others it says nothing
 _ALIGN = 64  #: where the bytes of a stored member begin
 _PIECE = 2**24
+_DEEPEST = 2 * tree.DEPTH + 2  #: folders that a member can be in
 _SIZES_BEHIND = 8  #: the flag of a member whose sizes stand behind it once more
 _FILLED = b"td"  #: marks the part of a header that only fills it
 _LOCAL, _CENTRAL = struct.Struct("<4s22xHH"), struct.Struct("<4s24xHHH12x")
@@ -161,11 +164,12 @@ def _writer(
     path = path_of(path, "an archive", writes=True)
     above(path)
     with whole_file(path) as file, zipfile.ZipFile(file, "w", method, compresslevel=level) as archive:
+        chosen = Compression(method)
 
         def write(name: str, pieces: Iterator[memoryview]) -> None:
             info = zipfile.ZipInfo(name)  # of 1980: the same values are the same file
             info.external_attr = 0o644 << 16
-            info.compress_type = method
+            info.compress_type, pieces = chosen.of(name, pieces)
             info._compresslevel = level  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
             start = file.tell() + 30 + len(name.encode()) + 20  # the header, and what it says of sizes
             if method == zipfile.ZIP_STORED and name.endswith(layout.SUFFIX) and start % _ALIGN:
@@ -176,6 +180,8 @@ def _writer(
                     member.write(piece)
 
         yield write
+        if excess := excess_of(archive.infolist()):
+            raise ValueError(f"{path}: nothing was written: its compressed {excess}; use another compression")
 
 
 def _files_below(root: Path, inside: str) -> Iterator[str]:
@@ -226,12 +232,14 @@ class _Archive:
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         self.name = name
+        self.handle: int = file.fileno()
         try:
             self.zip = zipfile.ZipFile(file)
         except (zipfile.BadZipFile, ValueError, OSError, struct.error, NotImplementedError) as error:
             raise FileError(f"{name}: it is no archive of a memory-mapped folder, or damaged ({error})") from None
         self.members: dict[str, _Member] = {}
         self.folders: set[str] = {""}
+        self.inside: dict[str, set[str]] = {}  #: the names of what is in each folder
         found = [self._add(info, file) for info in self.zip.infolist()]
         ends, gap = 0, True  # whatever is before the first one
         for info, start in sorted(found, key=lambda member: member.start):
@@ -244,12 +252,19 @@ class _Archive:
             raise FileError(f"{name}: its members are shorter, or longer, than it says")
         if layout.META not in self.members:
             raise FileError(f"{name}: it is no archive of a memory-mapped folder: it has no member {layout.META}")
+        if excess := excess_of(member.info for member in self.members.values()):
+            raise FileError(
+                f"{name}: its compressed {excess}; where you trust it, another program (unzip) makes a folder of it, "
+                "which load_memmap reads"
+            )
 
     def _add(self, info: zipfile.ZipInfo, file: IO[bytes]) -> _Member:
         name = info.filename
         parts = name.removesuffix("/").split("/")
         if info.orig_filename != name or "\\" in name or any(part in ("", ".", "..") for part in parts):
             raise self.damaged(name, "the name of a member must be a relative path, without '..'")
+        if len(parts) > _DEEPEST:
+            raise self.damaged(name[:80], "it is in too many folders")
         if name in self.members:
             raise self.damaged(name, "there are two members of this name")
         if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
@@ -260,7 +275,12 @@ class _Archive:
             raise self.damaged(name, f"it is compressed in a way that is unknown here ({info.compress_type})")
         if info.compress_type == zipfile.ZIP_STORED and info.compress_size != info.file_size:
             raise self.damaged(name, "its two sizes differ, and it is not compressed")
-        self.folders.update("/".join(parts[:depth]) + "/" for depth in range(1, len(parts)))
+        folder = ""
+        for part in parts[:-1]:
+            self.inside.setdefault(folder, set()).add(part)
+            folder += f"{part}/"
+            self.folders.add(folder)
+        self.inside.setdefault(folder, set()).add(parts[-1])
         if not 0 <= info.header_offset <= self.zip.start_dir:
             raise self.damaged(name, "its header is not where the directory says")
         file.seek(info.header_offset)
@@ -281,22 +301,24 @@ class _Archive:
         return FileError(f"{self.name}: {name}: {why}")
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """What a member has, as much as it says of itself; its checksum is verified."""
-        member = self.members[name]
-        left = member.info.file_size
+        """What a member has, as much as it says of itself, in pieces; its checksum is verified."""
+        info, start = self.members[name]
+        left, crc = info.file_size, 0
         try:
-            with self.zip.open(member.info) as file:
-                while piece := file.read(min(_PIECE, left + 1)):
-                    left -= len(piece)
-                    if left < 0:
-                        raise self.damaged(name, "it is longer than it says")
-                    yield piece
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+            for piece in unpacked(self.handle, start, info.compress_size, info.compress_type):
+                left -= len(piece)
+                if left < 0:
+                    raise self.damaged(name, "it is longer than it says")
+                crc = zlib.crc32(piece, crc)
+                yield piece
+        except FileError:
+            raise
+        except (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:
             raise self.damaged(name, f"damaged ({error})") from None
-        except ValueError as error:  # of lzma
-            raise error if isinstance(error, FileError) else self.damaged(name, str(error)) from None
         if left:
             raise self.damaged(name, "it is shorter than it says")
+        if crc != info.CRC:
+            raise self.damaged(name, "damaged (its checksum differs)")
 
     def check(self, num_threads: int = 0) -> None:
         """Reads all members, and compares their checksums."""
@@ -333,12 +355,7 @@ class _Inside(NamedTuple):
         return b"".join(self.archive.pieces(name))
 
     def names(self) -> set[str]:
-        size = len(self.inside)
-        return {
-            name[size:].split("/")[0]
-            for name in (*self.archive.members, *self.archive.folders)
-            if name.startswith(self.inside)
-        }
+        return self.archive.inside.get(self.inside, set())
 
 
 class _Folders:

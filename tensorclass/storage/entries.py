@@ -250,7 +250,7 @@ class Entries(MutableMapping[str, "Value"]):
         """One object for all rows, in the form that was asked for."""
         if not self.file.as_stack or not value._batch_size:
             return value
-        codes = torch.zeros(value._batch_size, dtype=torch.int64, device="cpu")
+        codes = torch.zeros((), dtype=torch.int64, device="cpu").expand(value._batch_size)  # of any length
         return stack_of((value._objects[0],), codes, value._device, None)
 
     def stand_in(self, key: str, device: torch.device | None = None) -> Any:

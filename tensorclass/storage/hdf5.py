@@ -6,6 +6,7 @@ What HDF5 does not say is in the attribute ``tensorclass`` of a group or dataset
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 import zlib
@@ -18,6 +19,7 @@ import numpy as np
 from tensorclass.printable import printable
 from tensorclass.regular import NotRegular, check_regular
 
+from .deflation import TIMES_TEXTS, VALUES
 from .hierarchy import DRAFT, NOTE, STACK, DamagedFile, Format, Said, Texts, chunk_shape
 from .partial import along, pieces
 from .restorable import RestorableFile, check_unopened, close_root, open_root
@@ -27,6 +29,8 @@ _TEXT = "__tensordict_str__"
 _VERSIONS = ("v108", "latest")  #: since HDF5 1.8, what a file says of itself has checksums
 _LONGEST_NOTE = 60_000
 _PATIENCE = 3.0  #: seconds
+_MANY_TEXTS = 2**16
+_TOO_LONG = "its texts have {} bytes, and the file {}: many are one in it"
 _MOST_LINKS = 16  #: as the library has it
 
 
@@ -238,11 +242,50 @@ class HDF5(Format):
             if array.dtype.kind not in "biuf":
                 raise ValueError(f"values of the dtype {array.dtype} are neither tensors nor text")
             return array[()].tolist()
-        found: Any = array.asstr("utf-8", "surrogateescape")[()]
+        found = self._decoded(array)
         said = self.said(array) or {}
         if "crc32" in said and said["crc32"] != _checksum(np.ravel(found).tolist()):
             raise ValueError("its objects are not those that were written: their checksum differs")
         return found if isinstance(found, str) else found.tolist()
+
+    def _decoded(self, array: Any) -> Any:
+        """The texts of an array: many can be one in the file, so that their length is looked at first."""
+        texts: Any = array.asstr("utf-8", "surrogateescape")
+        count = math.prod(array.shape)
+        stored, size = array.id.get_storage_size(), array.file.id.get_filesize()
+        if count > _MANY_TEXTS + TIMES_TEXTS * stored:
+            raise ValueError(f"it should have {count} texts, and takes {stored} bytes")
+        at_once, most = max(TIMES_TEXTS, VALUES // max(size, 1)), VALUES + TIMES_TEXTS * size
+        if count <= at_once or array.dtype.kind != "O":
+            return texts[()]
+        raw = self._raw(array, count)
+        if raw is not None:
+            total = int(np.frombuffer(raw, np.dtype("<u4,<u8,<u4"))["f0"].sum(dtype=np.int64))
+            if total > most:
+                raise ValueError(_TOO_LONG.format(total, size))
+            return texts[()]
+        step, total = max(1, at_once // max(1, count // max(1, len(array)))), 0
+        pieces: list[Any] = []
+        for start in range(0, len(array), step):
+            pieces.append(texts[start : start + step])
+            total += sum(map(len, pieces[-1].reshape(-1)))
+            if total > most:
+                raise ValueError(_TOO_LONG.format(total, size))
+        return np.concatenate(pieces)
+
+    def _raw(self, array: Any, count: int) -> bytes | None:
+        """The bytes of an array of texts that lies in one piece: of each its length, and where it is."""
+        start = array.id.get_offset()
+        if start is None or array.id.get_storage_size() != 16 * count:
+            return None
+        if self._file is not None:
+            self._file.seek(start)
+            return self._file.read(16 * count)
+        try:
+            raw = os.pread(array.file.id.get_vfd_handle(), 16 * count, start)
+        except (RuntimeError, ValueError, NotImplementedError, OSError):  # it is no plain file
+            return None
+        return raw if len(raw) == 16 * count else None
 
     def is_text(self, array: Any) -> bool:
         library = _h5py()

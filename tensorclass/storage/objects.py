@@ -29,6 +29,9 @@ TAG = "<tag>"
 #: how deep an object may be nested; Python's own recursion ends at some 1,000 levels
 DEPTH = 100
 
+#: how many items of a set may have one hash; those that do not collide on purpose are one or two
+_MOST_ALIKE = 100
+
 _OR_PICKLE = ", or allow_pickle=True, here and when it is loaded"
 
 
@@ -57,10 +60,14 @@ def encode(value: Any, allow_pickle: bool | None = False, depth: int = 0) -> Any
         given: dict[Any, Any] = value
         if all(type(key) is str for key in given):
             return {key: encode(item, allow_pickle, depth + 1) for key, item in given.items()}
+        _check_hashes(given)
         return [TAG, "dict", [_encoded(pair, allow_pickle, depth) for pair in given.items()]]
     if kind is collections.Counter:  # the state of torch's MultiStepLR has one
+        _check_hashes(value)
         return [TAG, "counter", [_encoded(pair, allow_pickle, depth) for pair in value.items()]]
     if kind in _COLLECTIONS:
+        if kind is not tuple:
+            _check_hashes(value)
         return [TAG, kind.__name__, _encoded(value, allow_pickle, depth)]
     if issubclass(kind, np.generic) and value.dtype.kind in "biufcSUmM":
         return [TAG, "numpy", [value.dtype.str, base64.b64encode(value.tobytes()).decode("ascii")]]
@@ -109,10 +116,11 @@ def decode(value: Any, allow_pickle: bool = False) -> Any:
             return _BY_NAME[name](content)
         if name == "list":
             return [decode(item, allow_pickle) for item in content]
-        if name == "dict":
-            return {decode(key, allow_pickle): decode(item, allow_pickle) for key, item in content}
-        if name == "counter":
-            return collections.Counter({decode(key, allow_pickle): decode(item, allow_pickle) for key, item in content})
+        if name == "dict" or name == "counter":
+            keys = _distinct([decode(key, allow_pickle) for key, _ in content])
+            items = [decode(item, allow_pickle) for _, item in content]
+            found = dict(zip(keys, items, strict=True))
+            return found if name == "dict" else collections.Counter(found)
         if name == "pytree":
             return _node(content)
         if name == "numpy":
@@ -122,10 +130,31 @@ def decode(value: Any, allow_pickle: bool = False) -> Any:
             return np.frombuffer(raw, dtype=dtype, count=1)[0] if dtype.itemsize else dtype.type()
         for kind in _COLLECTIONS:
             if name == kind.__name__:
-                return kind([decode(item, allow_pickle) for item in content])
+                items = [decode(item, allow_pickle) for item in content]
+                return kind(items if kind is tuple else _distinct(items))
     except (TypeError, ValueError, ArithmeticError, LookupError, RuntimeError, AttributeError) as error:
         raise ValueError(f"an object of the type {name!r} is damaged: {error}") from None
     raise ValueError(f"an object has the type {name!r}, which is unknown here: {str(given)[:80]}")
+
+
+def _distinct(items: list[Any]) -> list[Any]:
+    """Items that a set can hold, each of which is found without a look at many others.
+
+    The hash of a number is its remainder by 2**61 - 1, so that a set of multiples takes the square of their number.
+    """
+    if _are_alike(items):
+        raise ValueError(f"more than {_MOST_ALIKE} of its items have one hash")
+    return items
+
+
+def _check_hashes(items: Iterable[Any]) -> None:
+    if _are_alike(items):
+        raise Unwritable(f"more than {_MOST_ALIKE} items of a set, or keys, have one hash: that is not read again")
+
+
+def _are_alike(items: Iterable[Any]) -> bool:
+    """Whether very many items have one hash."""
+    return max(collections.Counter(map(hash, items)).values(), default=0) > _MOST_ALIKE
 
 
 def _encoded(items: Iterable[Any], allow_pickle: bool | None, depth: int) -> list[Any]:
@@ -168,7 +197,7 @@ def _node_form(node: Node, allow_pickle: bool | None, depth: int) -> dict[str, A
 
 def _node(form: Any) -> Node:
     keys = {name: decode(key) for name, key in form.get("keys", {}).items()}
-    if len(set(keys.values())) < len(keys):  # which also says whether they can be keys
+    if len(set(_distinct(list(keys.values())))) < len(keys):  # which also says whether they can be keys
         raise ValueError("two keys are the same")
     leaves: dict[str, Any] = {key: decode(leaf) for key, leaf in form.get("numbers", {}).items()}
     if not all(isinstance(leaf, (int, float, complex, np.generic)) for leaf in leaves.values()):

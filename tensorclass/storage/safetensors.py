@@ -159,7 +159,8 @@ def _node(file: Any, name: str) -> tuple[Node, Callable[[tree.Path, str], str]]:
         known = sealing.parsed(metadata[_PEER].encode(), f"{name}: its metadata", nan=True)
         if known.get("version") != 1:
             raise FileError(f"{name}: its metadata is of the version {ascii(known.get('version'))[:20]}")
-        return _of_peer(known.get("root"), (), names, file, name), lambda path, part: names[path]
+        left: set[str] = set(file.keys())
+        return _of_peer(known.get("root"), (), names, left, file, name), lambda path, part: names[path]
     if text is None:
         entries: dict[str, Any] = {}
         for key in file.keys():  # noqa: SIM118  # it is no mapping
@@ -192,21 +193,21 @@ def _for_peer(node: Node, path: tree.Path) -> Node | None:
     return {"batch_size": node["batch_size"], "names": node.get("names"), "keys": keys}
 
 
-def _of_peer(given: Any, path: tree.Path, names: dict[tree.Path, str], file: Any, name: str) -> Node:
+def _of_peer(given: Any, path: tree.Path, names: dict[tree.Path, str], left: set[str], file: Any, name: str) -> Node:
     """The tree of a file that the peer wrote; what was a lazy stack there is a collection."""
     known, where = as_dict(given) or {}, ".".join(path)
     keys = as_dict(known.get("keys"))
     if keys is None or len(path) > tree.DEPTH:
         raise FileError(f"{name}: {where}: what its metadata says is damaged")
     entries: Node = {}
-    present = set(file.keys())
     for key, told in keys.items():
         kind, value = next(iter((as_dict(told) or {"": None}).items()))
-        if kind == "tensor" and isinstance(value, str) and value in present:
+        if kind == "tensor" and isinstance(value, str) and value in left:
+            left.discard(value)  # two of one tensor would be one piece of memory
             names.update({(*path, key): value})
             entries[key] = _said_of(file, value)
         elif kind == "td":
-            entries[key] = _of_peer(value, (*path, key), names, file, name)
+            entries[key] = _of_peer(value, (*path, key), names, left, file, name)
         elif kind == "non_tensor":
             entries[key] = {"type": "object", "data": value, "batch_size": known.get("batch_size")}
         else:

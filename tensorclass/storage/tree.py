@@ -631,9 +631,10 @@ def size_of(given: Any, source: Source, path: Path) -> Size:
             if type(length) is not int or length < 0:
                 break
             total *= length or 1
+            if total > _MOST:  # at once: the product of many large numbers takes long
+                break
         else:
-            if total <= _MOST:
-                return Size(given)
+            return Size(given)
     raise source.damaged(path, f"expected a shape, got {str(given)[:80]}")
 
 

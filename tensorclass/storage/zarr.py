@@ -28,6 +28,7 @@ from tensorclass.regular import kind_of
 from tensorclass.td.objects import nested
 
 from . import sealing, tree
+from .deflation import TEXTS, TIMES_TEXTS
 from .hierarchy import BEFORE, DRAFT, NOTE, STACK, DamagedFile, Format, Replaced, Said, Texts, chunk_shape, flat
 from .paths import loader_of
 from .tree import FileError, as_dict, as_list
@@ -349,12 +350,18 @@ class Zarr(Format):
         raw = np.frombuffer(json.dumps(held, allow_nan=False).encode(), dtype=np.uint8)
         made = parent.create_array(name, shape=raw.shape, dtype=raw.dtype, chunks=raw.shape)
         made[...] = raw
+        if _excess(made):  # so little is left of it that it could be anything
+            del parent[name]
+            made = parent.create_array(name, shape=raw.shape, dtype=raw.dtype, chunks=raw.shape, compressors=None)
+            made[...] = raw
         said["crc32"] = zlib.crc32(raw.tobytes())
         return made
 
     def texts(self, array: Any) -> Any:
         said = self.said(array)
         _check_chunks(array, (slice(None),) * array.ndim)
+        if excess := _excess(array):
+            raise ValueError(excess)
         if said is None:
             found: Any = np.asarray(array[...])
             return found.item() if not found.ndim else found.tolist()
@@ -400,6 +407,14 @@ def _check_place(path: str) -> None:
             f"{printable(path)} is no zarr folder, and all that is in it would go: "
             "take another path, or an empty folder"
         )
+
+
+def _excess(array: Any) -> str:
+    """How an array of text expands more than one may, for an error; ``""`` where it does not."""
+    size = math.prod(array.shape) * max(1, array.dtype.itemsize)
+    if size <= TEXTS or size <= TEXTS + TIMES_TEXTS * (stored := array.store.size(array.path)):
+        return ""
+    return f"its text takes {stored} bytes, and {size} when it is unpacked: more than {TIMES_TEXTS} times as many"
 
 
 def _check_chunks(array: Any, box: tuple[Any, ...]) -> None:

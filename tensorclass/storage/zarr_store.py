@@ -249,6 +249,20 @@ class FolderStore(Store):
                         found += 1
         return found
 
+    def size(self, key: str) -> int:
+        """How many bytes the files in a folder and in those below it have."""
+        found, left = 0, [key]
+        while left:
+            place = left.pop()
+            with suppress(FileNotFoundError, NotADirectoryError), self._folder(self._parts(place)) as folder:
+                for name in os.listdir(folder):
+                    known = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                    if stat.S_ISDIR(known.st_mode):
+                        left.append(f"{place}/{name}")
+                    else:
+                        found += known.st_size
+        return found
+
     def _parts(self, key: str) -> list[str]:
         parts = [part for part in key.split("/") if part]
         if "\0" in key or "." in parts or ".." in parts:

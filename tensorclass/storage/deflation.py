@@ -1,0 +1,145 @@
+"""The bytes of members of archives, in pieces of a bounded size; and how much a small file may unpack to.
+
+A few bytes can be compressed from any number: bzip2 makes a thousand of a gigabyte. Python's ``zipfile`` unpacks
+what it has read at once, whatever comes of it.
+"""
+
+from __future__ import annotations
+
+import bz2
+import itertools
+import lzma
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+
+from .layout import SUFFIX
+
+PIECE = 2**22
+
+#: what values may unpack to: so many bytes, and so many times what they take; deflate makes no less than 1/1032 of them
+VALUES, TIMES_VALUES = 2**26, 1100
+#: the same for what an archive says of itself: objects of Python take some fifty times the memory of their JSON
+TEXTS, TIMES_TEXTS = 2**20, 20
+
+_LARGEST_WINDOW = 2**26
+_SAMPLE = 2**18
+_STRONG: dict[int, Callable[[memoryview | bytes], bytes]] = {
+    zipfile.ZIP_BZIP2: bz2.compress,
+    zipfile.ZIP_LZMA: lzma.compress,
+}
+
+
+def excess_of(infos: Iterable[zipfile.ZipInfo]) -> str:
+    """How an archive expands more than files may, for an error; ``""`` where it does not.
+
+    Args:
+        infos: its members.
+    """
+    packed = [info for info in infos if info.compress_type != zipfile.ZIP_STORED]
+    for kind, is_values, fixed, times in (("values", True, VALUES, TIMES_VALUES), ("texts", False, TEXTS, TIMES_TEXTS)):
+        chosen = [info for info in packed if info.filename.endswith(SUFFIX) is is_values]
+        small, large = sum(info.compress_size for info in chosen), sum(info.file_size for info in chosen)
+        if large > fixed + times * small:
+            return (
+                f"{kind} take {small} bytes, and {large} when they are unpacked, which is more than {times} times that"
+            )
+    return ""
+
+
+class Compression:
+    """How the members of an archive are compressed, so that :func:`excess_of` does not refuse it.
+
+    Args:
+        method: the one that was asked for.
+    """
+
+    def __init__(self, method: int) -> None:
+        self.method: int = method
+        self._texts = 0
+
+    def of(self, name: str, pieces: Iterator[memoryview]) -> tuple[int, Iterator[memoryview]]:
+        """The method for a member, and its pieces, of which some have been looked at."""
+        first = next(pieces, memoryview(b""))
+        method = self.method
+        if name.endswith(SUFFIX):
+            sample = first[:_SAMPLE]
+            if method in _STRONG and len(sample) > TIMES_VALUES / 2 * len(_STRONG[method](sample)):
+                method = zipfile.ZIP_DEFLATED
+        else:
+            text = b"".join([first, *pieces])
+            first, pieces = memoryview(text), iter(())
+            self._texts += len(text)
+            if method != zipfile.ZIP_STORED and self._texts > TEXTS / 2:
+                packed = _STRONG.get(method, zlib.compress)(text)
+                method = zipfile.ZIP_STORED if len(text) > TIMES_TEXTS / 2 * len(packed) else method
+        return method, itertools.chain((first,), pieces)
+
+
+def unpacked(handle: int, start: int, size: int, method: int) -> Iterator[bytes]:
+    """The content of a member.
+
+    Args:
+        handle: the descriptor of the archive.
+        start: where its bytes begin.
+        size: how many these are.
+        method: how they are compressed.
+
+    Raises:
+        ValueError, EOFError, OSError, zlib.error, lzma.LZMAError: they are damaged.
+    """
+    if method == zipfile.ZIP_STORED:
+        yield from _raw(handle, start, size)
+    elif method == zipfile.ZIP_DEFLATED:
+        yield from _inflated(_raw(handle, start, size))
+    elif method == zipfile.ZIP_BZIP2:
+        yield from _decompressed(bz2.BZ2Decompressor(), _raw(handle, start, size))
+    else:
+        head = os.pread(handle, min(size, 9), start)
+        decompressor = _lzma(head)
+        yield from _decompressed(decompressor, _raw(handle, start + len(head), size - len(head)))
+
+
+def _raw(handle: int, start: int, size: int) -> Iterator[bytes]:
+    while size:
+        piece = os.pread(handle, min(size, PIECE), start)
+        if not piece:
+            raise EOFError("the file ends there")
+        start, size = start + len(piece), size - len(piece)
+        yield piece
+
+
+def _inflated(raw: Iterator[bytes]) -> Iterator[bytes]:
+    inflater = zlib.decompressobj(-15)
+    for piece in raw:
+        while piece:
+            yield inflater.decompress(piece, PIECE)
+            piece = inflater.unconsumed_tail
+        if inflater.eof:
+            break
+    if not inflater.eof:
+        while more := inflater.decompress(b"", PIECE):
+            yield more
+    if not inflater.eof:
+        raise EOFError("its compressed values end too early")
+
+
+def _decompressed(decompressor: bz2.BZ2Decompressor | lzma.LZMADecompressor, raw: Iterator[bytes]) -> Iterator[bytes]:
+    for piece in raw:
+        yield decompressor.decompress(piece, PIECE)
+        while not decompressor.eof and not decompressor.needs_input:
+            yield decompressor.decompress(b"", PIECE)
+        if decompressor.eof:
+            break
+
+
+def _lzma(head: bytes) -> lzma.LZMADecompressor:
+    """The decompressor for a member that begins with its properties, as ZIP files have it."""
+    if len(head) < 9 or int.from_bytes(head[2:4], "little") != 5:
+        raise ValueError("its properties are damaged")
+    code, window = head[4], int.from_bytes(head[5:9], "little")
+    if code >= 225 or window > _LARGEST_WINDOW:
+        raise ValueError(f"it needs {window} bytes of memory to be unpacked")
+    chosen = {"id": lzma.FILTER_LZMA1, "dict_size": window, "lc": code % 9, "lp": code // 9 % 5, "pb": code // 45}
+    return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[chosen])
