@@ -237,11 +237,8 @@ def _opened(form: str) -> Writer:
             held["text"] = f"text {number}"
             held["new"] = torch.full((2,), number)
             if form == "h5":
-                held.extend(
-                    TensorDict(
-                        {"kept": torch.ones(1), "x": torch.full((1,), number), "new": torch.full((1,), number)}, [1]
-                    )
-                )
+                row = torch.full((1,), number)
+                held.extend(TensorDict({"kept": torch.ones(1), "x": row, "text": f"text {number}", "new": row}, [1]))
         finally:
             held.close()
 

@@ -2,6 +2,7 @@
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
+from tensorclass.interrupts import Uninterrupted
 
 T = TypeVar("T")
 
@@ -14,7 +15,7 @@ class Opened(NamedTuple):
 
 @contextmanager
 def open_folder(path: str) -> Generator[Opened, None, None]: ...
-def retried(path: str, work: Callable[[Opened], T]) -> T: ...
+def retried(path: str, work: Callable[[Opened, Uninterrupted], T]) -> T: ...
 def same_folder(handle: int, path: str) -> bool: ...
 def of_file(error: OSError, path: str) -> Exception: ...
 
