@@ -302,7 +302,10 @@ def load(
         finally:
             folders.close()
 
-    return retried(path, work)
+    if verify or (device is not None and device.type not in ("cpu", "meta")):  # which read the values
+        return retried(path, work)
+    with uninterrupted():  # files are opened and mapped, which is done soon, and none stays open
+        return retried(path, work)
 
 
 def _opened_tensor(

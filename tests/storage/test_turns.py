@@ -155,6 +155,19 @@ def test_a_new_tensor_in_the_place_of_another_shape_is_whole_at_every_line(tmp_p
         assert os.listdir(tmp_path) == ["rows"], outcome
 
 
+def test_a_load_that_is_interrupted_at_any_line_keeps_no_file_open(tmp_path: Path) -> None:
+    rows(2, 1.0).memmap(tmp_path / "rows")
+
+    def loaded() -> None:
+        TensorDict.load_memmap(tmp_path / "rows")
+
+    for line in range(1, points(loaded), 11):
+        before = Held.now()
+        outcome = interrupted(loaded, line)
+        assert isinstance(outcome.error, KeyboardInterrupt), outcome
+        assert Held.now().beyond(before) == [], outcome
+
+
 @pytest.mark.parametrize("threads", [0, 2])
 def test_a_save_that_is_interrupted_at_any_line_leaves_one_of_both(tmp_path: Path, threads: int) -> None:
     place = tmp_path / "rows"
