@@ -88,9 +88,10 @@ def consolidate(
             node, leaves = tree.describe(data, "consolidate", allow_pickle)
             with uninterrupted() as section, whole_file(Path(filename)) as file, section.interruptible():
                 _write(file, node, leaves, places, size)
-            if not (use_buffer or share_memory or pin_memory):
-                with open(filename, "rb") as written:
-                    made = with_parts(data, Flat(_mapped(written.fileno(), size), places).parts())
+                if not (use_buffer or share_memory or pin_memory):
+                    file.flush()
+                    with open(file.name, "rb") as written:  # at its place there may be another one in an instant
+                        made = with_parts(data, Flat(_mapped(written.fileno(), size), places).parts())
         if made is None:
             here = next(iter(devices)) if len(devices) == 1 else CPU
             made = with_parts(data, Flat(_filled(parts, places, size, here, share_memory, pin_memory), places).parts())

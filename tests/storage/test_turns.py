@@ -258,3 +258,19 @@ def test_a_zarr_folder_that_is_replaced_while_it_is_opened_is_opened_again(
     monkeypatch.setattr(zarr_store.Held, "__init__", replaced_behind)
     assert TensorDict.from_zarr(tmp_path / "rows")["x"].tolist() == [2.0] * 3
     assert len(calls) > 1
+
+
+def test_a_consolidated_file_that_is_replaced_at_once_is_not_taken_for_the_one_that_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace, calls = os.replace, list[object]()
+
+    def replaced_again(one: Any, other: Any) -> None:
+        replace(one, other)
+        calls.append(one)
+        if len(calls) == 1:
+            TensorDict({"x": torch.ones(1)}, [1]).consolidate(tmp_path / "file")
+
+    monkeypatch.setattr(os, "replace", replaced_again)
+    assert rows(3, 2.0).consolidate(tmp_path / "file")["x"].tolist() == [2.0] * 3
+    assert TensorDict.from_consolidated(tmp_path / "file")["x"].tolist() == [1.0]
