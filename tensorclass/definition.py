@@ -5,10 +5,13 @@ from __future__ import annotations
 import abc
 import dataclasses
 import inspect
+import keyword
 import linecache
+import re
 import sys
 import typing
-from collections.abc import Callable, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 import torch
@@ -135,6 +138,7 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
     cls._defined_at = Place.of(_frame_of_the_class())
     own = _members(cls)
     annotations = annotations_of(cls)
+    _refuse_names(cls, [name for name, annotation in annotations.items() if not _is_class_variable(annotation)])
     _refuse_hidden(cls, annotations)
     _restore_defaults(cls, annotations)
     if cls.__doc__ is None:
@@ -327,7 +331,13 @@ def _refuse_reserved(cls: Any, fields: Sequence[dataclasses.Field[Any]], annotat
                     f"{cls.__name__}: {name} is an argument of every record's constructor; rename yours"
                 )
             names.append(name)
+    _refuse_names(cls, names)
     taken = _RESERVED.intersection(names)
+    own = sorted(name for name in taken if name.startswith("_"))
+    if own and cls._options["shadow"]:
+        raise AttributeError(
+            f"{cls.__name__}: records keep what they hold under the names {own}, which cannot be hidden; rename them"
+        )
     if taken and not cls._options["shadow"]:
         raise AttributeError(
             f"{cls.__name__}: records have members of their own with the names {sorted(taken)}, which operations need; "
@@ -338,6 +348,31 @@ def _refuse_reserved(cls: Any, fields: Sequence[dataclasses.Field[Any]], annotat
         raise AttributeError(
             f"{cls.__name__}: no field can be called batch_size: the constructor takes it; rename the field"
         )
+
+
+def _refuse_names(cls: Any, names: Iterable[str]) -> None:
+    for name in names:
+        if why := unusable(name):
+            raise AttributeError(f"{cls.__name__}: no field can be called {name!r}: {why}; rename the field")
+
+
+def _is_class_variable(annotation: Any) -> bool:
+    """Whether an annotation, which may be text, is a ``ClassVar``, as ``dataclasses`` looks at it."""
+    text = getattr(annotation, "__forward_arg__", annotation)
+    if isinstance(text, str):
+        return re.match(r"\s*(?:\w+\s*\.\s*)*ClassVar\b", text) is not None
+    return annotation is typing.ClassVar or typing.get_origin(annotation) is typing.ClassVar
+
+
+def unusable(name: str) -> str:
+    """Why there can be no attribute of this name that ``__init__`` takes; empty where there can."""
+    if not name.isidentifier() or keyword.iskeyword(name):
+        return "it is no name that Python takes for an argument"
+    if unicodedata.normalize("NFKC", name) != name:
+        return f"Python reads it as {unicodedata.normalize('NFKC', name)!r}"
+    if name.startswith("__"):
+        return "names that begin with two underscores are those of Python, and of generated code"
+    return ""
 
 
 def _scope(cls: Any, annotations: Mapping[str, Any]) -> dict[str, Any]:

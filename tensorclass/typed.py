@@ -13,7 +13,7 @@ import typing_extensions
 from torch import Tensor
 from typing_extensions import Self, dataclass_transform
 
-from .definition import annotations_of, hiding
+from .definition import annotations_of, hiding, unusable
 from .td import pytree
 from .td.collection import Collection
 from .td.stores.classes import OnStore, on_store
@@ -247,6 +247,13 @@ def _declare(cls: Any, given: Mapping[str, Any]) -> None:
         mark = _mark(annotation)
         if mark == "ClassVar":
             continue
+        if why := unusable(name):
+            raise AttributeError(f"{cls.__name__}: no key can be declared as {name!r}: {why}; rename the key")
+        if name in _RESERVED and name.startswith("_") and "shadow" in options:
+            raise AttributeError(
+                f"{cls.__name__}: collections keep what they hold under the name {name!r}, which cannot be hidden; "
+                "rename it"
+            )
         if name in _RESERVED and ("shadow" not in options or name in _ARGUMENTS):
             raise AttributeError(
                 f"{cls.__name__}: collections have a member of their own with the name {name!r}, which operations may "
