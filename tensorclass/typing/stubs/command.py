@@ -162,7 +162,8 @@ def _holds(path: Path, text: str) -> bool:
 
 
 def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
+    # what is no file, say a pipe, holds no stub
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
 def _failed(message: str) -> int:

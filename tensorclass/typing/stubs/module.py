@@ -37,8 +37,17 @@ def parsed(source: bytes, module: Module) -> ast.Module:
     except UnicodeDecodeError as error:
         line = source.count(b"\n", 0, error.start) + 1
         raise Syntax(f"{module.path}:{line}: not in its encoding, {error.encoding}: {error.reason}") from None
-    except ValueError as error:  # null bytes
+    except (ValueError, LookupError) as error:  # null bytes; an encoding that is not one of text, such as rot13
         raise Syntax(f"{module.path}:1: {error}") from None
+    except (RecursionError, MemoryError):
+        raise _too_deep(module) from None
+
+
+def _too_deep(module: Module) -> Syntax:
+    return Syntax(
+        f"{module.path}: an expression or a block in it is nested too deeply to be read; write it in several statements, "
+        "or move it to another module"
+    )
 
 
 def decorated(source: bytes, module: Module, neighbours: Neighbours | None = None) -> bool:
@@ -51,11 +60,15 @@ def decorated(source: bytes, module: Module, neighbours: Neighbours | None = Non
         return False
     try:
         tree = parsed(source, module)
+        return Names(tree, module, neighbours).has_records(tree)
+    except RecursionError:
+        if b"tensorclass" in source:
+            raise _too_deep(module) from None
+        return False
     except Syntax:
         if b"tensorclass" in source:
             raise
         return False  # a file that is none of ours
-    return Names(tree, module, neighbours).has_records(tree)
 
 
 class Neighbourhood:
@@ -79,7 +92,7 @@ class Neighbourhood:
             return None
         try:
             return Names(parsed(module.path.read_bytes(), module), module, self.names)
-        except Syntax:
+        except (Syntax, RecursionError):
             return None
 
 
@@ -119,7 +132,10 @@ def stub(source: bytes, module: Module, neighbours: Neighbours | None = None) ->
         def norm(self) -> str: ...
     <BLANKLINE>
     """
-    return Draft(source, module, neighbours).text(HEADER)
+    try:
+        return Draft(source, module, neighbours).text(HEADER)
+    except RecursionError:
+        raise _too_deep(module) from None
 
 
 class Draft:
@@ -237,7 +253,7 @@ def _used(body: list[ast.stmt]) -> set[str]:
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 try:
                     inner = ast.parse(node.value.strip(), mode="eval")
-                except (SyntaxError, ValueError):
+                except (SyntaxError, ValueError, RecursionError, MemoryError):
                     continue
                 found.update(name.id for name in ast.walk(inner) if isinstance(name, ast.Name))
     return found

@@ -1,5 +1,6 @@
 """``tensorclass stubs``: what it writes where, what it compares, and what it says."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -305,6 +306,55 @@ def test_errors_are_one_line_and_change_nothing(
     assert output.err.startswith("tensorclass stubs: ")
     assert output.err.count("\n") == 1
     assert files(project) == before
+
+
+DEEP = 20_000
+#: what cannot be read, behind a record: the bytes before it and behind it
+UNREADABLE: dict[str, tuple[bytes, bytes]] = {
+    "parentheses": (b"", b"y = " + b"(" * DEEP + b"1" + b")" * DEEP),
+    "attributes": (b"", b"y = a" + b".b" * DEEP),
+    "a sum": (b"", b"y = 1" + b"+1" * DEEP),
+    "signs": (b"", b"y = " + b"-" * DEEP + b"1"),
+    "calls": (b"", b"y = f" + b"()" * DEEP),
+    "conditions": (b"", b"y = " + b"a if b else " * DEEP + b"1"),
+    "branches": (b"", b"if a:\n    b: int\n" + b"elif a:\n    b: int\n" * 5000),
+    "what is returned": (b"", b"@tensorclass\nclass B:\n    def f(self):\n        return x" + b".b()" * 450),
+    "text": (b"", b"@tensorclass\nclass B:\n    a: 'x" + b".b" * DEEP + b"' = None"),
+    "rot13": (b"# coding: rot13\n", b""),
+    "base64": (b"# coding: base64\n", b""),
+    "unknown": (b"# coding: klingon\n", b""),
+    "undefined": (b"# coding: undefined\n", b""),
+    "another one than the mark": (b"\xef\xbb\xbf# coding: latin-1\n", b""),
+    "a null byte": (b"", b"\0"),
+    "an end": (b"", b"\x1a"),
+    "no UTF-8": (b"", b"# \xff\xfe"),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_module_that_cannot_be_read_is_named(project: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    before, behind = UNREADABLE[name]
+    (project / "hard.py").write_bytes(before + RECORD.encode() + behind + b"\n")
+    for target in ("hard.py", "."):
+        assert main(["stubs", target]) == 2
+        error = capsys.readouterr().err
+        assert "hard.py:" in error
+        assert error.count("\n") == 1
+    (project / "points.py").write_text(RECORD + "from hard import z\n")  # a neighbour of it can be read
+    assert main(["stubs", "points.py"]) == 0
+
+
+def test_a_pipe_is_no_stub(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "typings").mkdir()
+    os.mkfifo(project / "typings" / "points.pyi")
+    assert main(["stubs", "points.py"]) == 2
+    assert "this file was not generated" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b"\xef\xbb\xbf# coding: utf-8\n", b"# coding: latin-1\n# \xff\n"])
+def test_modules_with_marks_and_encodings_are_read(project: Path, mark: bytes) -> None:
+    (project / "marked.py").write_bytes(mark + RECORD.encode())
+    assert main(["stubs", "marked.py"]) == 0
 
 
 def test_one_module_with_an_error_keeps_all_stubs_as_they_are(project: Path) -> None:
