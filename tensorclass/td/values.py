@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.printable import printable
@@ -55,6 +56,39 @@ class KindMismatch(Misfit, TypeError, ValueError):
     """A value cannot be written into the one that is there: say, a collection or an object into a tensor."""
 
 
+class ContainsItself(Misfit, ValueError):
+    """A collection would be one of its own values, or below one."""
+
+
+COPY_IT = "write a copy: .clone(False) makes one that shares the tensors"
+
+
+def contains_itself(owner: Collection, key: str) -> ContainsItself:
+    """The error for a value that is, or holds, the collection that it is written to."""
+    name = type(owner).__name__
+    return ContainsItself((key,), f"a {name} cannot be, or be below, one of its own values; {COPY_IT}")
+
+
+def holds(collection: Collection, *others: Collection) -> bool:
+    """Whether a collection is one of others, or has it among its values, at any level."""
+    wanted = {id(other._store) for other in others}  # two collections can share one
+    seen: set[int] = set()
+    below: list[Collection] = [collection]
+    while below:
+        node = below.pop()
+        store = node._store
+        if id(store) in wanted:
+            return True
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if store.__class__ is dict:
+            below += [value for value in store.values() if isinstance(value, Collection)]
+        elif not node._holds_values():  # a stack of others; those in files hold none that are in memory
+            below += node._nodes()
+    return False
+
+
 def batch_mismatch(key: NestedKey, batch_size: Size, shape: Size) -> BatchMismatch:
     """The error for a value that does not have the batch size in front."""
     hint = (
@@ -90,6 +124,8 @@ def fit(owner: Collection, key: str, value: Any, non_blocking: bool = False) -> 
             made = TensorDict(source, batch_size, device, _names(owner), non_blocking)
         except BatchMismatch as error:
             raise error.below(key) from None
+        if owner._store and not is_dynamo_compiling() and holds(made, owner):
+            raise contains_itself(owner, key)
         if made._names is not None:
             _agree_on_names(owner, key, made)
         return made
@@ -111,6 +147,8 @@ def fit_collection(owner: Collection, key: str, value: Any, non_blocking: bool) 
     batch_size, device = owner._batch_size, owner._device
     ndim = len(batch_size)
     result: TensorCollection = value
+    if value._store and value._is_tree() and not is_dynamo_compiling() and holds(value, owner):
+        raise contains_itself(owner, key)
     if value._batch_size[:ndim] != batch_size:
         result = value._shallow()
         try:

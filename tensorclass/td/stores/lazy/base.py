@@ -18,6 +18,7 @@ from tensorclass.td.namesakes import not_of_class
 from tensorclass.td.reading import MISSING
 from tensorclass.td.stores.classes import OnStore, dense_class, on_store
 from tensorclass.td.tensordict import TensorDict
+from tensorclass.td.values import COPY_IT, holds
 
 from .parts import FORMS, Parts
 
@@ -217,6 +218,8 @@ class LazyParts(OnStore):
         parts = self._store
         if not isinstance(tensordict, TensorCollection):
             raise TypeError(f"insert: expected a collection, got a {type(tensordict).__name__}")
+        if holds(tensordict, self):
+            raise ValueError(f"insert: a {type(self).__name__} cannot be, or be below, one of its own parts; {COPY_IT}")
         items, size, got = parts.items_, [*self._batch_size], [*tensordict._batch_size]
         del size[parts.dim]
         if items:

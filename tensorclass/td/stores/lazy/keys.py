@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.td import shapes
@@ -15,7 +16,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.reading import MISSING
-from tensorclass.td.values import Misfit, batch_mismatch
+from tensorclass.td.values import Misfit, batch_mismatch, contains_itself, holds
 
 from .base import LazyParts, forms_given
 from .parts import nested, together
@@ -144,6 +145,8 @@ class LazyKeys(LazyParts):
             for part in self._store.items_:
                 part._set(key, None)
             return
+        if isinstance(value, Collection) and not is_dynamo_compiling() and holds(value, *self._store.items_):
+            raise contains_itself(self, key)
         entries = self._entries(key, value, non_blocking)
         for part, entry in zip(self._store.items_, entries, strict=True):
             part._check_entering({key: entry})
