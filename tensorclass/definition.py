@@ -29,7 +29,7 @@ from .td.collection import DeviceLike, as_device
 from .td.namesakes import Place
 from .td.nontensor import NonTensorData
 from .td.unpickling import allow_class
-from .td.values import batch_mismatch
+from .td.values import batch_mismatch, explained
 
 #: the names that fields can have only where they may hide members (shadow=True)
 _RESERVED = frozenset(name for name in dir(TensorClass) if not name.startswith("__")) | set(METADATA)
@@ -463,12 +463,16 @@ def _property(spec: FieldSpec, frozen: bool) -> property:
         return value if isinstance(value, Tensor) else self._out(value, name)
 
     def set_tensor(self: TensorClass, value: Any) -> None:
-        if (
-            self._lock is None
-            and isinstance(value, Tensor)
-            and value.shape[: len(self._batch_size)] == self._batch_size
-            and (self._device is None or value.device == self._device)
-        ):
+        try:
+            fits = (
+                self._lock is None
+                and isinstance(value, Tensor)
+                and value.shape[: len(self._batch_size)] == self._batch_size
+                and (self._device is None or value.device == self._device)
+            )
+        except RuntimeError:  # a nested tensor can have no shape
+            fits = False
+        if fits:
             self._store[name] = value
         else:
             self._set(name, value)
@@ -530,6 +534,7 @@ def _generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., No
         "__check_size": shapes.check_size,
         "__as_names": shapes.as_names,
         "__as_device": as_device,
+        "__explained": explained,
         "__mismatch": batch_mismatch,
         "__FACTORY": _FACTORY,
         "__infer": inferred_size,
@@ -594,9 +599,16 @@ def _generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., No
                 body += made
         body += _enter(specs[name], space, me, device, writer)
     signature = ", ".join([me, *positional, "*", *keyword, *[f"{name}=None" for name in metadata]])
+    given = ", ".join([f"{name!r}: {name}" for name in parameters if name in specs])
+    # a nested tensor can have no shape; a block that raises nothing costs nothing
+    entering = ["try:", *[f"    {line}" for line in _checked(checks, writer, body, space, me) or ["pass"]]]
+    entering += ["except RuntimeError as __error:", f"    raise __explained(__error, {{{given}}}) from None"]
+    sizes = (*first, *_size_lines(cls._telling, parameters, space))
+    if len(sizes) > 1:  # shapes are read
+        sizes = ("try:", *[f"    {line}" for line in sizes], *entering[-2:])
     lines = [
         f"def __init__({signature}):",
-        *(f"    {line}" for line in (*first, *_size_lines(cls._telling, parameters, space))),
+        *(f"    {line}" for line in sizes),
         "    __ndim = __len(__size)",
         f"    {device} = " + ("None if device is None else __as_device(device)" if device in metadata else "None"),
         f"    {me}._batch_size = __size",
@@ -605,7 +617,7 @@ def _generate_init(cls: Any, specs: Mapping[str, FieldSpec]) -> Callable[..., No
         + ("None if names is None else __as_names(names, __ndim)" if "names" in metadata else "None"),
         f"    {me}._lock = None",
         f"    {me}._store = __store = {{}}",
-        *(f"    {line}" for line in _checked(checks, writer, body, space, me)),
+        *(f"    {line}" for line in entering),
         "    if not __store:",  # a tensor would have shown what is wrong with it
         "        __check_size(__size)",
     ]

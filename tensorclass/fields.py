@@ -232,7 +232,11 @@ class FieldSpec:
         kind = self._kind or self._known_kind(type(record), value)
         if kind is Kind.TENSOR:
             if type(value) is Tensor and record._device is None:
-                size, shape = record._batch_size, value.shape
+                size = record._batch_size
+                try:
+                    shape = value.shape
+                except RuntimeError:
+                    shape = values.shape_of(value, self.name)
                 if len(size) == 1 and shape and shape[0] == size[0]:  # what most values are
                     return value
             return self._fit_tensor(record, value, non_blocking)

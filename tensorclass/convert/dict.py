@@ -12,6 +12,7 @@ from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.tensordict import TensorDict
+from tensorclass.td.values import is_strided_nested, strided_nested
 
 from .problems import Problems
 from .readers import described, reader_of
@@ -81,6 +82,8 @@ def _of_tensors(source: dict[Any, Any], size: Size | None, batch_dims: int | Non
         if type(key) is not str:
             return None
         if type(value) is Tensor:
+            if is_strided_nested(value):
+                raise strided_nested(key)
             if ndim and value.shape[:ndim] != size:
                 return None  # what is wrong is said elsewhere
             store[key] = value

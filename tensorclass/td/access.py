@@ -15,7 +15,7 @@ from .collection import Collection
 from .indexing import check_objects_in_files
 from .keys import NestedKey, dotted, tree_of, unravel_key_to_tuple
 from .reading import MISSING, Reading
-from .values import KindMismatch, Misfit, ShapeMismatch, as_tensor, batch_mismatch, fit
+from .values import KindMismatch, Misfit, ShapeMismatch, as_tensor, batch_mismatch, fit, shape_of
 
 if TYPE_CHECKING:
     from .collection import Value
@@ -132,7 +132,11 @@ class Access(Reading):
         if self._lock is not None:
             self._check_unlocked()
         if self._device is None and type(value) is Tensor:  # what most writes are, and needs no more
-            size, shape = self._batch_size, value.shape
+            size = self._batch_size
+            try:
+                shape = value.shape
+            except RuntimeError:
+                shape = shape_of(value, key)
             ndim = len(size)
             if (shape[0] == size[0]) if ndim == 1 and shape else shape[:ndim] == size:  # the first takes half the time
                 self._store[key] = value
@@ -154,7 +158,7 @@ class Access(Reading):
             destination = self._store[key]
         except KeyError:
             raise self._key_error(key) from None
-        if type(destination) is Tensor and type(value) is Tensor and value.shape == destination.shape:
+        if type(destination) is Tensor and type(value) is Tensor and shape_of(value, key) == destination.shape:
             destination.copy_(value, non_blocking=non_blocking)
             return
         value = self._unnamed_fit(key, value, non_blocking)
@@ -356,7 +360,7 @@ class Access(Reading):
             ndim = len(size)
             given: Any = input_dict_or_td
             for key, value in given.items():
-                if type(key) is not str or type(value) is not Tensor or value.shape[:ndim] != size:
+                if type(key) is not str or type(value) is not Tensor or value.is_nested or value.shape[:ndim] != size:
                     break
             else:
                 self._store.update(given)
@@ -513,7 +517,7 @@ class Access(Reading):
         for key, value in entries_of(source).items():
             if type(value) is Tensor and type(key) is str and wanted is None and whole:  # what most calls are
                 current = self._store.get(key)
-                if type(current) is Tensor and value.shape == current.shape and not value.is_meta:
+                if type(current) is Tensor and shape_of(value, key) == current.shape and not value.is_meta:
                     if current.requires_grad:
                         rehearsal.check_history((key,), current)
                     continue

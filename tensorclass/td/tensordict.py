@@ -78,14 +78,17 @@ class TensorDict(TensorCollection):
         ndim = len(size)
         blocking = bool(non_blocking)
         anywhere = self._device is None
-        for key, value in items.items():
-            if type(key) is str:
-                if anywhere and isinstance(value, Tensor) and value.shape[:ndim] == size:
-                    store[key] = value
+        try:
+            for key, value in items.items():
+                if type(key) is str:
+                    if anywhere and isinstance(value, Tensor) and value.shape[:ndim] == size:
+                        store[key] = value
+                    else:
+                        store[key] = self._fit(key, value, blocking)
                 else:
-                    store[key] = self._fit(key, value, blocking)
-            else:
-                self._set_nested(unravel_key_to_tuple(key), value, False, blocking)
+                    self._set_nested(unravel_key_to_tuple(key), value, False, blocking)
+        except RuntimeError as error:
+            raise values.explained(error, items) from None
         if not store:  # a tensor would have shown it
             shapes.check_size(size)
         if lock:

@@ -63,6 +63,47 @@ class ContainsItself(Misfit, ValueError):
 COPY_IT = "write a copy: .clone(False) makes one that shares the tensors"
 
 
+class StridedNested(Misfit, TypeError, RuntimeError):
+    """A value is a nested tensor of the strided layout, which has no shape."""
+
+
+def shape_of(value: Tensor, key: str) -> Size:
+    """The shape of a tensor that enters under a key.
+
+    Raises:
+        StridedNested: it has none.
+    """
+    try:
+        return value.shape
+    except RuntimeError:
+        if is_strided_nested(value):
+            raise strided_nested(key) from None
+        raise
+
+
+def is_strided_nested(value: object) -> bool:
+    """Whether a value is a nested tensor that torch made without ``layout=torch.jagged``."""
+    return isinstance(value, Tensor) and value.is_nested and value.layout is torch.strided
+
+
+def strided_nested(key: str) -> StridedNested:
+    """The error for a nested tensor without a shape."""
+    return StridedNested(
+        unravel_key_to_tuple(key),
+        "a nested tensor of the strided layout has no shape, and few operations of torch take it; give it the jagged "
+        "one: torch.nested.as_nested_tensor(list(value.unbind()), layout=torch.jagged), or pad it: "
+        "value.to_padded_tensor(0)",
+    )
+
+
+def explained(error: RuntimeError, values: Mapping[str, Any]) -> RuntimeError:
+    """An error of a constructor, or what is behind it: a nested tensor without a shape among the values."""
+    for key, value in values.items():
+        if is_strided_nested(value):
+            return strided_nested(key)
+    return error
+
+
 def contains_itself(owner: Collection, key: str) -> ContainsItself:
     """The error for a value that is, or holds, the collection that it is written to."""
     name = type(owner).__name__
@@ -111,7 +152,7 @@ def fit(owner: Collection, key: str, value: Any, non_blocking: bool = False) -> 
     """
     batch_size, device = owner._batch_size, owner._device
     if isinstance(value, Tensor):
-        if value.shape[: len(batch_size)] != batch_size:
+        if shape_of(value, key)[: len(batch_size)] != batch_size:
             raise batch_mismatch(key, batch_size, value.shape)
         if device is not None and value.device != device:
             return value.to(device, non_blocking=non_blocking)

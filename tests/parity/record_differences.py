@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,12 @@ def sample(library: Any) -> Any:
 
 def ids(library: Any) -> Any:
     return sample_class(library)(torch.tensor([257, 30001]), "t", batch_size=[2])
+
+
+def strided() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.nested.as_nested_tensor([torch.ones(2, 3), torch.ones(4, 3)])
 
 
 def contracted(library: Any) -> Any:
@@ -190,6 +197,9 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
     "A collection without rows is no dataset.": [
         (lambda m: [*DataLoader(sample_class(m)(torch.zeros(2), "t"))], error(TypeError), []),
         (lambda m: [*DataLoader(m.TensorDict(a=torch.zeros(2)))], error(TypeError), []),
+    ],
+    "Nested tensors are jagged.": [
+        (lambda m: type(m.TensorDict({"a": strided()}, [2])).__name__, error(RuntimeError), "TensorDict"),
     ],
     "A record of integers keeps them in a cast.": [
         (lambda m: ids(m).to(torch.bfloat16).a.tolist(), [257, 30001], [256.0, 29952.0]),

@@ -1,0 +1,71 @@
+"""Nested tensors of the strided layout have no shape: they are refused where they enter, with what to do instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from tensorclass import TensorClass, TensorDict
+
+pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+
+
+class Plain(TensorClass):
+    x: Tensor
+
+
+class Loose(TensorClass):
+    x: Any = None
+
+
+class Contracted(TensorClass):
+    x: Float[Tensor, "a b"]
+
+
+def nested() -> Any:
+    return torch.nested.as_nested_tensor([torch.ones(2, 3), torch.ones(4, 3)])
+
+
+def data() -> TensorDict:
+    return TensorDict({"x": torch.zeros(2, 2, 2)}, [2])
+
+
+ENTRIES: dict[str, Callable[[Any], Any]] = {
+    "constructor": lambda x: TensorDict({"x": x}, [2]),
+    "constructor without a batch size": lambda x: TensorDict(x=x),
+    "set": lambda x: data().set("x", x),
+    "set in place": lambda x: data().set_("x", x),
+    "by key": lambda x: data().__setitem__("x", x),
+    "by a nested key": lambda x: data().__setitem__(("n", "x"), x),
+    "update": lambda x: data().update({"x": x}),
+    "update in place": lambda x: data().update_({"x": x}),
+    "rows": lambda x: data().__setitem__(slice(None), {"x": x}),
+    "a default": lambda x: data().exclude("x").setdefault("x", x),
+    "from_dict": lambda x: TensorDict.from_dict({"x": x}),
+    "from_any": lambda x: TensorDict.from_any({"x": x}),
+    "a record": lambda x: Plain(x, batch_size=[2]),
+    "a record's attribute": lambda x: setattr(Plain(torch.zeros(2)), "x", x),
+    "a record's field": lambda x: Plain(torch.zeros(2), batch_size=[2]).set("x", x),
+    "another record's": lambda x: Plain(torch.zeros(2), batch_size=[2]).replace(x=x),
+    "a record of anything": lambda x: Loose(x, batch_size=[2]),
+    "a record with contracts": lambda x: Contracted(x, batch_size=[2]),
+    "a record whose batch size is told": lambda x: Contracted(x),
+    "a record of a dict": lambda x: Plain.from_dict({"x": x}),
+}
+
+
+@pytest.mark.parametrize("enter", ENTRIES.values(), ids=ENTRIES)
+def test_a_nested_tensor_without_a_shape_is_refused(enter: Callable[[Any], Any]) -> None:
+    with pytest.raises(RuntimeError, match=r"x: .*the strided layout has no shape.*layout=torch\.jagged"):
+        enter(nested())
+
+
+def test_what_the_error_advises_works() -> None:
+    jagged: Any = torch.nested.as_nested_tensor(list(nested().unbind()), layout=torch.jagged)
+    assert Plain(jagged, batch_size=[2])[1].x.shape == (4, 3)
+    assert Plain(nested().to_padded_tensor(0), batch_size=[2]).x.shape == (2, 4, 3)
