@@ -165,7 +165,7 @@ def fit(owner: Collection, key: str, value: Any, non_blocking: bool = False) -> 
             made = TensorDict(source, batch_size, device, _names(owner), non_blocking)
         except BatchMismatch as error:
             raise error.below(key) from None
-        if owner._store and not is_dynamo_compiling() and holds(made, owner):
+        if not is_dynamo_compiling() and holds(made, owner):
             raise contains_itself(owner, key)
         if made._names is not None:
             _agree_on_names(owner, key, made)
@@ -188,7 +188,7 @@ def fit_collection(owner: Collection, key: str, value: Any, non_blocking: bool) 
     batch_size, device = owner._batch_size, owner._device
     ndim = len(batch_size)
     result: TensorCollection = value
-    if value._store and value._is_tree() and not is_dynamo_compiling() and holds(value, owner):
+    if value._is_tree() and not is_dynamo_compiling() and holds(value, owner):
         raise contains_itself(owner, key)
     if value._batch_size[:ndim] != batch_size:
         result = value._shallow()
