@@ -384,7 +384,8 @@ class FieldSpec:
 
     def namesake(self, value: Any) -> str:
         """What to do about a value whose class only has the name of one that the field takes; empty for others."""
-        return namesake(type(value), self.types)
+        cls: type = value.__class__
+        return namesake(cls, self.types)
 
     def hint(self, value: Any) -> str:
         """What to do about a list with an object for each row, where there are no rows; empty for other values."""
