@@ -9,6 +9,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import IO
 
+from tensorclass.interrupts import uninterrupted
+
 _FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _KINDS = (
@@ -87,7 +89,7 @@ def open_regular(
 @contextmanager
 def reading_regular(path: str | os.PathLike[str]) -> Generator[IO[bytes], None, None]:
     """Open a file for reading bytes, as :func:`open_regular` does it, and close it."""
-    with os.fdopen(open_regular(path), "rb") as file:
+    with uninterrupted() as section, os.fdopen(open_regular(path), "rb") as file, section.interruptible():
         yield file
 
 
