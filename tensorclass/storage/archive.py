@@ -35,6 +35,7 @@ from tensorclass.td.keys import NestedKey, dotted, unravel_key_to_tuple
 from tensorclass.td.memmap import MODES, Filename, MemoryMappedTensor, pieces
 from tensorclass.td.nontensor_base import note_files
 from tensorclass.td.objects import CPU
+from tensorclass.turns import Turn
 
 from . import folder, layout, tree
 from .ahead import reading_ahead
@@ -90,8 +91,12 @@ def save(
     copy_existing: bool = False,
     checksum: bool = False,
     progress: bool | None = False,
+    then: Callable[[str], object],
 ) -> None:
-    """Writes a collection to an archive, as a whole or not at all; see :func:`.folder.save` for the arguments."""
+    """Writes a collection to an archive, as a whole or not at all; see :func:`.folder.save` for the arguments.
+
+    ``then`` is called with the path of the archive before it takes its place, where there may soon be another one.
+    """
     method = method_of(compression, what)
     if not robust_key:
         layout.check_keys(data, what)
@@ -113,7 +118,7 @@ def save(
     total = sum(leaf.tensor.numel() * leaf.tensor.element_size() for leaf in leaves)
     with (
         uninterrupted() as section,
-        _writer(path, method, None) as write,
+        _writer(path, method, None, then) as write,
         bytes_of(total, what, progress) as shown,
         section.interruptible(),
     ):
@@ -136,8 +141,6 @@ def pack_memmap(
     root = Path(path_of(prefix, "pack_memmap"))
     if not (root / layout.META).is_file():
         raise FileError(f"{root}: nothing is saved there: it has no {layout.META}")
-    files = sorted(_files_below(root, ""), key=lambda name: (name != layout.META, name))
-    total = sum(os.path.getsize(root / name) for name in files)
     method = method_of(compression, "pack_memmap")
     levels = _LEVELS.get(method)
     if compresslevel is not None and levels is not None and compresslevel not in levels:
@@ -145,43 +148,50 @@ def pack_memmap(
             f"pack_memmap: expected compresslevel to be {levels.start} to {levels.stop - 1} for this compression, got "
             f"{compresslevel!r}"
         )
-    with (
-        uninterrupted() as section,
-        _writer(archive_path, method, compresslevel) as write,
-        bytes_of(total, "pack_memmap", progress) as shown,
-        section.interruptible(),
-    ):
-        for name in files:
-            with reading_regular(root / name) as file:
-                write(name, _told(_pieces(file), shown))
+    with uninterrupted() as section, Turn(section) as turn:
+        turn.under(root / layout.META)  # writers wait: what is packed is one version
+        files = sorted(_files_below(root, ""), key=lambda name: (name != layout.META, name))
+        total = sum(os.path.getsize(root / name) for name in files)
+        with (
+            _writer(archive_path, method, compresslevel) as write,
+            bytes_of(total, "pack_memmap", progress) as shown,
+            section.interruptible(),
+        ):
+            for name in files:
+                with reading_regular(root / name) as file:
+                    write(name, _told(_pieces(file), shown))
     return Path(archive_path)
 
 
 @contextmanager
 def _writer(
-    path: Filename, method: int, level: int | None
+    path: Filename, method: int, level: int | None, then: Callable[[str], object] | None = None
 ) -> Generator[Callable[[str, Iterator[memoryview]], None], None, None]:
     path = path_of(path, "an archive", writes=True)
     above(path)
-    with whole_file(path) as file, zipfile.ZipFile(file, "w", method, compresslevel=level) as archive:
-        chosen = Compression(method)
+    with whole_file(path) as file:
+        with zipfile.ZipFile(file, "w", method, compresslevel=level) as archive:
+            chosen = Compression(method)
 
-        def write(name: str, pieces: Iterator[memoryview]) -> None:
-            info = zipfile.ZipInfo(name)  # of 1980: the same values are the same file
-            info.external_attr = 0o644 << 16
-            info.compress_type, pieces = chosen.of(name, pieces)
-            info._compresslevel = level  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
-            start = file.tell() + 30 + len(name.encode()) + 20  # the header, and what it says of sizes
-            if method == zipfile.ZIP_STORED and name.endswith(layout.SUFFIX) and start % _ALIGN:
-                fill = (-start - 4) % _ALIGN
-                info.extra = _FILLED + fill.to_bytes(2, "little") + bytes(fill)
-            with archive.open(info, "w", force_zip64=True) as member:
-                for piece in pieces:
-                    member.write(piece)
+            def write(name: str, pieces: Iterator[memoryview]) -> None:
+                info = zipfile.ZipInfo(name)  # of 1980: the same values are the same file
+                info.external_attr = 0o644 << 16
+                info.compress_type, pieces = chosen.of(name, pieces)
+                info._compresslevel = level  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+                start = file.tell() + 30 + len(name.encode()) + 20  # the header, and what it says of sizes
+                if method == zipfile.ZIP_STORED and name.endswith(layout.SUFFIX) and start % _ALIGN:
+                    fill = (-start - 4) % _ALIGN
+                    info.extra = _FILLED + fill.to_bytes(2, "little") + bytes(fill)
+                with archive.open(info, "w", force_zip64=True) as member:
+                    for piece in pieces:
+                        member.write(piece)
 
-        yield write
-        if excess := excess_of(archive.infolist()):
-            raise ValueError(f"{path}: nothing was written: its compressed {excess}; use another compression")
+            yield write
+            if excess := excess_of(archive.infolist()):
+                raise ValueError(f"{path}: nothing was written: its compressed {excess}; use another compression")
+        if then is not None:
+            file.flush()
+            then(file.name)
 
 
 def _files_below(root: Path, inside: str) -> Iterator[str]:

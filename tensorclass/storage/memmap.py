@@ -89,12 +89,17 @@ def _write(
             )
         if not existsok and os.path.lexists(prefix):
             raise FileThere(f"{what}: there is a file {prefix}; existsok=True writes over it")
+        loaded: list[Any] = []
+
+        def load(path: str) -> None:
+            loaded.append(archives.load(data, path, allow_pickle=allow_pickle, same_objects=True))
+
         archives.save(
             data, prefix, what=what, compression=compression, allow_pickle=allow_pickle, values=values,
             robust_key=robust_key is not False, copy_existing=copy_existing, checksum=checksum,
-            progress=progress,
+            progress=progress, then=load,
         )  # fmt: skip
-        return archives.load(data, prefix, allow_pickle=allow_pickle, same_objects=True)
+        return loaded[0]
     if compression is not None:
         raise ValueError(
             f"{what}: only an archive is compressed; archive=True, or a path that ends with .tdz, makes one"

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import MemoryMappedTensor, TensorDict, turns
-from tensorclass.storage import folder
+from tensorclass import MemoryMappedTensor, TensorDict, pack_memmap, turns
+from tensorclass.storage import archive, folder
 from tensorclass.storage.memmap import make_memmap
 from tests.interrupting import Held, interrupted, points
 
@@ -260,17 +260,43 @@ def test_a_zarr_folder_that_is_replaced_while_it_is_opened_is_opened_again(
     assert len(calls) > 1
 
 
-def test_a_consolidated_file_that_is_replaced_at_once_is_not_taken_for_the_one_that_was_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("form", ["archive", "consolidated"])
+def test_a_file_that_is_replaced_at_once_is_not_taken_for_the_one_that_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
+    def saved(data: TensorDict) -> TensorDict:
+        if form == "archive":
+            return data.memmap(tmp_path / "file", archive=True)
+        return data.consolidate(tmp_path / "file")
+
     replace, calls = os.replace, list[object]()
 
     def replaced_again(one: Any, other: Any) -> None:
         replace(one, other)
         calls.append(one)
         if len(calls) == 1:
-            TensorDict({"x": torch.ones(1)}, [1]).consolidate(tmp_path / "file")
+            saved(TensorDict({"x": torch.ones(1)}, [1]))
 
     monkeypatch.setattr(os, "replace", replaced_again)
-    assert rows(3, 2.0).consolidate(tmp_path / "file")["x"].tolist() == [2.0] * 3
-    assert TensorDict.from_consolidated(tmp_path / "file")["x"].tolist() == [1.0]
+    assert saved(rows(3, 2.0))["x"].tolist() == [2.0] * 3
+    load = TensorDict.load_memmap if form == "archive" else TensorDict.from_consolidated
+    assert load(tmp_path / "file")["x"].tolist() == [1.0]
+
+
+def test_what_is_packed_is_one_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows(2, 1.0).memmap(tmp_path / "rows")
+    below, threads = archive._files_below, list[threading.Thread]()
+
+    def saved_meanwhile(root: Path, inside: str) -> Any:
+        found = list(below(root, inside))
+        if not threads:
+            threads.append(threading.Thread(target=lambda: rows(3, 2.0).memmap(tmp_path / "rows")))
+            threads[0].start()
+            threads[0].join(0.3)
+        return iter(found)
+
+    monkeypatch.setattr(archive, "_files_below", saved_meanwhile)
+    pack_memmap(tmp_path / "rows", tmp_path / "rows.tdz")
+    assert values_of(tmp_path / "rows.tdz") == [1.0, 1.0]
+    threads[0].join(60)
+    assert values_of(tmp_path / "rows") == [2.0] * 3
