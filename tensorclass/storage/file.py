@@ -111,20 +111,13 @@ class File:
         """Closes the file, for all collections that stand on it.
 
         Raises:
-            OSError: the disk is full: the file is as it was before the last change.
+            OSError: the disk is full. The message says what has become of the last change.
         """
         root, self._root = self._root, None
         is_open = root is not None and self._pid == os.getpid() and not self.is_lent and not self.is_closed
         self.is_closed = True
         if is_open and (error := self.format.close(root)) is not None and self._is_pending:
-            raise self._undone(error)
-
-    def _undone(self, error: OSError) -> OSError:
-        """The error of a change that could not be written."""
-        why = error.strerror or str(error)
-        return OSError(
-            error.errno, f"{why}; the last change was not written, and the file was closed as it was before", self.path
-        )
+            raise OSError(error.errno, error.strerror, self.path)
 
     @contextmanager
     def changing(self, whole: bool = True) -> Generator[None, None, None]:
@@ -154,8 +147,8 @@ class File:
         error = self.format.settle(root, whole)
         if error is not None:
             self._root, self.is_closed = None, True
-            self.format.close(root)
-            raise self._undone(error)
+            closed = self.format.close(root) or error
+            raise OSError(closed.errno, closed.strerror, self.path)
         if whole:
             self._is_pending = False
 

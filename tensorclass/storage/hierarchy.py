@@ -68,7 +68,7 @@ class Format(ABC):
 
     @abstractmethod
     def close(self, root: Any) -> OSError | None:
-        """Closes the file. Gives what kept the last change from being written; the file is as it was before."""
+        """Close the file. Return the error that kept the last change from being written, which says what was undone."""
 
     @abstractmethod
     def settle(self, root: Any, whole: bool) -> OSError | None:

@@ -16,6 +16,8 @@ import sys
 import weakref
 from typing import Any, NamedTuple
 
+from tensorclass.printable import printable
+
 from .tree import FileError
 
 try:
@@ -44,7 +46,8 @@ class RestorableFile:
     def __init__(self, path: str, mode: str) -> None:
         self.path: str = path
         self.error: OSError | None = None  #: that of the first write that failed
-        self.is_whole: bool = True  #: all that is overwritten is kept
+        self.is_whole: bool = True  #: all that is overwritten is kept, but for values that are written in large pieces
+        self._is_exact = True  #: those, too
         self._pid = os.getpid()
         self._at = 0
         self._kept: dict[int, bytes] = {}
@@ -172,7 +175,10 @@ class RestorableFile:
     def _keep(self, at: int, count: int) -> None:
         """Keep what stands where something is written."""
         stop = min(at + count, self._before)
-        if at >= stop or not self.is_whole or count > _LARGEST:
+        if at >= stop or not self.is_whole:
+            return
+        if count > _LARGEST:
+            self._is_exact = False
             return
         wanted = [block for block in range(at // _BLOCK, -(-stop // _BLOCK)) if block not in self._kept]
         if (len(self._kept) + len(wanted)) * _BLOCK > _MOST:
@@ -190,7 +196,19 @@ class RestorableFile:
             self._try(lambda: os.ftruncate(self._handle, self._size))
         self._there = self._before = self._size
         self._kept.clear()
-        self.is_whole = True
+        self.is_whole = self._is_exact = True
+
+    @property
+    def outcome(self) -> str:
+        """What has become of the change that failed, and of the file, which is closed."""
+        if not self.is_whole:
+            return "the last change was written in part and could not be undone: write the file anew"
+        if not self._is_exact:
+            return (
+                "the last change was not written, and the file was closed as it was before, but for values that it "
+                "wrote over: these may be new, old or both"
+            )
+        return "the last change was not written, and the file was closed as it was before"
 
     def finish(self) -> None:
         """Close the file, which the library has closed: as it is, or as it was before the change that failed."""
@@ -291,7 +309,7 @@ def close_root(root: Any, file: RestorableFile) -> OSError | None:
     """Close a root group, and the file with the last one.
 
     Returns:
-        What kept values from being written.
+        The error that kept values from being written. Its message says what has become of the file.
     """
     opened = _OPEN.get(file.key)
     others = [other for other in opened.held() if other is not root] if opened is not None else []
@@ -306,7 +324,10 @@ def close_root(root: Any, file: RestorableFile) -> OSError | None:
     if file.error is not None or not others:
         _OPEN.pop(file.key, None)
         file.finish()
-    return file.error if file.is_here else None
+    error = file.error
+    if error is None or not file.is_here:
+        return None
+    return OSError(error.errno, f"{error.strerror or error}; {file.outcome}")
 
 
 def _found(path: str) -> tuple[RestorableFile, _Open] | None:
@@ -327,4 +348,4 @@ def _close_all() -> None:
         file = opened.file()
         for root in opened.held():
             if file is not None and (error := close_root(root, file)) is not None:
-                print(f"{file.path}: {error}: the last change was not written", file=sys.stderr)
+                print(f"{printable(file.path)}: {error}", file=sys.stderr)

@@ -199,3 +199,33 @@ def test_the_process_goes_on_and_ends_as_any(tmp_path: Path) -> None:
         assert len(held) == count
         assert bool((held["a"] >= 1).all() & (held["b"] >= 1).all())  # no zeros in between
         assert ("c" in held) == (name == "left.h5")
+
+
+def failed_overwrite(path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What an error says of rows that are written over, of which the disk takes a half."""
+    data = TensorDict({"a": torch.zeros(1000, 1000)}, [1000]).to_h5(path, chunks=500)
+    disk = Disk(monkeypatch)
+    disk.count, disk.full_at = 0, 1
+    with pytest.raises(OSError, match="No space left") as raised:  # noqa: PT012  # what is held is written by close
+        data[:] = {"a": torch.ones(1000, 1000)}
+        data.close()
+    return str(raised.value)
+
+
+def test_an_error_says_that_values_written_over_in_large_pieces_may_be_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = failed_overwrite(tmp_path / "f.h5", monkeypatch)
+    assert "closed as it was before, but for values that it wrote over" in said
+    assert set(_read(TensorDict.from_h5(tmp_path / "f.h5"))["a"].unique().tolist()) == {0.0, 1.0}
+
+
+def test_an_error_says_where_too_much_was_written_over_to_be_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tensorclass.storage import restorable
+
+    monkeypatch.setattr(restorable, "_LARGEST", 2**30)
+    monkeypatch.setattr(restorable, "_MOST", 2**16)
+    said = failed_overwrite(tmp_path / "f.h5", monkeypatch)
+    assert "could not be undone: write the file anew" in said
