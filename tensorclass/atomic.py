@@ -270,7 +270,7 @@ class _Whole(AbstractContextManager[T]):
 
     @abstractmethod
     def _made(self, draft: _Draft) -> T:
-        """What the block gets."""
+        """Return the value that the block gets."""
 
     @abstractmethod
     def _commit(self, draft: _Draft) -> None:
@@ -531,7 +531,7 @@ def _take_over(path: str, new: os.stat_result, old: os.stat_result) -> None:
 
 
 def _owned(path: str, user: int, group: int) -> bool:
-    """Whether a file was given to a user and a group."""
+    """Give a file to a user and a group; return False if that is not permitted."""
     try:
         os.chown(path, user, group)
     except OSError as error:
@@ -577,7 +577,7 @@ def _digest(name: str) -> str:
 
 
 def _aside(draft: str) -> str:
-    """Where the old folder is while the new one takes its place."""
+    """Return the path of the old folder while the new one takes its place."""
     parent, name = os.path.split(draft)
     return os.path.join(parent, f"{name if _is_short(name) else ''}.old")
 

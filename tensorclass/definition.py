@@ -357,7 +357,7 @@ def _refuse_names(cls: Any, names: Iterable[str]) -> None:
 
 
 def _is_class_variable(annotation: Any) -> bool:
-    """Whether an annotation, which may be text, is a ``ClassVar``, as ``dataclasses`` looks at it."""
+    """Return whether an annotation, which may be text, is a ``ClassVar``, as ``dataclasses`` sees it."""
     text = getattr(annotation, "__forward_arg__", annotation)
     if isinstance(text, str):
         return re.match(r"\s*(?:\w+\s*\.\s*)*ClassVar\b", text) is not None

@@ -383,7 +383,7 @@ class FieldSpec:
         return TypeError(f"{self.owner}.{self.name}: expected {self.shown}, got {shown_value(value)}{why}; {hint}")
 
     def namesake(self, value: Any) -> str:
-        """What to do about a value whose class only has the name of one that the field takes; empty for others."""
+        """Return advice for a value whose class only has the name of one that the field takes; empty for others."""
         cls: type = value.__class__
         return namesake(cls, self.types)
 

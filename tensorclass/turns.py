@@ -162,7 +162,7 @@ _FLAGS: Final[int] = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def is_at(handle: int, path: str | os.PathLike[str]) -> bool:
-    """Whether an open folder is the one at a path."""
+    """Return whether an open folder is the one at a path."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except OSError:

@@ -204,7 +204,7 @@ def to_bytes(tensor: Tensor) -> bytes:
 
 
 def _side(text: bytes, origin: str) -> dict[str, Any]:
-    """What another rank tells of its call, which is looked at before it is believed."""
+    """Parse and check what another rank tells of its call."""
     found = sealing.parsed(text, origin)
     entries = tree.as_dict(found.get("entries", 0)) or {}
     texts = [found.get("what"), found.get("problem", ""), *entries.values()]

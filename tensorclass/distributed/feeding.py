@@ -29,13 +29,13 @@ _DEPTH = 8  #: how far that is above the code that writes a record
 
 
 class Fed(NamedTuple):
-    """What a thread of a queue sends now."""
+    """The item that the thread of a queue sends now."""
 
     item: Any
 
 
 def current() -> Fed | None:
-    """What the thread of a queue pickles now; ``None`` elsewhere, and where the queue looks after errors itself."""
+    """Return the item that this thread pickles for a queue; ``None`` elsewhere, or if the queue handles errors."""
     frame: FrameType | None = sys._getframe(1)
     for _ in range(_DEPTH):
         if frame is None:
@@ -47,12 +47,12 @@ def current() -> Fed | None:
 
 
 def _is_silent(onerror: Any) -> bool:
-    """Whether errors are printed, and no more: executors hand them to the future of the call."""
+    """Return whether a queue only prints errors; executors hand them to the future of the call."""
     return onerror is _queue._on_queue_feeder_error
 
 
 def instead(fed: Fed, value: Any, error: Exception) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """What is written in place of a record that cannot be: its error."""
+    """The error that is sent in place of a record that cannot be."""
     worker = get_worker_info()
     item = fed.item
     if worker is not None and isinstance(item, tuple) and len(item) == 2 and item[1] is value:  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
@@ -69,6 +69,6 @@ def instead(fed: Fed, value: Any, error: Exception) -> tuple[Callable[..., Any],
 
 
 def _raised(error: bytes | None, message: str, worker: str, trace: str) -> Any:
-    """What unpickling calls for a record that could not be sent."""
+    """Raise the error of a record that could not be sent; unpickling calls this."""
     found = None if error is None else brought(error)
     raise WorkerRaised.of(found, f"{message}\n\n{worker}:\n{trace}", worker=worker, trace=trace)

@@ -383,7 +383,7 @@ class Turn:
 
 
 def _answer(text: bytes, origin: str) -> dict[str, Any]:
-    """What the other side notes of its record, which is looked at before it is believed."""
+    """Parse and check the note of the other side about its record."""
     found = sealing.parsed(text, origin)
     entries = tree.as_dict(found.get("entries"))
     if (

@@ -113,12 +113,12 @@ def opened(text: bytes, memory: Any, shared: list[Any], others: list[Any]) -> An
 
 
 def opened_again(text: bytes, pieces: bytes) -> Any:
-    """What unpickling calls for a collection whose memory was pickled by itself."""
+    """Rebuild a collection whose memory was pickled by itself; unpickling calls this."""
     return Packed(text, *pickle.loads(pieces)).opened()
 
 
 def reduced(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """How the pickler of ``multiprocessing`` writes a collection.
+    """Reduce a collection for the pickler of ``multiprocessing``.
 
     Where nobody would hear of an error, what is written is the error; see :mod:`.feeding`.
     """

@@ -101,7 +101,7 @@ def percentile_interval(resampled: NDArray[np.float64], confidence: float) -> tu
 
 
 def added_prompts(confidence: float) -> float:
-    """How many prompts are added at each extreme before the interval of a share: z²/2, which is 1.92 at 95 %.
+    """Return the number of prompts added at each extreme before the interval of a share: z²/2, 1.92 at 95 %.
 
     Source: Agresti and Coull, 1998, "Approximate is better than 'exact' for interval estimation of binomial
     proportions", The American Statistician 52:119-126, section 2.
@@ -189,7 +189,7 @@ def t_interval(
 
 
 def sizes(below: _Numbers, counts: _Numbers) -> tuple[_Numbers, _Numbers]:
-    """How much a typical prompt counts, and the effective number of prompts (Kish, 1965, section 11.7).
+    """Return the weight of a typical prompt, and the effective number of prompts (Kish, 1965, section 11.7).
 
     The product of the two is the sum of ``below``; where all prompts count alike, they are that and their number.
     """
@@ -320,10 +320,10 @@ def interval_of_ratio(
 
 
 def is_share(above: _Numbers, below: _Numbers) -> bool:
-    """Whether no prompt has less than 0 above the line or more than it has below, up to rounding."""
+    """Return whether each prompt has between 0 and its denominator above the line, up to rounding."""
     return bool(np.all(above >= -ROUNDING * below) and np.all(above <= below * (1 + ROUNDING)))
 
 
 def varies(above: _Numbers, below: _Numbers, value: float) -> bool:
-    """Whether some prompt has another ratio than all together, beyond rounding."""
+    """Return whether some prompt has another ratio than all together, beyond rounding."""
     return bool(np.any(np.abs(above - value * below) > 1e-12 * (np.abs(above) + abs(value) * below)))

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 __all__ = ["NOT_A_SHARE", "ROUNDING", "check_counts", "check_shares", "contradiction", "is_share"]
 
 ROUNDING = 1e-6
-"""How far above 1 the mean of a few float32 verdicts may lie that are all 1."""
+"""The rounding error of the mean of a few float32 verdicts that are all 1."""
 
 NOT_A_SHARE = "divide percents by 100; a metric that is no share names its unit: field(metadata=metric(Mean(unit=...)))"
 """The advice for a value that is not a fraction from 0 to 1."""
 
 
 def is_share(value: float) -> bool:
-    """Whether a value is a fraction from 0 to 1, up to rounding, or NaN: not scored.
+    """Return whether a value is a fraction from 0 to 1, up to rounding, or NaN: not scored.
 
     Example:
         >>> is_share(0.5), is_share(87.5), is_share(-0.1), is_share(float("nan"))

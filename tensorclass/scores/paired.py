@@ -239,7 +239,7 @@ def _influence(
     b: NDArray[np.float64],
     total_b: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """How much each prompt moves the difference, to first order."""
+    """Return the influence of each prompt on the difference, to first order."""
     ahead: NDArray[np.float64] = (above_b - b[..., None] * below_b) / total_b[..., None]
     behind: NDArray[np.float64] = (above_a - a[..., None] * below_a) / total_a[..., None]
     return ahead - behind

@@ -35,7 +35,7 @@ class _Results(Mapping[str, _Result], Generic[_Result]):
     confidence: float = 0.95
     """The level of the intervals."""
     notes: tuple[str, ...] = ()
-    """What to know about the prompts: that rows of one prompt were pooled."""
+    """Notes on the prompts: rows of one prompt that were pooled."""
 
     def __getitem__(self, name: str) -> _Result:
         try:

@@ -68,7 +68,7 @@ def distinct_rows(columns: Sequence[NDArray[np.float64]]) -> DistinctRows:
 def distinct_places(
     columns: Sequence[NDArray[np.float64]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """How often each distinct row of a table occurs, where first, and which of them each row is.
+    """Count the distinct rows of a table; return first positions and the code of each row, too.
 
     Example:
         >>> counts, first, place = distinct_places([np.array([1.0, 0.0, 1.0])])

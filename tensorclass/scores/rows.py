@@ -141,12 +141,12 @@ class RunRows:
 
     @cached_property
     def rows(self) -> int:
-        """How many rows the run has, repeats of a prompt in a dimension of their own counted once."""
+        """The number of rows of the run; repeats of a prompt in a dimension of their own count once."""
         return self.whole.prompts if self.whole.keys is None else len(self.whole.keys[self.run])
 
     @cached_property
     def prompts(self) -> int:
-        """How many prompts the run has, repeats counted once."""
+        """The number of prompts of the run; repeats count once."""
         return self.rows if self.keys is None else len(self.keys)
 
     def pooled(self, tally: Tally) -> Tally:

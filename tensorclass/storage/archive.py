@@ -311,7 +311,7 @@ class _Archive:
         return FileError(f"{self.name}: {name}: {why}")
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """What a member has, as much as it says of itself, in pieces; its checksum is verified."""
+        """Yield the content of a member in pieces, up to its declared size, and verify its checksum."""
         info, start = self.members[name]
         left, crc = info.file_size, 0
         try:

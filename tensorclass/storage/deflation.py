@@ -32,7 +32,7 @@ _STRONG: dict[int, Callable[[memoryview | bytes], bytes]] = {
 
 
 def excess_of(infos: Iterable[zipfile.ZipInfo]) -> str:
-    """How an archive expands more than files may, for an error; ``""`` where it does not.
+    """Describe how an archive expands more than files may, for an error; ``""`` if it does not.
 
     Args:
         infos: its members.
@@ -49,7 +49,7 @@ def excess_of(infos: Iterable[zipfile.ZipInfo]) -> str:
 
 
 class Compression:
-    """How the members of an archive are compressed, so that :func:`excess_of` does not refuse it.
+    """Choose the compression of an archive's members so that :func:`excess_of` does not refuse it.
 
     Args:
         method: the one that was asked for.

@@ -429,7 +429,7 @@ def _own_entries(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without(meta: dict[str, Any], key: str) -> dict[str, Any]:
-    """What ``meta.json`` says, but for one key."""
+    """Return the content of ``meta.json`` without one key."""
     own = dict(as_dict(meta.get(OWN)) or {})
     if "entries" in own:
         own["entries"] = {name: entry for name, entry in _own_entries(meta).items() if name != key}

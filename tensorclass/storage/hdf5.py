@@ -361,7 +361,7 @@ class _Draft:
 
 
 def _followed(group: Any, name: bytes) -> Any:
-    """What a link in a group leads to. Each hop of it is looked at: the library would open other files for some."""
+    """Return the target of a link in a group. Check each hop: the library would open other files for some."""
     library = _h5py()
     kinds = library.h5l
     parts, links = [name], 0

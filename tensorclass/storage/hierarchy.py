@@ -95,7 +95,7 @@ class Format(ABC):
         """A group or an array; ``KeyError`` where there is none, ``ValueError`` where it is not in this file."""
 
     def has(self, group: Any, name: str) -> bool:
-        """Whether a name is taken, by whatever it is; no link is followed."""
+        """Return whether a name is taken, by whatever it is; no link is followed."""
         return name in group
 
     @abstractmethod

@@ -153,7 +153,7 @@ def _check_hashes(items: Iterable[Any]) -> None:
 
 
 def _are_alike(items: Iterable[Any]) -> bool:
-    """Whether very many items have one hash."""
+    """Return whether very many items have one hash."""
     return max(collections.Counter(map(hash, items)).values(), default=0) > _MOST_ALIKE
 
 

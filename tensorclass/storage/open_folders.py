@@ -80,7 +80,7 @@ def open_folder(path: str) -> Generator[Opened, None, None]:
 
 
 def retried(path: str, work: Callable[[Opened, Uninterrupted], T]) -> T:
-    """What a function does with an open folder, again where another has taken the folder's place in the meantime.
+    """Call a function with an open folder, again if another has taken the folder's place in the meantime.
 
     The function runs in a block of :func:`uninterrupted`, which it gets: interrupts would leave folders open. It looks
     for them from time to time.

@@ -572,7 +572,7 @@ def _check_room(data: Any, rows: Any, path: tuple[str, ...], problems: list[str]
 
 
 class Grown(NamedTuple):
-    """What has got more rows: a collection, or with a name an array in its group."""
+    """Something that has got more rows: a collection, or, with a name, an array in its group."""
 
     data: Any
     key: str

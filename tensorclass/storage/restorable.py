@@ -84,7 +84,7 @@ class RestorableFile:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it was made now."""
+        """Whether the file had no content when it was opened."""
         return not self._size
 
     @property
@@ -98,7 +98,7 @@ class RestorableFile:
 
     @property
     def is_heavy(self) -> bool:
-        """Whether much is kept of what was overwritten."""
+        """Whether much of what was overwritten is kept."""
         return len(self._kept) * _BLOCK >= _HEAVY
 
     # -- for the library ----------------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ class RestorableFile:
 
     @property
     def outcome(self) -> str:
-        """What has become of the change that failed, and of the file, which is closed."""
+        """The state of the closed file, and of the change that failed, in words."""
         if not self.is_whole:
             return "the last change was written in part and could not be undone: write the file anew"
         if not self._is_exact:

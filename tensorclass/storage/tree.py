@@ -576,7 +576,7 @@ def tensors_of(node: Any, path: Path = ()) -> Iterator[tuple[Path, str, Node]]:
 
 
 class Spans:
-    """Where the tensors of a tree lie in one piece of memory, in which none may lie in another."""
+    """The spans of tensors in one piece of memory, which must not overlap."""
 
     def __init__(self, file: str) -> None:
         self.file: str = file

@@ -227,7 +227,7 @@ class Zarr(Format):
         return None
 
     def _seal_of(self, node: Any, said: Said) -> str:
-        """What the path of a node, what zarr says of it and what is noted of it add up to."""
+        """Compute the seal of a node from its path, its ``zarr.json`` and our notes."""
         content = node.store.read(f"{node.path}/zarr.json")
         if content is None:
             raise ValueError("its zarr.json is missing")
@@ -410,7 +410,7 @@ def _check_place(path: str) -> None:
 
 
 def _excess(array: Any) -> str:
-    """How an array of text expands more than one may, for an error; ``""`` where it does not."""
+    """Describe how an array of text expands more than one may, for an error; ``""`` if it does not."""
     size = math.prod(array.shape) * max(1, array.dtype.itemsize)
     if size <= TEXTS or size <= TEXTS + TIMES_TEXTS * (stored := array.store.size(array.path)):
         return ""

@@ -78,7 +78,7 @@ class Held:
                 self._end()
 
     def is_there(self) -> bool:
-        """Whether it is still at its path."""
+        """Return whether the folder is still at its path."""
         try:
             return os.path.samestat(os.stat(self.path), os.fstat(self.handle))
         except FileNotFoundError:
@@ -113,7 +113,7 @@ class FolderStore(Store):
     # -- the files ----------------------------------------------------------------------------------------------------
 
     def read(self, key: str, byte_range: ByteRequest | None = None) -> bytes | None:
-        """What a file has; ``None`` where there is none.
+        """Return the content of a file; ``None`` if there is none.
 
         Raises:
             FileError: a link, a pipe, a device or a socket is there, or on the way.
@@ -210,7 +210,7 @@ class FolderStore(Store):
             os.rename(name, new, src_dir_fd=folder, dst_dir_fd=target)
 
     def has_file(self, key: str) -> bool:
-        """Whether there is a file."""
+        """Return whether there is a file."""
         *parents, name = self._parts(key) or [""]
         with suppress(FileNotFoundError, NotADirectoryError), self._folder(parents) as folder:
             mode = self._mode(folder, name) if name else stat.S_IFDIR
@@ -220,7 +220,7 @@ class FolderStore(Store):
         return False
 
     def names(self, key: str) -> set[str]:
-        """What is in a folder.
+        """Return the names in a folder.
 
         Raises:
             FileError: one of it is a link, a pipe, a device or a socket.
@@ -236,7 +236,7 @@ class FolderStore(Store):
             return found
 
     def count(self, key: str, most: int) -> int:
-        """How many files are in a folder and in those below it, or some more than ``most``."""
+        """Count the files in a folder and below it; stop soon after ``most``."""
         found, left = 0, [key]
         while left and found <= most:
             place = left.pop()
@@ -250,7 +250,7 @@ class FolderStore(Store):
         return found
 
     def size(self, key: str) -> int:
-        """How many bytes the files in a folder and in those below it have."""
+        """Return the total size in bytes of the files in a folder and below it."""
         found, left = 0, [key]
         while left:
             place = left.pop()
@@ -401,7 +401,7 @@ def _closed(handle: int) -> None:
 
 
 def _span(byte_range: Any, size: int) -> tuple[int, int | None]:
-    """Where the bytes begin that are asked for, and where they end."""
+    """Return begin and end of the bytes that are asked for."""
     if byte_range is None:
         return 0, None
     if hasattr(byte_range, "suffix"):

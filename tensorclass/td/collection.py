@@ -49,7 +49,7 @@ _LOADERS = tuple([f"torch.utils.data.{name}" for name in ("dataloader", "dataset
 
 
 def no_dataset(collection: Collection) -> str:
-    """What to say of a collection without batch dimensions where a dataset is wanted."""
+    """Return the error text for a collection without batch dimensions where a dataset is wanted."""
     name = type(collection).__name__
     return (
         f"this {name} has the batch size [], hence no rows that a loader could load: it is one sample. Give it the "

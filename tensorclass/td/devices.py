@@ -580,7 +580,7 @@ class Devices(Collection):
 
 
 def _is_inexact(dtype: torch.dtype) -> builtins.bool:
-    """Whether a dtype has no exact place for each integer."""
+    """Return whether a dtype is floating or complex."""
     return dtype.is_floating_point or dtype.is_complex
 
 

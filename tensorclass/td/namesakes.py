@@ -15,7 +15,7 @@ _count = itertools.count()
 
 
 class Place(NamedTuple):
-    """Where a class was defined, and after how many others."""
+    """The file and line at which a class was defined, and its rank among all classes."""
 
     number: int
     file: str

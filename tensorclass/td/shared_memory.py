@@ -56,7 +56,7 @@ def share(tensor: Tensor) -> None:
 
 
 def _explained(error: RuntimeError, size: int) -> NoSharedMemory | None:
-    """What an error of torch means, and what to do; ``None`` where it is about something else."""
+    """Translate an error of torch into ours, with advice; ``None`` if it is about something else."""
     found = _TORCHS.search(str(error))
     if found is None:
         return None
@@ -77,7 +77,7 @@ def _explained(error: RuntimeError, size: int) -> NoSharedMemory | None:
 
 
 def _space() -> str:
-    """How much shared memory the system has, and how much of it is free."""
+    """Describe the size of the shared memory of the system, and its free part, for messages."""
     try:
         found = os.statvfs(_FOLDER)
     except (OSError, AttributeError):  # it has none, or is Windows

@@ -82,7 +82,7 @@ def shape_of(value: Tensor, key: str) -> Size:
 
 
 def is_strided_nested(value: object) -> bool:
-    """Whether a value is a nested tensor that torch made without ``layout=torch.jagged``."""
+    """Return whether a value is a nested tensor that torch made without ``layout=torch.jagged``."""
     return isinstance(value, Tensor) and value.is_nested and value.layout is torch.strided
 
 
@@ -111,7 +111,7 @@ def contains_itself(owner: Collection, key: str) -> ContainsItself:
 
 
 def holds(collection: Collection, *others: Collection) -> bool:
-    """Whether a collection is one of others, or has it among its values, at any level."""
+    """Return whether a collection is one of others, or has one among its values, at any level."""
     wanted = {id(other._store) for other in others}  # two collections can share one
     seen: set[int] = set()
     below: list[Collection] = [collection]

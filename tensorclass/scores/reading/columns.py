@@ -191,7 +191,7 @@ class PromptColumn:
         self._has_text.append(text is not None)
 
     def shared(self) -> int:
-        """How many rows have a text that other documents have, too."""
+        """Count the rows whose text other documents have, too."""
         return int((self._is_text() & self._is_shared()).sum())
 
     def tensor(self, width: int) -> Tensor:

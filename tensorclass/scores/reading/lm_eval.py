@@ -269,7 +269,7 @@ def _text(row: Row) -> str | None:
 
 
 def _document(row: Row) -> str | None:
-    """What the row's document is known by: its hash, else its number and content; None where there is only a number."""
+    """Return the identity of the row's document: its hash, else its number and content; None for a number alone."""
     digest = row.get("doc_hash")
     if isinstance(digest, str) and digest:
         return digest
