@@ -16,6 +16,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -235,10 +236,10 @@ def _opened(form: str) -> Writer:
         try:
             held["x"] = torch.full((2,), number)
             held["text"] = f"text {number}"
-            held["new"] = torch.full((2,), number)
             if form == "h5":
                 row = torch.full((1,), number)
-                held.extend(TensorDict({"kept": torch.ones(1), "x": row, "text": f"text {number}", "new": row}, [1]))
+                held.extend(TensorDict({"kept": torch.ones(1), "x": row, "text": f"text {number}"}, [1]))
+            held["new"] = torch.full(held.batch_size, number)
         finally:
             held.close()
 
@@ -246,9 +247,17 @@ def _opened(form: str) -> Writer:
         found = known.load(path)
         if set(found["kept"].tolist()) != {1.0}:
             raise Problem(f"what was not written to is {found['kept']}")
-        return int(found["x"].max())
+        number = only({int(value) for value in found["x"]})
+        texts = only({int(value.removeprefix("text ")) for value in set(_texts(found["text"]))})
+        if texts > number or ("new" in found and only({int(value) for value in found["new"]}) > number):
+            raise Problem(f"beside {number} found the text {texts}, and {found.get('new', None)}")
+        return number
 
     return Writer(write, read, begin)
+
+
+def _texts(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
 
 
 def _mapped_file() -> Writer:
@@ -405,6 +414,7 @@ def results(names: list[str], faults: tuple[str, ...], samples: int | None, seed
 
             def work(name: str = name, place: Path = place, told: Path = told) -> None:
                 faulthandler.dump_traceback_later(3000, exit=True)
+                signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for what runs behind
                 try:
                     said: dict[str, Any] = dict(run(name, place, faults, samples, seed))
                 except Problem as problem:
