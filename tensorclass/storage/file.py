@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Size, Tensor
 
-from tensorclass.interrupts import Uninterrupted
+from tensorclass.interrupts import Uninterrupted, uninterrupted
 from tensorclass.printable import printable
 from tensorclass.progress import Bar
 from tensorclass.td.base import TensorCollection
@@ -96,8 +96,9 @@ class File:
                     self._check_there()
                 return self._root
             self._inherited.append(self._root)  # of the process that forked this one, whose file it is: never closed
-        self._root = self.format.open(self.path, self.mode)
-        self._pid = os.getpid()
+        with self._guarded():
+            self._root = self.format.open(self.path, self.mode)
+            self._pid = os.getpid()
         if self.mode not in ("r", "r+"):
             self.mode = "r+"  # opened again, what is in it stays
         return self._root
@@ -113,31 +114,47 @@ class File:
         Raises:
             OSError: the disk is full. The message says what has become of the last change.
         """
-        root, self._root = self._root, None
-        is_open = root is not None and self._pid == os.getpid() and not self.is_lent and not self.is_closed
-        self.is_closed = True
-        if is_open and (error := self.format.close(root)) is not None and self._is_pending:
-            raise OSError(error.errno, error.strerror, self.path)
+        with self._guarded():
+            root, self._root = self._root, None
+            is_open = root is not None and self._pid == os.getpid() and not self.is_lent and not self.is_closed
+            self.is_closed = True
+            if is_open and (error := self.format.close(root)) is not None and self._is_pending:
+                raise OSError(error.errno, error.strerror, self.path)
+
+    def __del__(self) -> None:
+        with uninterrupted():  # the library writes when the last of a file is dropped
+            format, self._root = self.__dict__.get("format"), None
+            if format is not None:
+                format.drop()
+
+    def _guarded(self) -> AbstractContextManager[object]:
+        """A block that interrupts wait for, where the file is open for writing: a library may write at any call."""
+        return nullcontext() if self.mode == "r" else uninterrupted()
 
     @contextmanager
     def changing(self, whole: bool = True) -> Generator[None, None, None]:
         """A change of the file: when the outermost block ends it is written, or is an error and undone.
 
+        Interrupts wait for its end, or come between the values of a collection that is written.
+
         Args:
             whole: it is in the file when the block ends; otherwise the library may hold some of it.
         """
-        self._changes += 1
-        self._is_pending = True
-        try:
-            yield
-        except OSError as error:
-            if error.errno is None or error.filename is not None:
-                raise
-            raise OSError(error.errno, error.strerror, self.path) from None
-        finally:
-            self._changes -= 1
-        if not self._changes:
-            self.settle(whole)
+        with uninterrupted() as section:
+            outer, self.section = self.section, self.section or section
+            self._changes += 1
+            self._is_pending = True
+            try:
+                yield
+            except OSError as error:
+                if error.errno is None or error.filename is not None:
+                    raise
+                raise OSError(error.errno, error.strerror, self.path) from None
+            finally:
+                self._changes -= 1
+                self.section = outer
+            if not self._changes:
+                self.settle(whole)
 
     def settle(self, whole: bool) -> None:
         """Raises an error where a change could not be written, and closes the file; see :meth:`changing`."""
@@ -172,18 +189,19 @@ class File:
     @contextmanager
     def reading(self, path: tuple[str, ...]) -> Generator[None, None, None]:
         """What a library raises for a damaged file, as a ``FileError``."""
-        try:
-            yield
-            self._check_there()
-        except Replaced:
-            raise
-        except Exception as error:
-            self._check_there()  # what was read of the one folder and of the other does not fit, and neither is damaged
-            if isinstance(error, FileError):
+        with self._guarded():
+            try:
+                yield
+                self._check_there()
+            except Replaced:
                 raise
-            where = f"{dotted(path)}: " if path else ""
-            too_large = "it does not fit in memory: " if isinstance(error, MemoryError) else ""
-            raise FileError(f"{self.path}: {where}{too_large}{_first_line(error)}") from None
+            except Exception as error:
+                self._check_there()  # what was read of the one folder and of the other does not fit: neither is damaged
+                if isinstance(error, FileError):
+                    raise
+                where = f"{dotted(path)}: " if path else ""
+                too_large = "it does not fit in memory: " if isinstance(error, MemoryError) else ""
+                raise FileError(f"{self.path}: {where}{too_large}{_first_line(error)}") from None
 
     def _check_there(self) -> None:
         if self._root is not None:

@@ -5,17 +5,21 @@ What HDF5 does not say is in the attribute ``tensorclass`` of a group or dataset
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
+import sys
 import time
 import zlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, Concatenate, TypeVar
 
 import numpy as np
+from typing_extensions import ParamSpec
 
+from tensorclass.interrupts import uninterrupted
 from tensorclass.printable import printable
 from tensorclass.regular import NotRegular, check_regular
 
@@ -26,6 +30,9 @@ from .restorable import RestorableFile, check_unopened, close_root, open_root
 from .tree import FileError, as_dict
 
 _TEXT = "__tensordict_str__"
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _VERSIONS = ("v108", "latest")  #: since HDF5 1.8, what a file says of itself has checksums
 _LONGEST_NOTE = 60_000
 _PATIENCE = 3.0  #: seconds
@@ -41,6 +48,33 @@ def _h5py() -> Any:
     return h5py
 
 
+def _uncut(method: Callable[Concatenate[HDF5, P], T]) -> Callable[Concatenate[HDF5, P], T]:
+    """A method that interrupts wait for, where the file is open for writing.
+
+    At any call the library may call the file, and an exception there ends the process; also when a node is dropped. So
+    nodes that are found are dropped here.
+    """
+
+    @functools.wraps(method)
+    def call(self: HDF5, /, *given: P.args, **options: P.kwargs) -> T:
+        if self._file is None:
+            return method(self, *given, **options)
+        with uninterrupted():
+            found = method(self, *given, **options)
+            if hasattr(found, "id"):
+                self.kept(found)
+            return found
+
+    return call
+
+
+def _uses(nodes: list[Any]) -> list[int]:
+    return [sys.getrefcount(node) for node in nodes]
+
+
+_UNUSED = _uses([object()])[0]  #: the count of one that only a list has
+
+
 class HDF5(Format):
     """HDF5 files."""
 
@@ -48,6 +82,12 @@ class HDF5(Format):
     can_stop: ClassVar[bool] = False  # it calls the draft, and an exception there can end the process
     _draft: _Draft | None = None
     _file: RestorableFile | None = None
+
+    _enough: int = 64  #: nodes, to look which are used
+
+    def __init__(self) -> None:
+        self._nodes: list[Any] = []  #: of the open file, with those that nobody uses any more: see :func:`_uncut`
+
     options: ClassVar[tuple[str, ...]] = (
         "chunks", "compression", "compression_opts", "shuffle", "fletcher32", "scaleoffset", "fillvalue",
         "track_times", "track_order",
@@ -67,7 +107,8 @@ class HDF5(Format):
             if mode == "r":
                 check_unopened(path)
                 return _patiently(lambda: library.File(path, mode, track_order=True, libver=_VERSIONS), mode)
-            root, self._file = open_root(library, path, mode, track_order=True, libver=_VERSIONS)
+            with uninterrupted():
+                root, self._file = open_root(library, path, mode, track_order=True, libver=_VERSIONS)
             return root
         except FileError:
             raise
@@ -91,15 +132,28 @@ class HDF5(Format):
         draft, self._draft = self._draft, None
         file, self._file = self._file, None
         if file is not None:
-            return close_root(root, file)
+            with uninterrupted():
+                self._nodes.clear()
+                return close_root(root, file)
         root.close()
         if draft is not None:
             draft.close()
         return None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {}  # another process opens the file anew
+    def drop(self) -> None:
+        self._nodes.clear()
 
+    def kept(self, node: Any) -> None:
+        """Have a node until it is used by nobody else, and the file is in a block that interrupts wait for."""
+        if len(self._nodes) >= self._enough:
+            self._nodes = [node for node, count in zip(self._nodes, _uses(self._nodes), strict=True) if count > _UNUSED]
+            self._enough = max(64, 2 * len(self._nodes))
+        self._nodes.append(node)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_nodes": []}  # another process opens the file anew
+
+    @_uncut
     def settle(self, root: Any, whole: bool) -> OSError | None:
         file = self._file
         if file is None:  # a group of another program's
@@ -115,9 +169,11 @@ class HDF5(Format):
     def is_open(self, root: Any) -> bool:
         return bool(root)
 
+    @_uncut
     def names(self, group: Any) -> list[str]:
         return list(group)
 
+    @_uncut
     def find(self, group: Any, name: str) -> Any:
         library = _h5py()
         encoded = name.encode("utf-8", "surrogateescape")
@@ -133,16 +189,20 @@ class HDF5(Format):
             raise ValueError("it is neither a group nor a dataset")
         return found
 
+    @_uncut
     def has(self, group: Any, name: str) -> bool:
         return bool(group.id.links.exists(name.encode("utf-8", "surrogateescape")))
 
+    @_uncut
     def address(self, node: Any) -> object:
         h5o = _h5py().h5o
         return h5o.get_info(node.id).addr
 
+    @_uncut
     def is_group(self, node: Any) -> bool:
         return not hasattr(node, "dtype")
 
+    @_uncut
     def said(self, node: Any) -> Said | None:
         attributes = node.attrs
         if not len(attributes):
@@ -154,14 +214,17 @@ class HDF5(Format):
             return {"type": "objects", "batch_size": list(node.shape), "form": "values"}
         return None
 
+    @_uncut
     def say(self, node: Any, said: Said) -> None:
         text = json.dumps(said, allow_nan=False)
         # of a fixed length it stands where HDF5 has checksums; a longer one does not fit there
         node.attrs[NOTE] = np.bytes_(text.encode()) if len(text) < _LONGEST_NOTE else text
 
+    @_uncut
     def make_group(self, parent: Any, name: str) -> Any:
         return parent.create_group(name, track_order=True)
 
+    @_uncut
     def make_array(
         self,
         parent: Any,
@@ -185,6 +248,7 @@ class HDF5(Format):
             return parent.create_dataset(name, data=values, **given)  # in one go, which takes half the time of two
         return parent.create_dataset(name, shape=tuple(shape), dtype=dtype, **given)
 
+    @_uncut
     def replaced(self, parent: Any, name: str, make: Any) -> Any:
         with suppress(KeyError):
             del parent[DRAFT]  # of a process that was killed
@@ -199,25 +263,31 @@ class HDF5(Format):
         parent.move(DRAFT, name)
         return made
 
+    @_uncut
     def remove(self, parent: Any, name: str) -> None:
         del parent[name]
 
+    @_uncut
     def read(self, array: Any, box: tuple[Any, ...]) -> np.ndarray[Any, Any]:
         parts = [array[piece] if piece or array.shape else array[()] for _, piece in pieces(box)]
         if len(parts) == 1:
             return np.asarray(parts[0])
         return np.concatenate(parts, [isinstance(item, slice) for item in box].index(False))
 
+    @_uncut
     def write(self, array: Any, box: tuple[Any, ...], values: np.ndarray[Any, Any]) -> None:
         for where, piece in pieces(box):
             array[piece or ...] = values[along(box, where)] if box else values
 
+    @_uncut
     def resize(self, array: Any, length: int) -> None:
         array.resize(length, axis=0)
 
+    @_uncut
     def can_resize(self, array: Any) -> bool:
         return bool(array.maxshape) and array.maxshape[0] is None
 
+    @_uncut
     def make_texts(self, parent: Any, name: str, texts: Texts, said: Said) -> Any:
         library = _h5py()
         shape = () if isinstance(texts, str) else tuple(said["batch_size"])
@@ -234,6 +304,7 @@ class HDF5(Format):
             made.attrs[STACK] = np.array(shape, dtype=np.int64)
         return made
 
+    @_uncut
     def texts(self, array: Any) -> Any:
         library = _h5py()
         if array.shape is None:  # h5py.Empty
@@ -287,6 +358,7 @@ class HDF5(Format):
             return None
         return raw if len(raw) == 16 * count else None
 
+    @_uncut
     def is_text(self, array: Any) -> bool:
         library = _h5py()
         return array.shape is None or library.check_string_dtype(array.dtype) is not None

@@ -10,6 +10,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from tensorclass.interrupts import uninterrupted
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.indexing import prepare
@@ -232,12 +233,13 @@ class PersistentTensorDict(WrittenBack):
         if problems:
             raise RuntimeError("extend: nothing was written; " + "; ".join(problems))
         grown: list[Grown] = []
-        try:
-            with self._store.file.changing():
-                _grow(self, rows, grown)
-        except BaseException:
-            _shrink(self._store.file, grown)
-            raise
+        with uninterrupted():
+            try:
+                with self._store.file.changing():
+                    _grow(self, rows, grown)
+            except BaseException:
+                _shrink(self._store.file, grown)
+                raise
         return self
 
     # -- reading ------------------------------------------------------------------------------------------------------

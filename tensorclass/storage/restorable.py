@@ -16,6 +16,7 @@ import sys
 import weakref
 from typing import Any, NamedTuple
 
+from tensorclass.interrupts import uninterrupted
 from tensorclass.printable import printable
 
 from .tree import FileError
@@ -345,7 +346,8 @@ def _found(path: str) -> tuple[RestorableFile, _Open] | None:
 def _close_all() -> None:
     """Close files that the program has left open: when the library does, there is no Python to write for it."""
     for opened in [*_OPEN.values()]:
-        file = opened.file()
-        for root in opened.held():
-            if file is not None and (error := close_root(root, file)) is not None:
-                print(f"{printable(file.path)}: {error}", file=sys.stderr)
+        with uninterrupted():
+            file = opened.file()
+            for root in opened.held():
+                if file is not None and (error := close_root(root, file)) is not None:
+                    print(f"{printable(file.path)}: {error}", file=sys.stderr)

@@ -304,6 +304,8 @@ class Zarr(Format):
             store.move(draft, place)
             self._reorder(parent, name, at)
         except BaseException:
+            if not had:
+                self._reorder(parent, name, None)  # it may be noted already; where that cannot be taken back, it stays
             store.remove(place)
             if had:
                 store.move(before, place)

@@ -280,8 +280,8 @@ class FolderStore(Store):
 
     @contextmanager
     def _folder(self, parts: Iterable[str], make: bool = False) -> Generator[int, None, None]:
-        """The descriptor of a folder, while the block runs."""
-        with self.held.used() as root:
+        """The descriptor of a folder, while the block runs; interrupts wait for its end."""
+        with uninterrupted(), self.held.used() as root:
             handle, way = root, self.root
             try:
                 for part in parts:

@@ -1,12 +1,14 @@
 """Collections in HDF5 files and zarr folders."""
 
 import copy
+import errno
 import gc
 import json
 import multiprocessing
 import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +25,8 @@ from torch import Tensor
 
 from tensorclass import NonTensorData, NonTensorStack, TensorClass, TensorDict, lazy_stack, set_printoptions
 from tensorclass.storage import FileError, PersistentTensorDict
+from tensorclass.storage.restorable import RestorableFile
+from tensorclass.storage.zarr import Zarr
 from tests.storage.test_memmap import Inner, Sample, a_tree
 
 
@@ -792,3 +796,51 @@ def test_text_in_zarr_that_claims_very_many_chunks_is_refused(tmp_path: Path) ->
     note.write_text(json.dumps(said))
     with pytest.raises(FileError, match=f"{path}"):
         TensorDict.from_zarr(path).get("text")
+
+
+def test_an_interrupt_while_the_library_calls_the_file_comes_when_the_change_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception there would end the process with a fault of memory."""
+    TensorDict({"x": torch.zeros(2)}, [2]).to_h5(tmp_path / "data.h5").close()
+    held = TensorDict.from_h5(tmp_path / "data.h5", mode="r+")
+    calls: list[str] = []
+    real = {name: getattr(RestorableFile, name) for name in ("seek", "write")}
+
+    def interrupted(name: str) -> Any:
+        def call(file: RestorableFile, *given: Any) -> Any:
+            calls.append(name)
+            signal.raise_signal(signal.SIGINT)
+            return real[name](file, *given)
+
+        return call
+
+    for name in real:
+        monkeypatch.setattr(RestorableFile, name, interrupted(name))
+    with pytest.raises(KeyboardInterrupt):
+        held["new"] = torch.ones(2)
+    assert {"seek", "write"} == set(calls)
+    with pytest.raises(KeyboardInterrupt):
+        held.close()
+    monkeypatch.undo()
+    found = TensorDict.from_h5(tmp_path / "data.h5")
+    assert found["new"].tolist() == [1, 1]
+    found.close()
+
+
+def test_a_key_whose_note_fails_leaves_the_folder_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    TensorDict({"x": torch.zeros(2)}, [2]).to_zarr(tmp_path / "data").close()
+    held = TensorDict.from_zarr(tmp_path / "data", mode="r+")
+    real: Any = Zarr._reorder
+
+    def failing(format: Zarr, group: Any, name: str, at: int | None) -> None:
+        real(format, group, name, at)
+        if at is not None:
+            raise OSError(errno.EIO, "cannot be written")
+
+    monkeypatch.setattr(Zarr, "_reorder", failing)
+    with pytest.raises(OSError, match="cannot be written"):
+        held["new"] = torch.ones(2)
+    monkeypatch.undo()
+    held.close()
+    assert set(TensorDict.from_zarr(tmp_path / "data").keys()) == {"x"}
