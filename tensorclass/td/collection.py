@@ -346,6 +346,10 @@ class Collection:
         """Whether the values are in this collection itself, and not in those that it consists of."""
         return True
 
+    def _beside(self) -> Sequence[Collection]:
+        """The collections in memory that are no values of this one, but that it reads or holds: say, parts, objects."""
+        return ()
+
     def _held(self) -> Tensor | None:
         """The tensor of an unbatched one, which is a leaf where it stands; ``None`` for all others."""
         return None

@@ -17,7 +17,7 @@ from . import jagged, rehearsal, shapes
 from .collection import Collection, functorch
 from .keys import NestedKey, dotted, is_nested_key
 from .memmap import MemoryMappedTensor
-from .values import as_tensor
+from .values import as_tensor, contains_itself, holds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -419,6 +419,8 @@ class Indexing(Collection):
             elif value is None:
                 self._check_unlocked()
                 self._check_new_key(key)
+                if isinstance(row, Collection) and not is_dynamo_compiling() and holds(row, (id(store),)):
+                    raise contains_itself(self, *path, key)
                 more = self._batch_size[ndim:]
                 if row.shape[row_ndim : row_ndim + len(more)] != more:
                     check_broadcast((*path, key), more, row.shape[row_ndim:], row_ndim)

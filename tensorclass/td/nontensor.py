@@ -106,6 +106,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
     @data.setter
     def data(self, value: Any) -> None:
         self._check_unlocked()
+        self._check_objects((value,))
         self._objects = (value,)
 
     def _unwrapped(self) -> Any:
@@ -267,6 +268,7 @@ class MetaData(NonTensorData):
     def data(self, value: Any) -> None:
         self._check(value)
         self._check_unlocked()
+        self._check_objects((value,))
         self._objects = (value,)
 
     def _as_held(self, source: NonTensorDataBase) -> NonTensorDataBase:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from . import shapes
@@ -24,6 +25,7 @@ from .pointwise import Pointwise
 from .reading import MISSING
 from .shapes import Names
 from .unpickling import allow_function, found
+from .values import contains_itself, holds
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -89,6 +91,12 @@ class NonTensorDataBase(TensorCollection):
 
     def _content(self) -> tuple[Any, ...]:
         return (self._objects, *self._store.values())
+
+    def _beside(self) -> list[Collection]:
+        objects = self._objects
+        if not objects or not isinstance(objects[0], Collection):  # the first tells: there can be one for each row
+            return []
+        return [item for item in objects if isinstance(item, Collection)]
 
     def _merges(self, source: object) -> bool:
         return False
@@ -281,10 +289,17 @@ class NonTensorDataBase(TensorCollection):
 
     def _become(self, source: Any) -> None:
         """Takes over the content of other non-tensor data of this batch size, in place."""
+        self._check_objects(source._beside())
         if self.__class__ is not source.__class__:
             self.__class__ = source.__class__
         self._objects = source._objects
         self._store = dict(source._store)
+
+    def _check_objects(self, objects: Sequence[Any]) -> None:
+        """Raises an error where one of some objects is a collection that holds this data."""
+        for item in objects:
+            if isinstance(item, Collection) and not is_dynamo_compiling() and holds(item, (id(self._store),)):
+                raise contains_itself(self, "data")
 
     def _as_rows_of(self, source: Any, batch_size: Size) -> Any:
         """What is written here for an object, or for other non-tensor data: in the batch size of its place."""

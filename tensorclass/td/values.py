@@ -5,7 +5,7 @@ This is the only place where values are looked at; an operation whose result is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,30 +104,48 @@ def explained(error: RuntimeError, values: Mapping[str, Any]) -> RuntimeError:
     return error
 
 
-def contains_itself(owner: Collection, key: str) -> ContainsItself:
+def contains_itself(owner: Collection, *path: str) -> ContainsItself:
     """The error for a value that is, or holds, the collection that it is written to."""
     name = type(owner).__name__
-    return ContainsItself((key,), f"a {name} cannot be, or be below, one of its own values; {COPY_IT}")
+    return ContainsItself(path, f"a {name} cannot be, or be below, one of its own values; {COPY_IT}")
 
 
-def holds(collection: Collection, *others: Collection) -> bool:
-    """Return whether a collection is one of others, or has one among its values, at any level."""
-    wanted = {id(other._store) for other in others}  # two collections can share one
-    seen: set[int] = set()
+def holds(collection: Collection, wanted: Container[int]) -> bool:
+    """Whether a collection stands on one of some stores, known by their ids, or has one that does among its values.
+
+    Two collections can share a store.
+    """
     below: list[Collection] = [collection]
-    while below:
-        node = below.pop()
+    seen = {id(collection)}
+    for node in below:  # it grows on the way
         store = node._store
         if id(store) in wanted:
             return True
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
         if store.__class__ is dict:
-            below += [value for value in store.values() if isinstance(value, Collection)]
-        elif not node._holds_values():  # a stack of others; those in files hold none that are in memory
-            below += node._nodes()
+            for value in store.values():
+                if value.__class__ is not Tensor and isinstance(value, Collection) and id(value) not in seen:
+                    seen.add(id(value))
+                    below.append(value)
+        for other in node._beside():
+            if id(other) not in seen:
+                seen.add(id(other))
+                below.append(other)
     return False
+
+
+def _check_apart(owner: Collection, key: str, value: Collection) -> None:
+    """Raises an error where a value is, or holds, the collection that it enters. Most values hold tensors alone."""
+    if is_dynamo_compiling():
+        return
+    store = value._store
+    if store.__class__ is dict and store is not owner._store and value._is_tree():
+        for below in store.values():
+            if below.__class__ is not Tensor:
+                break
+        else:
+            return
+    if holds(value, (id(owner._store),)):
+        raise contains_itself(owner, key)
 
 
 def batch_mismatch(key: NestedKey, batch_size: Size, shape: Size) -> BatchMismatch:
@@ -165,8 +183,7 @@ def fit(owner: Collection, key: str, value: Any, non_blocking: bool = False) -> 
             made = TensorDict(source, batch_size, device, _names(owner), non_blocking)
         except BatchMismatch as error:
             raise error.below(key) from None
-        if not is_dynamo_compiling() and holds(made, owner):
-            raise contains_itself(owner, key)
+        _check_apart(owner, key, made)
         if made._names is not None:
             _agree_on_names(owner, key, made)
         return made
@@ -188,8 +205,7 @@ def fit_collection(owner: Collection, key: str, value: Any, non_blocking: bool) 
     batch_size, device = owner._batch_size, owner._device
     ndim = len(batch_size)
     result: TensorCollection = value
-    if value._is_tree() and not is_dynamo_compiling() and holds(value, owner):
-        raise contains_itself(owner, key)
+    _check_apart(owner, key, value)
     if value._batch_size[:ndim] != batch_size:
         result = value._shallow()
         try:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import TensorClass, TensorDict, TypedTensorDict, lazy_stack
+from tensorclass import NonTensorData, NonTensorStack, TensorClass, TensorDict, TypedTensorDict, lazy_stack
 
 
 class Node(TensorClass):
@@ -31,6 +31,19 @@ WRITES: dict[str, Callable[[Any], Any]] = {
     "by update below": lambda d: d.update(TensorDict(n=TensorDict(q=d))),
     "as a default": lambda d: d.setdefault("s", d),
     "in a stack": lambda d: d.set("s", lazy_stack([d, d])),
+    "as an object": lambda d: d.set("s", NonTensorData(d)),
+    "as an object of a value": lambda d: d.set("s", TensorDict(x=NonTensorData(d))),
+    "as an object for each row": lambda d: d.set("s", NonTensorStack(d, d)),
+    "by set_non_tensor": lambda d: d.set_non_tensor("s", d),
+    "by set_non_tensor below": lambda d: d.set_non_tensor(("n", "s"), d),
+    "as its rows": lambda d: d.set("s", d.get_sub_tensordict(())),
+    "as its rows below": lambda d: d.set(("n", "s"), d.get_sub_tensordict(())),
+    "through its rows": lambda d: d.get_sub_tensordict(()).set("s", d),
+    "through its rows below": lambda d: d.get_sub_tensordict(())["n"].set("s", d),
+    "through its rows, by update": lambda d: d.get_sub_tensordict(()).update({"s": d}),
+    "through its rows, by themselves": lambda d: (rows := d.get_sub_tensordict(())).set("s", rows),
+    "at an index": lambda d: d.__setitem__((), TensorDict(s=d)),
+    "at an index below": lambda d: d.__setitem__((), TensorDict(n=TensorDict(s=d))),
     "by a view": lambda d: d.set("s", TypedTensorDict.from_tensordict(d)),
 }
 
@@ -70,6 +83,37 @@ def test_a_lazy_stack_is_no_part_of_its_own() -> None:
     for value in (stack, lazy_stack([stack[1], stack[0]])):  # part by part
         with pytest.raises(ValueError, match="one of its own values"):
             stack["s"] = value
+
+
+def test_an_object_holds_not_the_collection_that_holds_it() -> None:
+    made = data().set("o", "text")
+    held: Any = made.get("o")
+    for write in (
+        lambda: setattr(held, "data", made),
+        lambda: held.update(NonTensorData(TensorDict(x=made))),
+        lambda: setattr(held, "data", held),
+        lambda: made.set_("o", NonTensorData(made)),
+    ):
+        with pytest.raises(ValueError, match="one of its own values"):
+            write()
+    assert made["o"] == "text"
+    held.data = made.clone(False)
+    assert held.update(held).data["o"] == "text"
+    made.set_non_tensor("rows", made["n"])
+    assert made["rows"] is made["n"]
+
+
+def test_rows_of_a_lazy_stack_hold_it_not() -> None:
+    stack = lazy_stack([data(), data()])
+    with pytest.raises(ValueError, match="one of its own values"):
+        stack[:] = TensorDict(s=stack, batch_size=[2])
+    assert sorted(stack.keys()) == ["a", "n"]
+
+
+def test_rows_take_other_rows_of_their_source() -> None:
+    made = TensorDict({"a": torch.arange(4)}, [4])
+    made.get_sub_tensordict(slice(2))["s"] = made[2:]
+    assert made["s", "a"].tolist() == [2, 3, 0, 0]
 
 
 def test_one_value_can_stand_under_several_keys_and_copies_can_stand_in_the_original() -> None:

@@ -144,6 +144,9 @@ class SubTensorDict(WrittenBack):
         self._take(result)
         return self
 
+    def _beside(self) -> tuple[TensorCollection]:
+        return (self._store.parent,)
+
     # -- keys are those of the source ---------------------------------------------------------------------------------
 
     def _check_unlocked(self) -> None:

@@ -218,7 +218,7 @@ class LazyParts(OnStore):
         parts = self._store
         if not isinstance(tensordict, TensorCollection):
             raise TypeError(f"insert: expected a collection, got a {type(tensordict).__name__}")
-        if holds(tensordict, self):
+        if holds(tensordict, (id(parts),)):
             raise ValueError(f"insert: a {type(self).__name__} cannot be, or be below, one of its own parts; {COPY_IT}")
         items, size, got = parts.items_, [*self._batch_size], [*tensordict._batch_size]
         del size[parts.dim]
@@ -327,6 +327,9 @@ class LazyParts(OnStore):
 
     def _holds_values(self) -> bool:
         return False
+
+    def _beside(self) -> list[Any]:
+        return self._store.items_
 
     def _leaves(self) -> Iterator[Tensor]:
         for part in self._store.items_:
