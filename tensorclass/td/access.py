@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Size, Tensor
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
+
+from tensorclass.interrupts import uninterrupted
 
 from . import rehearsal, shapes
 from .collection import Collection
@@ -348,6 +352,13 @@ class Access(Reading):
         if self._lock is not None:
             if not inplace and not ignore_lock:
                 self._check_unlocked()
+            if ignore_lock and not is_dynamo_compiling():
+                with uninterrupted() as section, self._opened(), section.interruptible():
+                    Access.update(
+                        self, input_dict_or_td, clone, inplace, non_blocking=non_blocking,
+                        keys_to_update=keys_to_update, is_leaf=is_leaf, update_batch_size=update_batch_size, **kwargs,
+                    )  # fmt: skip
+                return self
         elif (
             input_dict_or_td.__class__ is dict
             and self._TAKES_ANY_KEY
@@ -389,6 +400,17 @@ class Access(Reading):
                 self._lock_under(())
                 self._lock = lock
         return self
+
+    @contextmanager
+    def _opened(self) -> Generator[None]:
+        """Unlocks a locked collection for a block."""
+        lock = self._lock
+        self._unlock_below()
+        try:
+            yield
+        finally:
+            self._lock_under(())
+            self._lock = lock
 
     def _make_room(self, source: Collection, wanted: dict[str, Any] | None, undo: list[Before]) -> None:
         """Takes over the batch size of a source, which must replace all values that this batch size does not fit."""

@@ -233,10 +233,29 @@ class Collection:
 
     def clear_device_(self) -> Self:
         """Lets values of any device in, here and in nested collections. Nothing is moved."""
+        if is_dynamo_compiling():
+            self._clear_device()
+            return self
+        nodes: list[Collection] = [self]
+        seen = {id(self)}
+        for node in nodes:  # it grows on the way
+            for below in node._nodes():
+                if id(below) not in seen:
+                    seen.add(id(below))
+                    nodes.append(below)
+        before = [node._device for node in nodes]
+        try:
+            self._clear_device()
+        except BaseException:
+            for node, device in zip(nodes, before, strict=True):
+                node._device = device
+            raise
+        return self
+
+    def _clear_device(self) -> None:
         self._device = None
         for node in self._nodes():
-            node.clear_device_()
-        return self
+            node._clear_device()
 
     # -- names --------------------------------------------------------------------------------------------------------
 

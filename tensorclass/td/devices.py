@@ -460,7 +460,10 @@ class Devices(Collection):
 
     def detach_(self) -> Self:
         """:meth:`detach` in place."""
-        for leaf in self._leaves():
+        leaves = list(self._leaves())
+        if not is_dynamo_compiling():
+            leaves.sort(key=Tensor._is_view, reverse=True)  # torch refuses those: before any other is detached
+        for leaf in leaves:
             leaf.detach_()
         return self
 
@@ -476,8 +479,15 @@ class Devices(Collection):
             for leaf in leaves:
                 if not (leaf.is_floating_point() or leaf.is_complex()):
                     torch.empty(0, dtype=leaf.dtype).requires_grad_()  # its error, before the first tensor is changed
-        for leaf in leaves:
-            leaf.requires_grad_(requires_grad)
+        before = [leaf.requires_grad for leaf in leaves]
+        try:
+            for leaf in leaves:
+                leaf.requires_grad_(requires_grad)
+        except BaseException:
+            for leaf, was in zip(leaves, before, strict=True):
+                if leaf.requires_grad is not was:
+                    leaf.requires_grad_(was)
+            raise
         return self
 
     @property

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
+from typing import Any
 
+from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from .collection import Collection
@@ -58,10 +61,30 @@ class Locking(Contexts):
         return self
 
     def _lock_under(self, parents: tuple[weakref.ref[Collection], ...]) -> None:
+        """Locks this collection as a part of others, and those below it as parts of it: all of them or none."""
+        if is_dynamo_compiling():  # it knows no identities
+            self._lock_each(parents)
+            return
+        nodes: list[Any] = [self]
+        locks = [(self._lock or ()) + parents]
+        places = {id(self): 0}
+        for node in nodes:  # it grows on the way
+            me: weakref.ref[Collection] = weakref.ref(node)
+            for below in node._nodes():
+                place = places.get(id(below))
+                if place is None:
+                    place = places[id(below)] = len(nodes)
+                    nodes.append(below)
+                    locks.append(below._lock or ())
+                if not _has(locks[place], me):
+                    locks[place] += (me,)
+        _set_locks(nodes, locks)
+
+    def _lock_each(self, parents: tuple[weakref.ref[Collection], ...]) -> None:
         self._lock = (self._lock or ()) + parents
         me: tuple[weakref.ref[Collection], ...] = (weakref.ref(self),)
         for node in self._nodes():
-            node._lock_under(me)
+            node._lock_each(me)
 
     def _unlock(self) -> None:
         for ref in self._lock or ():
@@ -73,6 +96,28 @@ class Locking(Contexts):
         self._unlock_below()
 
     def _unlock_below(self) -> None:
+        """Unlocks this collection, and those below it that no other locked one has: all of them or none."""
+        if is_dynamo_compiling():
+            self._unlock_each()
+            return
+        opened: list[Any] = [self]
+        done = {id(self)}
+        kept: dict[int, tuple[Any, tuple[weakref.ref[Collection], ...]]] = {}
+        for node in opened:  # it grows on the way
+            for below in node._nodes():
+                if below._lock is None or id(below) in done:
+                    continue
+                others = tuple([ref for ref in below._lock if _locks(ref(), done)])
+                if others:
+                    kept[id(below)] = below, others
+                else:
+                    kept.pop(id(below), None)
+                    done.add(id(below))
+                    opened.append(below)
+        nodes = [*opened, *[node for node, _ in kept.values()]]
+        _set_locks(nodes, [*[None] * len(opened), *[others for _, others in kept.values()]])
+
+    def _unlock_each(self) -> None:
         self._lock = None
         for node in self._nodes():
             if node._lock is not None:
@@ -83,4 +128,29 @@ class Locking(Contexts):
                         others.append(ref)
                 node._lock = tuple(others)
                 if not others:
-                    node._unlock_below()
+                    node._unlock_each()
+
+
+def _has(refs: Sequence[weakref.ref[Collection]], wanted: weakref.ref[Collection]) -> bool:
+    """Whether a reference is among others; ``in`` would compare the collections."""
+    for ref in refs:  # noqa: SIM110  (a generator costs more than the answer)
+        if ref is wanted:
+            return True
+    return False
+
+
+def _locks(holder: Collection | None, opened: set[int]) -> bool:
+    """Whether a collection keeps those below it locked while some others are unlocked."""
+    return holder is not None and holder._lock is not None and id(holder) not in opened
+
+
+def _set_locks(nodes: Sequence[Collection], locks: Sequence[tuple[weakref.ref[Collection], ...] | None]) -> None:
+    """Gives each of some collections its lock, or none of them, where Ctrl-C comes in between."""
+    before = [node._lock for node in nodes]
+    try:
+        for node, lock in zip(nodes, locks, strict=True):
+            node._lock = lock
+    except BaseException:
+        for node, lock in zip(nodes, before, strict=True):
+            node._lock = lock
+        raise

@@ -246,9 +246,8 @@ class UnbatchedTensor(Uniform):
         options = {"memory_format": memory_format} if memory_format is not None else {}
         return self._holding(tensor.to(device, dtype, non_blocking, copy, **options))
 
-    def clear_device_(self) -> Self:
+    def _clear_device(self) -> None:
         """Nothing: the device is that of the tensor."""
-        return self
 
     def _set_device(self, device: torch.device) -> None:
         pass

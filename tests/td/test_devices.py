@@ -611,3 +611,25 @@ def test_from_dict_undoes_to_dict(data: TensorDict) -> None:
     assert_equal(
         TensorDict.from_dict(data.to_dict(), batch_size=[3]).exclude(("b", "inner")), data.exclude(("b", "inner"))
     )
+
+
+def test_requires_grad_that_fails_changes_no_tensor() -> None:
+    leaf = torch.zeros(2, requires_grad=True)
+    data = TensorDict(a=torch.zeros(2, requires_grad=True), b=leaf * 2, c=torch.zeros(2))
+    with pytest.raises(RuntimeError, match="leaf"):
+        data.requires_grad_(False)
+    assert [value.requires_grad for value in data.values()] == [True, True, False]
+    with torch.inference_mode():
+        apart = torch.zeros(2)
+    data = TensorDict(a=torch.zeros(2), b=apart)
+    with pytest.raises(RuntimeError, match=r"[iI]nference"):
+        data.requires_grad_()
+    assert not data.requires_grad
+
+
+def test_detach_in_place_that_fails_changes_no_tensor() -> None:
+    leaf = torch.zeros(2, 2, requires_grad=True)
+    data = TensorDict(a=leaf * 2, b=(leaf * 3)[0])
+    with pytest.raises(RuntimeError, match="views"):
+        data.detach_()
+    assert all(value.grad_fn is not None for value in data.values())

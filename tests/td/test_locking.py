@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from tensorclass import NonTensorData, TensorDict, stack
+from tests.interrupting import interrupted
 from tests.samples import Unchanged, mixed, nested
 
 Operation = Callable[[TensorDict], Any]
@@ -547,3 +548,110 @@ def test_a_part_is_free_exactly_when_no_locked_holder_is_left(steps: list[tuple[
             if node in locked:
                 unlock(node)
         assert [data.is_locked for data in nodes] == [i in locked for i in range(5)]
+
+
+# -- all levels or none -----------------------------------------------------------------------------------------------
+
+
+class Failing(dict[str, Any]):
+    """A store of the user's whose values cannot be read for a while."""
+
+    fails = False
+
+    def __getitem__(self, key: str) -> Any:
+        if self.fails:
+            raise OSError("gone")
+        return super().__getitem__(key)
+
+
+def levels(data: Any) -> list[Any]:
+    """A collection and those below it, each once."""
+    found: list[Any] = [data]
+    seen = {id(data)}
+    for node in found:
+        for below in node._nodes():
+            if id(below) not in seen:
+                seen.add(id(below))
+                found.append(below)
+    return found
+
+
+def beside_failing(store: Failing) -> TensorDict:
+    """A collection with levels in front of one on a store, which is in two places, and behind it."""
+    rows = TensorDict.from_store(store, device="cpu")
+    both = TensorDict({"rows": rows, "last": {"y": torch.zeros(2)}}, device="cpu")
+    return TensorDict({"a": {"b": torch.zeros(2)}, "n": {"f": both, "c": {"d": torch.zeros(2)}}, "g": both}, [], "cpu")
+
+
+WALKS: dict[str, Operation] = {
+    "lock_": lambda d: d.lock_(),
+    "unlock_": lambda d: d.unlock_(),
+    "update": lambda d: d.update({"new": torch.zeros(2)}, ignore_lock=True),
+    "clear_device_": lambda d: d.clear_device_(),
+}
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_an_operation_that_fails_at_a_level_changes_none(name: str) -> None:
+    store = Failing(x=torch.zeros(2), deep={"z": torch.zeros(2)})
+    data = beside_failing(store)
+    if name != "lock_":
+        data.lock_()
+    nodes = levels(data)
+    assert len(nodes) == 8
+    before = [(node.is_locked, node.device) for node in nodes]
+    store.fails = True
+    if name != "update":  # fails no more than it writes there
+        with pytest.raises(OSError, match="gone"):
+            WALKS[name](data)
+        assert [(node.is_locked, node.device) for node in nodes] == before
+    store.fails = False
+    WALKS[name](data)
+    changed = [(node.is_locked, node.device) for node in nodes]
+    assert changed == before if name == "update" else all(a != b for a, b in zip(changed, before, strict=True))
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_an_interrupt_leaves_all_levels_alike(name: str) -> None:
+    at = 0
+    while True:
+        at += 1
+        data = beside_failing(Failing(x=torch.zeros(2), deep={"z": torch.zeros(2)}))
+        if name != "lock_":
+            data.lock_()
+        nodes = levels(data)
+        outcome = interrupted(lambda data=data: WALKS[name](data), at)
+        states = {(node.is_locked, node.device) for node in nodes}
+        assert len(states) == 1, (outcome, states)
+        if name == "update":
+            assert data.is_locked
+        if outcome.where is None:
+            break
+    assert at > 10
+
+
+def test_levels_that_are_in_many_places_are_locked_once() -> None:
+    wide = TensorDict(x=torch.zeros(2))
+    for _ in range(60):  # two to the power of sixty ways down
+        wide = TensorDict(l=wide, r=wide)
+    nodes = levels(wide)
+    wide.lock_()
+    assert len(nodes) == 61
+    assert all(node.is_locked for node in nodes)
+    with pytest.raises(RuntimeError, match="part of a locked"):
+        nodes[-1].unlock_()
+    wide.unlock_().lock_().unlock_()
+    assert not any(node.is_locked for node in nodes)
+
+
+def test_any_depth_is_locked() -> None:
+    deep = TensorDict(x=torch.zeros(2))
+    for _ in range(3000):
+        deep = TensorDict(n=deep)
+    nodes = levels(deep)
+    deep.lock_()
+    assert all(node.is_locked for node in nodes)
+    deep.unlock_()
+    assert not any(node.is_locked for node in nodes)
+    while nodes:  # from the outside, since Python frees what is nested by recursion
+        nodes.pop(0)._store.clear()

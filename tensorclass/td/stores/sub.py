@@ -219,7 +219,7 @@ class SubTensorDict(WrittenBack):
         )
 
 
-for _name in ("_check_batch_size", "_take_batch_size", "_make_room", "_set_names", "_set_device", "clear_device_"):
+for _name in ("_check_batch_size", "_take_batch_size", "_make_room", "_set_names", "_set_device", "_clear_device"):
     setattr(SubTensorDict, _name, SubTensorDict._refuse_shape)
 for _name in ("_assign", "requires_grad_", "detach_", "zero_grad", "share_memory_", "pin_memory_"):
     setattr(SubTensorDict, _name, SubTensorDict._refuse_tensors)

@@ -287,12 +287,10 @@ class LazyParts(OnStore):
         for part in self._store.items_:
             part._set_names(names and shapes.names_without(names, (self._store.dim,)))
 
-    def clear_device_(self) -> Self:
-        """Lets values of any device in."""
+    def _clear_device(self) -> None:
         self._device = None
         for part in self._store.items_:
-            part.clear_device_()
-        return self
+            part._clear_device()
 
     def _set_device(self, device: torch.device) -> None:
         self._device = device

@@ -145,7 +145,8 @@ class LazyKeys(LazyParts):
             for part in self._store.items_:
                 part._set(key, None)
             return
-        if isinstance(value, Collection) and not is_dynamo_compiling() and holds(value, {id(part._store) for part in self._store.items_}):
+        parts = self._store.items_
+        if isinstance(value, Collection) and not is_dynamo_compiling() and holds(value, {id(x._store) for x in parts}):
             raise contains_itself(self, key)
         entries = self._entries(key, value, non_blocking)
         for part, entry in zip(self._store.items_, entries, strict=True):
