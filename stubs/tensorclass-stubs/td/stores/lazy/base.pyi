@@ -2,7 +2,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from torch import Size
-from typing_extensions import Self
 from tensorclass.td.stores.classes import OnStore
 from tensorclass.td.stores.lazy.parts import Parts
 from tensorclass.td.shapes import Names
@@ -41,5 +40,4 @@ class LazyParts(OnStore):
         *,
         sort: bool = False,
     ) -> Any: ...
-    def clear_device_(self) -> Self: ...
     def numel(self) -> int: ...
