@@ -403,7 +403,7 @@ class Access(Reading):
 
     @contextmanager
     def _opened(self) -> Generator[None]:
-        """Unlocks a locked collection for a block."""
+        """Unlock a locked collection for a block."""
         lock = self._lock
         self._unlock_below()
         try:

@@ -366,7 +366,7 @@ class Collection:
         return True
 
     def _beside(self) -> Sequence[Collection]:
-        """The collections in memory that are no values of this one, but that it reads or holds: say, parts, objects."""
+        """Return the collections in memory that this one reads or holds, but not as values: say, parts or objects."""
         return ()
 
     def _held(self) -> Tensor | None:

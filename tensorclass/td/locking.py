@@ -61,7 +61,7 @@ class Locking(Contexts):
         return self
 
     def _lock_under(self, parents: tuple[weakref.ref[Collection], ...]) -> None:
-        """Locks this collection as a part of others, and those below it as parts of it: all of them or none."""
+        """Lock this collection as a part of others, and those below it as parts of it: all of them or none."""
         if is_dynamo_compiling():  # it knows no identities
             self._lock_each(parents)
             return
@@ -96,7 +96,7 @@ class Locking(Contexts):
         self._unlock_below()
 
     def _unlock_below(self) -> None:
-        """Unlocks this collection, and those below it that no other locked one has: all of them or none."""
+        """Unlock this collection, and those below it that no other locked one has: all of them or none."""
         if is_dynamo_compiling():
             self._unlock_each()
             return
@@ -132,7 +132,7 @@ class Locking(Contexts):
 
 
 def _has(refs: Sequence[weakref.ref[Collection]], wanted: weakref.ref[Collection]) -> bool:
-    """Whether a reference is among others; ``in`` would compare the collections."""
+    """Return whether a reference is among others; ``in`` would compare the collections."""
     for ref in refs:  # noqa: SIM110  (a generator costs more than the answer)
         if ref is wanted:
             return True
@@ -140,12 +140,12 @@ def _has(refs: Sequence[weakref.ref[Collection]], wanted: weakref.ref[Collection
 
 
 def _locks(holder: Collection | None, opened: set[int]) -> bool:
-    """Whether a collection keeps those below it locked while some others are unlocked."""
+    """Return whether a collection keeps those below it locked while some others are unlocked."""
     return holder is not None and holder._lock is not None and id(holder) not in opened
 
 
 def _set_locks(nodes: Sequence[Collection], locks: Sequence[tuple[weakref.ref[Collection], ...] | None]) -> None:
-    """Gives each of some collections its lock, or none of them, where Ctrl-C comes in between."""
+    """Give each of some collections its lock, or none of them, where Ctrl-C comes in between."""
     before = [node._lock for node in nodes]
     try:
         for node, lock in zip(nodes, locks, strict=True):

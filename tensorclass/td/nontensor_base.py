@@ -296,7 +296,7 @@ class NonTensorDataBase(TensorCollection):
         self._store = dict(source._store)
 
     def _check_objects(self, objects: Sequence[Any]) -> None:
-        """Raises an error where one of some objects is a collection that holds this data."""
+        """Raise an error where one of some objects is a collection that holds this data."""
         for item in objects:
             if isinstance(item, Collection) and not is_dynamo_compiling() and holds(item, (id(self._store),)):
                 raise contains_itself(self, "data")

@@ -111,7 +111,7 @@ def contains_itself(owner: Collection, *path: str) -> ContainsItself:
 
 
 def holds(collection: Collection, wanted: Container[int]) -> bool:
-    """Whether a collection stands on one of some stores, known by their ids, or has one that does among its values.
+    """Return whether a collection stands on one of some stores, known by id, or has one that does among its values.
 
     Two collections can share a store.
     """
@@ -134,7 +134,7 @@ def holds(collection: Collection, wanted: Container[int]) -> bool:
 
 
 def _check_apart(owner: Collection, key: str, value: Collection) -> None:
-    """Raises an error where a value is, or holds, the collection that it enters. Most values hold tensors alone."""
+    """Raise an error where a value is, or holds, the collection that it enters. Most values hold tensors alone."""
     if is_dynamo_compiling():
         return
     store = value._store
