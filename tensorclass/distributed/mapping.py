@@ -74,9 +74,12 @@ def map_iter(data: TensorCollection, fn: Callable[[Any], Any], shuffle: bool, op
 class _Iteration(Iterator[Any]):
     """The results of a call, one by one. Whatever ends it, its processes end, too."""
 
+    _is_open = False
+
     def __init__(self, scheduler: Scheduler, results: Generator[Any, None, None]) -> None:
         self._scheduler: Scheduler = scheduler
         self._results: Generator[Any, None, None] = results
+        self._is_open = True
 
     def __iter__(self) -> _Iteration:
         return self
@@ -95,9 +98,11 @@ class _Iteration(Iterator[Any]):
         with uninterrupted():
             self._results.close()
             self._scheduler.end()
+            self._is_open = False
 
     def __del__(self) -> None:
-        self.close()
+        if self._is_open:  # at the end of the program, the modules that closing needs may be gone
+            self.close()
 
 
 def _one_by_one(scheduler: Scheduler, shuffle: bool, pbar: bool) -> Generator[Any, None, None]:
