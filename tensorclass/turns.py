@@ -15,7 +15,6 @@ import errno
 import os
 import threading
 import weakref
-from pathlib import Path
 from types import TracebackType
 from typing import Final
 
@@ -29,7 +28,7 @@ except ImportError:  # it is none of Unix
 __all__ = ["Turn", "is_at"]
 
 #: what tells that a folder is that of a collection, in which others may lie
-_MARKS: Final = ("meta.json", "zarr.json", ".zgroup")
+_MARKS: Final = ("/meta.json", "/zarr.json", "/.zgroup")
 
 #: what file systems without locks say; NFS has none of folders that are open for reading
 _NO_LOCKS: Final = frozenset((errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL, errno.ENOSYS))
@@ -77,8 +76,7 @@ class Turn:
 
     def under(self, path: str | os.PathLike[str]) -> None:
         """Keep the collections in whose folders a path lies where they are."""
-        above = Path(os.path.realpath(path)).parents
-        for folder in reversed([found for found in above if any(os.path.lexists(found / mark) for mark in _MARKS)]):
+        for folder in _collections_above(os.path.abspath(path)):
             while True:
                 try:
                     handle = self._open(folder)
@@ -159,6 +157,22 @@ class Turn:
 
 
 _FLAGS: Final[int] = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def _collections_above(path: str) -> list[str]:
+    """The folders above a path that are those of collections, the outermost first."""
+    found: list[str] = []
+    folder = path
+    while True:
+        if os.path.islink(folder):
+            return _collections_above(os.path.realpath(path))
+        folder, below = os.path.dirname(folder), folder
+        if folder == below:
+            return found[::-1]
+        for mark in _MARKS:
+            if os.access(folder + mark, os.F_OK):  # half the time that os.stat() takes where there is none
+                found.append(folder)
+                break
 
 
 def is_at(handle: int, path: str | os.PathLike[str]) -> bool:

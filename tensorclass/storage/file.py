@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import weakref
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -80,6 +81,7 @@ class File:
         self._root = None if root is None else format.lent(root)
         self._pid = os.getpid()
         self._inherited: list[Any] = []
+        self._end: weakref.finalize[[Format, Any, int], File] | None = None
         self._changes = 0  #: blocks of changes that are open
         self._is_pending = False  #: the library may hold some of a change
 
@@ -99,14 +101,17 @@ class File:
         with self._guarded():
             self._root = self.format.open(self.path, self.mode)
             self._pid = os.getpid()
+            self._watch()
         if self.mode not in ("r", "r+"):
             self.mode = "r+"  # opened again, what is in it stays
         return self._root
 
     def adopt(self, root: Any) -> None:
         """Takes the root group of the file, which was opened under another name."""
-        self._root = root
-        self._pid = os.getpid()
+        with self._guarded():
+            self._root = root
+            self._pid = os.getpid()
+            self._watch()
 
     def close(self) -> None:
         """Closes the file, for all collections that stand on it.
@@ -118,14 +123,21 @@ class File:
             root, self._root = self._root, None
             is_open = root is not None and self._pid == os.getpid() and not self.is_lent and not self.is_closed
             self.is_closed = True
+            self._unwatch()
             if is_open and (error := self.format.close(root)) is not None and self._is_pending:
                 raise OSError(error.errno, error.strerror, self.path)
 
-    def __del__(self) -> None:
-        with uninterrupted():  # the library writes when the last of a file is dropped
-            format, self._root = self.__dict__.get("format"), None
-            if format is not None:
-                format.drop()
+    def _watch(self) -> None:
+        """Have the file closed where nobody does it: when the last of it is dropped the library writes, too."""
+        self._unwatch()
+        if self.mode != "r" and not self.is_lent:
+            self._end = weakref.finalize(self, _close_dropped, self.format, self._root, self._pid)
+            self._end.atexit = False
+
+    def _unwatch(self) -> None:
+        end, self._end = self._end, None
+        if end is not None:
+            end.detach()
 
     def _guarded(self) -> AbstractContextManager[object]:
         """A block that interrupts wait for, where the file is open for writing: a library may write at any call."""
@@ -164,6 +176,7 @@ class File:
         error = self.format.settle(root, whole)
         if error is not None:
             self._root, self.is_closed = None, True
+            self._unwatch()
             closed = self.format.close(root) or error
             raise OSError(closed.errno, closed.strerror, self.path)
         if whole:
@@ -176,7 +189,14 @@ class File:
             )
         if self._root is not None and self._pid == os.getpid() and self.mode != "r":
             self.settle(True)
-        return {**self.__dict__, "_root": None, "_inherited": [], "_changes": 0, "is_closed": self.is_closed}
+        return {
+            **self.__dict__,
+            "_root": None,
+            "_end": None,
+            "_inherited": [],
+            "_changes": 0,
+            "is_closed": self.is_closed,
+        }
 
     def check_writable(self, what: str = "") -> None:
         """Raises an error where the file is open for reading alone."""
@@ -299,6 +319,15 @@ class File:
         made = self.format.make_texts(parent, name, texts, node)
         self.format.say(made, node)
         return made
+
+
+def _close_dropped(format: Format, root: Any, pid: int) -> None:
+    """Close a file that was dropped open."""
+    if pid == os.getpid() and format.is_open(root):
+        with uninterrupted():
+            error = format.close(root)
+        if error is not None:
+            raise error
 
 
 def check(value: Any, path: tuple[str, ...], what: str, allow_pickle: bool) -> None:

@@ -117,11 +117,14 @@ def save(
         with swapped_folder(path, turn, finish) as draft, bytes_of(total, what, progress if total else False) as shown:
             with section.interruptible():
                 for folder, meta in folders:
+                    place = os.path.join(draft, folder)
                     if folder:
-                        os.mkdir(draft / folder)
-                    (draft / folder / META).write_bytes(meta)
+                        os.mkdir(place)
+                    with open(os.path.join(place, META), "wb") as file:
+                        file.write(meta)
             jobs = [
-                functools.partial(_write_file, draft / name, tensor, values, shown) for name, tensor in files.items()
+                functools.partial(_write_file, os.path.join(draft, name), tensor, values, shown)
+                for name, tensor in files.items()
             ]
             _work(jobs, num_threads, section)
             take_turn(turn, path)
@@ -168,7 +171,7 @@ def _linked(source: Path, name: Path, mapped: MemoryMappedTensor) -> bool:
     return False
 
 
-def _write_file(path: Path, tensor: Tensor, values: bool, shown: Bar[Any]) -> None:
+def _write_file(path: str | Path, tensor: Tensor, values: bool, shown: Bar[Any]) -> None:
     count = tensor.numel() * tensor.element_size()
     if not count:
         return  # the peer has no file for nothing
@@ -185,14 +188,14 @@ def keep_strangers(old: Path, new: Path) -> None:
     with os.scandir(old) as found:
         entries = list(found)
     for entry in entries:
-        place = new / entry.name
+        place = os.path.join(new, entry.name)
         if entry.is_dir(follow_symlinks=False):
             if entry.name in folders:
-                if place.is_dir():
-                    keep_strangers(Path(entry.path), place)
-            elif not place.exists():
-                _link_all(Path(entry.path), place)
-        elif place.exists() or (files and (entry.name.endswith(SUFFIX) or entry.name in _PICKLES)):
+                if os.path.isdir(place):
+                    keep_strangers(Path(entry.path), Path(place))
+            elif not os.path.exists(place):
+                _link_all(Path(entry.path), Path(place))
+        elif os.path.exists(place) or (files and (entry.name.endswith(SUFFIX) or entry.name in _PICKLES)):
             continue
         elif entry.is_symlink():
             os.symlink(os.readlink(entry.path), place)

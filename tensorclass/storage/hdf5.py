@@ -140,9 +140,6 @@ class HDF5(Format):
             draft.close()
         return None
 
-    def drop(self) -> None:
-        self._nodes.clear()
-
     def kept(self, node: Any) -> None:
         """Have a node until it is used by nobody else, and the file is in a block that interrupts wait for."""
         if len(self._nodes) >= self._enough:

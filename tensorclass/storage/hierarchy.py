@@ -79,9 +79,6 @@ class Format(ABC):
             whole: write what is not in the file yet; the next change that fails leaves the file as it is then.
         """
 
-    def drop(self) -> None:  # noqa: B027  # most hold nothing
-        """Lets go of what is held of a file that nobody uses any more."""
-
     def check_there(self, root: Any) -> None:  # noqa: B027  # most hold what they have open
         """Raises an error where another file has taken the place of the one that is open."""
 

@@ -160,13 +160,18 @@ def _shared(data: Any, values: bool, what: str) -> Any:
 
 
 def take(data: Any, made: Any) -> None:
-    """Puts the values of one collection into another of the same structure, at every level."""
+    """Puts the values of one collection into another of the same structure, at every level; all or none."""
+    with uninterrupted():
+        _take(data, made)
+
+
+def _take(data: Any, made: Any) -> None:
     data._batch_size, data._device = made._batch_size, made._device
     if not data._holds_values():
         parts: list[Any] = data._store.items_
         others: list[Any] = made._store.items_
         for part, other in zip(parts, others, strict=False):
-            take(part, other)
+            _take(part, other)
         for other in others[len(parts) :]:
             if data._lock is not None:
                 other._lock_under((weakref.ref(data),))
@@ -176,7 +181,7 @@ def take(data: Any, made: Any) -> None:
     for key, value in made._store.items():
         own = data._store.get(key)
         if isinstance(own, TensorCollection) and own._is_tree():
-            take(own, value)
+            _take(own, value)
         else:
             data._store[key] = value
 

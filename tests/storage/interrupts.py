@@ -20,6 +20,7 @@ import signal
 import sys
 import tempfile
 import time
+import zipfile
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tensorclass import MemoryMappedTensor, TensorDict, pack_memmap, unpack_memmap
+from tensorclass import MemoryMappedTensor, TensorDict, pack_memmap, refresh_archive_checksums, unpack_memmap
 from tensorclass.atomic import swapped_folder, whole_file, whole_folder, whole_path
 from tensorclass.storage import FileError
 from tests.interrupting import Held, Outcome, failing, interrupted
@@ -50,6 +51,8 @@ class Writer(NamedTuple):
 
 class Problem(Exception):
     """A promise was not kept."""
+
+    counts: Counter[str] = Counter()
 
 
 # -- versions ---------------------------------------------------------------------------------------------------------
@@ -220,6 +223,101 @@ def _unpacked() -> Writer:
     return Writer(write, lambda path: number_of(TensorDict.load_memmap(path)), begin)
 
 
+def _new_key(folder: bool) -> Writer:
+    """Of a key that is made in a folder, alone or in a new collection, and then filled."""
+    key = ("below", "new") if folder else ("new",)
+
+    def write(path: Path, number: int) -> None:
+        TensorDict.load_memmap(path).lock_().make_memmap(key, [2], dtype=torch.int64).fill_(number)
+
+    def read(path: Path) -> int:
+        data = TensorDict.load_memmap(path)
+        number, made = number_in(data), data.get(key, None)
+        filled = 0 if made is None else only({int(value) for value in made})
+        if folder and made is None and "below" in data and not data["below"].is_empty():
+            raise Problem(f"found {data['below']}")
+        return filled or number
+
+    return Writer(write, read, lambda path, number, next: numbers(number).memmap(path))
+
+
+def _refreshed_archive() -> Writer:
+    """Of checksums in an archive whose values were changed."""
+
+    def begin(path: Path, number: int, next: int) -> None:
+        numbers(number).memmap(path, archive=True)
+        data = TensorDict.load_memmap(path, mode="r+")
+        for key in ("x", "y"):
+            data[key].fill_(next)
+
+    def write(path: Path, number: int) -> None:
+        refresh_archive_checksums(path)
+        with zipfile.ZipFile(path) as found:
+            if (wrong := found.testzip()) is not None:
+                raise Problem(f"the checksum of {wrong} is not refreshed")
+
+    return Writer(write, lambda path: number_in(TensorDict.load_memmap(path)), begin)
+
+
+def _refreshed() -> Writer:
+    """Of a collection in memory, whose folder another one has taken."""
+    held: list[Any] = []
+
+    def begin(path: Path, number: int, next: int) -> None:
+        version(number).memmap(path)
+        held[:] = [TensorDict.load_memmap(path)]
+        version(next).memmap(path)
+
+    def write(path: Path, number: int) -> None:
+        held[0].memmap_refresh_()
+
+    return Writer(write, lambda path: number_of(held.pop()), begin)
+
+
+def _saved_by_command() -> Writer:
+    from tensorclass.scores import load_scores
+    from tensorclass.scores.command import run
+
+    def write(path: Path, number: int) -> None:
+        rows = [
+            {
+                "doc_id": at,
+                "doc": {"question": f"question {at}"},
+                "target": "1",
+                "arguments": {"gen_args_0": {"arg_0": "question"}},
+                "resps": [["response"]],
+                "filtered_resps": ["response"],
+                "filter": "none",
+                "metrics": ["exact_match"],
+                "doc_hash": f"{at:064x}",
+                "exact_match": number / 10_000,
+            }
+            for at in range(2)
+        ]
+        log = path.with_name("samples_task.jsonl")
+        log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        told = io.StringIO()
+        given = Namespace(
+            files=[str(log)], compare=False, json=True, save=str(path), seed=0, filter=None, ray=False, ray_address=None
+        )
+        with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+            code = run(given)
+        if code == 130:
+            raise KeyboardInterrupt
+        if code:
+            raise OSError(told.getvalue())
+
+    def read(path: Path) -> int:
+        (file,) = path.glob("*.pt")
+        scores: Any = load_scores(file)
+        text = json.loads((path / "scores.json").read_text())
+        if not text:
+            raise Problem("scores.json is empty")
+        return only({round(float(value) * 10_000) for value in scores.exact_match})
+
+    return Writer(write, read)
+
+
 def _opened(form: str) -> Writer:
     """Of an open file that is written to: there a row is new or old, and each value of it by itself."""
     known = FORMATS[form]
@@ -289,6 +387,11 @@ WRITERS: dict[str, Callable[[], Writer]] = {
     "append": lambda: Writer(_append, _read_rows, _begin_rows),
     "open h5": lambda: _opened("h5"),
     "open zarr": lambda: _opened("zarr"),
+    "new key": lambda: _new_key(folder=False),
+    "new folder": lambda: _new_key(folder=True),
+    "refresh": _refreshed,
+    "checksums": _refreshed_archive,
+    "scores --save": _saved_by_command,
     "pack": _packed,
     "unpack": _unpacked,
     "parquet": lambda: _table("parquet"),
@@ -341,7 +444,6 @@ class Bench:
         work = lambda: self.writer.write(self.path, new)
         outcome = interrupted(work, at) if kind == "SIGINT" else failing(work, at, ERRORS[kind])
         outcome = outcome._replace(result=None)
-        problems += Held.now().beyond(before)
         problems += outcome.noticed
         wanted = KeyboardInterrupt if kind == "SIGINT" else (OSError, FileError)
         if outcome.error is None:
@@ -354,6 +456,7 @@ class Bench:
         except Exception as error:
             problems.append(f"then cannot be read: {type(error).__name__}: {error}")
             found = old
+        problems += Held.now().beyond(before)
         left = sorted(set(os.listdir(self.folder)) - set(self.kept))
         if left and kind == "SIGINT":
             problems.append(f"leaves {left}")
@@ -400,7 +503,9 @@ def run(
                 text = f"{kind} at {outcome.where}: {problem}"
                 found[text] = found.get(text, 0) + 1
     if found:
-        raise Problem(f"{name}: {len(found)} problems:\n" + "\n".join(found))
+        problem = Problem(f"{name}: {len(found)} problems:\n" + "\n".join(found))
+        problem.counts = counts
+        raise problem
     return counts
 
 
@@ -418,7 +523,7 @@ def results(names: list[str], faults: tuple[str, ...], samples: int | None, seed
                 try:
                     said: dict[str, Any] = dict(run(name, place, faults, samples, seed))
                 except Problem as problem:
-                    said = {"problem": str(problem)}
+                    said = {**problem.counts, "problem": str(problem)}
                 told.write_text(json.dumps(said))
 
             _, status = os.waitpid(forked(work), 0)

@@ -45,6 +45,16 @@ def test_collections_may_be_nested_to_the_limit(form: str, tmp_path: Path) -> No
     assert (contents(FORMATS[form].load(tmp_path / "place")) == contents(data)) is True  # shown, it takes minutes
 
 
+@pytest.mark.parametrize("form", ["zarr", "h5-chunks", "deflated"])
+def test_collections_may_be_nested_to_a_lower_limit(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "DEPTH", 6)
+    data = TensorDict({"b": nested(tree.DEPTH - 3, {"x": torch.ones(2), "stack": two_lengths()})}, [])
+    FORMATS[form].save(data, tmp_path / "place")
+    assert contents(FORMATS[form].load(tmp_path / "place")) == contents(data)
+    with pytest.raises((TypeError, ValueError), match="nothing was written"):
+        FORMATS[form].save(TensorDict({"b": data}, []), tmp_path / "place")
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_objects_may_be_nested_to_the_limit(form: str, tmp_path: Path) -> None:
     data = nested(20, {"x": torch.ones(2), "deep": NonTensorData(deep_object())})

@@ -12,7 +12,9 @@ from torch import Tensor
 
 from tensorclass import TensorClass, TensorDict, UnbatchedTensor, lazy_stack
 from tensorclass.storage import FileError
+from tensorclass.storage.memmap import take
 from tensorclass.td.memmap import MemoryMappedTensor
+from tests.interrupting import interrupted
 
 
 class Inner(TensorClass):
@@ -188,6 +190,22 @@ def test_values_are_loaded_into_a_collection(tmp_path: Path) -> None:
     assert data["a"] is inner
     assert torch.equal(inner, a_tree()["a"])
     assert data["text"] == "hello"
+
+
+def test_an_interrupted_refresh_takes_all_values_or_none(tmp_path: Path) -> None:
+    def version(number: int) -> TensorDict:
+        return TensorDict({"a": torch.full((2,), number), "b": {"c": torch.full((2,), number)}}, [2])
+
+    for at in range(1, 1000):
+        version(0).memmap(tmp_path / "place")
+        data = TensorDict.load_memmap(tmp_path / "place")
+        version(1).memmap(tmp_path / "place")
+        outcome = interrupted(data.memmap_refresh_, at, inside=take.__code__.co_filename)
+        assert len({int(value) for key in ("a", ("b", "c")) for value in data[key]}) == 1, outcome.where
+        if outcome.where is None:
+            break
+    else:
+        raise AssertionError("no end")
 
 
 def test_refresh_sees_what_was_saved_meanwhile(tmp_path: Path) -> None:

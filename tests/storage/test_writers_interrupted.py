@@ -14,15 +14,27 @@ pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="coun
 
 #: those that take milliseconds a point; ``python -m tests.storage.interrupts --all`` has more, and all points
 WRITERS = (
-    "whole_folder", "swapped_folder", "folder", "archive", "safetensors", "consolidated", "h5", "mapped file", "append",
-    "csv.gz", "json", "scores",
+    "whole_folder", "swapped_folder", "folder", "archive", "safetensors", "consolidated", "mapped file", "append",
+    "open h5", "new folder", "refresh", "checksums", "json",
 )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, dict[str, Any]]:
     """By writer, what came of faults at some points of each kind."""
-    command = [sys.executable, "-W", "ignore", "-m", "tests.storage.interrupts", "--samples", "6"]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "tests.storage.interrupts",
+        "--samples",
+        "3",
+        "--fault",
+        "SIGINT",
+        "--fault",
+        "EIO",
+    ]
     command += [word for name in WRITERS for word in ("--writer", name)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
