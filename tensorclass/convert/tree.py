@@ -20,7 +20,7 @@ from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase, stack_of
 from tensorclass.td.objects import row_by_row
 from tensorclass.td.stores.classes import dense_class
 from tensorclass.td.tensordict import TensorDict
-from tensorclass.td.values import Misfit, as_tensor
+from tensorclass.td.values import Misfit, as_tensor, shape_of
 
 from .kinds import PLAIN, kind_of
 from .problems import ConversionError, Problems
@@ -416,7 +416,7 @@ def _common_size(
             return tuple(told)
     shape: list[tuple[int, ...]] = []
     for key, value in values.items():
-        own = value.shape if type(value) is Tensor else _shape(value, below(target, key))
+        own = shape_of(value, key) if type(value) is Tensor else _shape(value, below(target, key))
         if own is not None:
             shape.append(own)
     return shapes.common(shape) if shape else None

@@ -21,3 +21,9 @@ def _reduced(data: Any) -> Any:
 def register(cls: type) -> None:
     """Lets the queues, pipes and pools of ``multiprocessing`` send collections of a class by one handle."""
     _register(cls, _reduced)
+
+
+def forget(cls: type) -> None:
+    """Let a class go."""
+    reducers: dict[type, Any] = getattr(ForkingPickler, "_extra_reducers", {})
+    reducers.pop(cls, None)

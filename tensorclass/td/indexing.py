@@ -17,7 +17,7 @@ from . import jagged, rehearsal, shapes
 from .collection import Collection, functorch
 from .keys import NestedKey, dotted, is_nested_key
 from .memmap import MemoryMappedTensor
-from .values import as_tensor, contains_itself, holds
+from .values import as_tensor, contains_itself, holds, shape_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -309,7 +309,9 @@ class Indexing(Collection):
             prepared = prepare(index, self._batch_size, keep_masks=True, writing=True)
         else:
             prepared = prepare(index, self._batch_size, writing=True)
-            self._check_value(value.shape, shapes.indexed(self._batch_size, prepared), len(self._batch_size))
+            self._check_value(
+                shape_of(value, "value"), shapes.indexed(self._batch_size, prepared), len(self._batch_size)
+            )
         self._fill(prepared[0] if len(prepared) == 1 else prepared, value)
 
     def _fill(self, item: Any, value: Any) -> None:

@@ -11,7 +11,7 @@ from typing_extensions import Self
 from . import shapes
 from .collection import Collection, DeviceLike, as_device, functorch
 from .keys import join_key
-from .values import BatchMismatch, as_tensor, batch_mismatch
+from .values import BatchMismatch, as_tensor, batch_mismatch, shape_of
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -211,7 +211,11 @@ class Applying(Collection):
                     store[key] = part
             else:
                 result = fn(value)
-                if isinstance(result, Tensor) and result.shape[:ndim] == size:
+                try:
+                    fits = isinstance(result, Tensor) and result.shape[:ndim] == size
+                except RuntimeError:  # a nested tensor can have no shape
+                    fits = False
+                if fits:
                     store[key] = result
                 elif result is not None:
                     store[key] = _fit(key, result, size)
@@ -234,7 +238,11 @@ class Applying(Collection):
                     store[key] = part
             else:
                 result = fn(name, value)
-                if isinstance(result, Tensor) and result.shape[:ndim] == size:
+                try:
+                    fits = isinstance(result, Tensor) and result.shape[:ndim] == size
+                except RuntimeError:  # a nested tensor can have no shape
+                    fits = False
+                if fits:
                     store[key] = result
                 elif result is not None:
                     store[key] = _fit(name, result, size)
@@ -372,6 +380,6 @@ def _fit(key: Any, result: Any, size: Size) -> Any:
                 f"apply: {key!r}: expected the function to give a tensor or None, got {type(result).__name__}"
             )
         result = tensor
-    if result.shape[: len(size)] != size and not functorch.maybe_current_level():
+    if shape_of(result, key)[: len(size)] != size and not functorch.maybe_current_level():
         raise batch_mismatch(key, size, result.shape)
     return result

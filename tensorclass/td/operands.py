@@ -16,7 +16,7 @@ from .collection import Collection
 from .combining import _right
 from .foreach import SINGLE, check_same_keys, one_by_one, plain, run, undispatched
 from .indexing import _broadcasts
-from .values import ShapeMismatch
+from .values import ShapeMismatch, is_strided_nested, strided_nested
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -101,6 +101,8 @@ class Operands(Collection):
     def _spread(self, other: Tensor) -> list[Any]:
         """A tensor over the batch, with dimensions behind so that it broadcasts against each value."""
         ndim = len(self._batch_size)
+        if is_strided_nested(other):
+            raise strided_nested("operand")
         if other.ndim == 0:
             return [other] * len(self._store)
         try:

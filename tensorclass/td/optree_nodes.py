@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
+
+from torch.utils import _pytree
 
 Flatten = Callable[[Any], tuple[list[Any], Any]]
 Unflatten = Callable[[Iterable[Any], Any], Any]
@@ -40,6 +43,19 @@ def _register(cls: type[Any], flatten: Flatten, unflatten: Unflatten) -> None:
 
     everywhere = getattr(optree.registry, "__GLOBAL_NAMESPACE")
     optree.register_pytree_node(cls, flattened, unflattened, path_entry_type=optree.MappingEntry, namespace=everywhere)
+
+
+def forget(cls: type[Any]) -> None:
+    """Let a class go, also as torch knows it for optree."""
+    _waiting[:] = [entry for entry in _waiting if entry[0] is not cls]
+    pending: list[Any] = getattr(_pytree, "_cxx_pytree_pending_imports", [])
+    pending[:] = [entry for entry in pending if entry[0][0] is not cls]
+    optree: Any = sys.modules.get("optree")
+    if optree is None:
+        return
+    for namespace in (getattr(optree.registry, "__GLOBAL_NAMESPACE"), "torch"):
+        with suppress(ValueError):  # it is not there
+            optree.unregister_pytree_node(cls, namespace=namespace)
 
 
 class _Watch:

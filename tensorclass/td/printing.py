@@ -15,6 +15,7 @@ from tensorclass.printable import printable
 
 from .collection import Collection
 from .dtypes import is_integer
+from .values import is_strided_nested
 
 #: what of the long form stands there: of collections, and of tensors
 _SHOWN = {
@@ -192,7 +193,7 @@ def _is_empty(value: Tensor) -> bool:
 
 #: what is shown of a tensor: the option that asks for it, its name, and where it comes from
 _FACTS: tuple[tuple[str, str, Callable[[Tensor], Any]], ...] = (
-    ("show_shape", "shape", lambda value: value.shape),
+    ("show_shape", "shape", lambda value: "none, nested" if is_strided_nested(value) else value.shape),
     ("show_field_device", "device", lambda value: value.device),
     ("show_dtype", "dtype", lambda value: value.dtype),
     ("show_field_is_shared", "is_shared", lambda value: _is_shared(value)),

@@ -13,6 +13,7 @@ leaves as they were flattened (:class:`_Origin`). While dynamo traces, both ways
 from __future__ import annotations
 
 import itertools
+import linecache
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from torch.utils import _pytree
 from . import crossing, optree_nodes, shapes
 from .collection import Collection, functorch
 from .shapes import Names
+from .values import explained
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -136,11 +138,14 @@ def _fit(new: TensorCollection) -> None:
     if not ndim:
         return
     if not is_dynamo_compiling():  # a comparison with the size there was would fix the size in a graph
-        for value in new._store.values():
-            if (type(value) is not Tensor and not isinstance(value, Collection)) or value.shape[:ndim] != size:
-                break
-        else:  # nothing changed
-            return
+        try:
+            for value in new._store.values():
+                if (type(value) is not Tensor and not isinstance(value, Collection)) or value.shape[:ndim] != size:
+                    break
+            else:  # nothing changed
+                return
+        except RuntimeError as error:  # a nested tensor can have no shape
+            raise explained(error, new._store) from None
     size = None
     empty: list[Any] = []
     for value in new._store.values():
@@ -469,3 +474,60 @@ def register(
     crossing.register(cls)
     _pytree.register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=flatten_with_keys, **as_text)
     optree_nodes.register(cls, flatten, unflatten)
+
+
+def forget_class(cls: type[Any]) -> None:
+    """Let a class of collections go, so that it is freed like any other class when nothing else refers to it.
+
+    torch keeps the classes that it has been told of, so a record class that is defined in a function, or again and
+    again in a notebook, lives as long as the program. Afterwards the class, and those that derive from it, are none of
+    pytrees: collections of them that are left are leaves there.
+
+    Args:
+        cls: the class. One that was forgotten already is left alone.
+
+    Raises:
+        TypeError: it is no class of collections, or one of this package.
+
+    >>> import gc, weakref
+    >>> from torch import Tensor
+    >>> from tensorclass import TensorClass
+    >>> def train() -> weakref.ref[type]:
+    ...     class Sample(TensorClass):
+    ...         x: Tensor
+    ...
+    ...     forget_class(Sample)
+    ...     return weakref.ref(Sample)
+    >>> freed = train()
+    >>> _ = gc.collect()
+    >>> freed() is None
+    True
+    """
+    if not isinstance(cls, type) or not issubclass(cls, Collection):
+        raise TypeError(f"forget_class: expected a class of collections, got {cls!r}")
+    package = __name__.partition(".")[0]
+    if cls.__module__.partition(".")[0] == package:
+        raise TypeError(f"forget_class: {cls.__name__} is a class of {package}, which needs it")
+    from .stores.classes import dense_class
+
+    given: Any = cls
+    found: list[type[Any]] = [dense_class(given)]
+    for known in found:  # it grows on the way
+        _forget(known)
+        found += known.__subclasses__()  # the same class on other stores, too
+
+
+def _forget(cls: type[Any]) -> None:
+    KINDS.pop(cls, None)
+    crossing.forget(cls)
+    optree_nodes.forget(cls)
+    registry: Any = _pytree  # it has a function that takes one away, but not where two classes have one name
+    with registry._NODE_REGISTRY_LOCK:
+        registry.SUPPORTED_NODES.pop(cls, None)
+        said = registry.SUPPORTED_SERIALIZED_TYPES.pop(cls, None)
+        named: dict[str, Any] = registry.SERIALIZED_TYPE_TO_PYTHON_TYPE
+        if said is not None and named.get(said.serialized_type_name) is cls:
+            del named[said.serialized_type_name]
+            source: str = getattr(getattr(vars(cls).get("__init__"), "__code__", None), "co_filename", "")
+            if source.startswith("<generated "):
+                linecache.cache.pop(source, None)

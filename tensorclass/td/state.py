@@ -18,6 +18,7 @@ from .keys import dotted, unravel_key_to_tuple
 from .shapes import Names
 from .shared_memory import share
 from .unpickling import allow_function, found, written
+from .values import shape_of
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -102,7 +103,7 @@ class State(Collection):
         if strict and unexpected:
             problems.append(f"unexpected keys: {unexpected}")
         for key, value in source.items():
-            if key in own and not assign and value.shape != own[key].shape:
+            if key in own and shape_of(value, key) != own[key].shape and not assign:
                 problems.append(f"{dotted(key)}: expected shape {list(own[key].shape)}, got {list(value.shape)}")
         before = self._sizes_below(())
         sizes = {path: size for path, size in _sizes(state_dict, ()).items() if size != before.get(path, size)}

@@ -25,6 +25,7 @@ from .shaping import _canonical
 from .tensordict import TensorDict
 from .uniform import Uniform
 from .unpickling import allow_class, allow_function, found
+from .values import shape_of
 
 if TYPE_CHECKING:
     from .collection import Store
@@ -70,6 +71,7 @@ class UnbatchedTensor(Uniform):
             if isinstance(data, (Collection, Mapping, str)):
                 raise TypeError(f"UnbatchedTensor: expected a tensor, got a {type(given).__name__}")
             data = torch.as_tensor(given)
+        shape_of(data, "UnbatchedTensor")
         self._store = {}
         self._batch_size = shapes.as_size(batch_size)
         self._names = shapes.as_names(names, len(self._batch_size))
@@ -109,6 +111,7 @@ class UnbatchedTensor(Uniform):
     @data.setter
     def data(self, value: Any) -> None:
         self._check_unlocked()
+        shape_of(value, "data")
         self._tensor = value
         self._device = value.device
 

@@ -67,7 +67,7 @@ class StridedNested(Misfit, TypeError, RuntimeError):
     """A value is a nested tensor of the strided layout, which has no shape."""
 
 
-def shape_of(value: Tensor, key: str) -> Size:
+def shape_of(value: Tensor | Collection, key: NestedKey) -> Size:
     """The shape of a tensor that enters under a key.
 
     Raises:
@@ -86,7 +86,7 @@ def is_strided_nested(value: object) -> bool:
     return isinstance(value, Tensor) and value.is_nested and value.layout is torch.strided
 
 
-def strided_nested(key: str) -> StridedNested:
+def strided_nested(key: NestedKey) -> StridedNested:
     """The error for a nested tensor without a shape."""
     return StridedNested(
         unravel_key_to_tuple(key),

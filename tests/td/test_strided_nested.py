@@ -9,8 +9,9 @@ import pytest
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
-from tensorclass import TensorClass, TensorDict
+from tensorclass import TensorClass, TensorDict, UnbatchedTensor, lazy_stack
 
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 
@@ -48,6 +49,15 @@ ENTRIES: dict[str, Callable[[Any], Any]] = {
     "a default": lambda x: data().exclude("x").setdefault("x", x),
     "from_dict": lambda x: TensorDict.from_dict({"x": x}),
     "from_any": lambda x: TensorDict.from_any({"x": x}),
+    "from_dict, with its batch size": lambda x: TensorDict.from_dict({"x": x}, auto_batch_size=True),
+    "from_store": lambda x: TensorDict.from_store({"x": x}, [2]),
+    "apply": lambda x: data().apply(lambda _: x),
+    "apply in place": lambda x: data().apply_(lambda _: x),
+    "apply without a batch size": lambda x: TensorDict(x=torch.zeros(2)).apply(lambda _: x),
+    "named_apply": lambda x: data().named_apply(lambda key, _: x),
+    "tree_map": lambda x: tree_map(lambda _: x, data()),
+    "load_state_dict": lambda x: data().load_state_dict({"x": x}),
+    "load_state_dict, as it is": lambda x: data().load_state_dict({"x": x}, assign=True),
     "a record": lambda x: Plain(x, batch_size=[2]),
     "a record's attribute": lambda x: setattr(Plain(torch.zeros(2)), "x", x),
     "a record's field": lambda x: Plain(torch.zeros(2), batch_size=[2]).set("x", x),
@@ -55,6 +65,7 @@ ENTRIES: dict[str, Callable[[Any], Any]] = {
     "a record of anything": lambda x: Loose(x, batch_size=[2]),
     "a record with contracts": lambda x: Contracted(x, batch_size=[2]),
     "a record whose batch size is told": lambda x: Contracted(x),
+    "a record of a dict, with its batch size": lambda x: Plain.from_dict({"x": x}, auto_batch_size=True),
     "a record of a dict": lambda x: Plain.from_dict({"x": x}),
 }
 
@@ -63,6 +74,25 @@ ENTRIES: dict[str, Callable[[Any], Any]] = {
 def test_a_nested_tensor_without_a_shape_is_refused(enter: Callable[[Any], Any]) -> None:
     with pytest.raises(RuntimeError, match=r"x: .*the strided layout has no shape.*layout=torch\.jagged"):
         enter(nested())
+
+
+OPERANDS: dict[str, Callable[[Any], Any]] = {
+    "UnbatchedTensor": lambda x: UnbatchedTensor(x),
+    "data": lambda x: setattr(UnbatchedTensor(torch.zeros(2)), "data", x),
+    "operand": lambda x: data() + x,
+    "value": lambda x: data().__setitem__(0, x),
+}
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+def test_nor_is_it_an_operand(name: str) -> None:
+    with pytest.raises(RuntimeError, match=rf"{name}: .*the strided layout has no shape"):
+        OPERANDS[name](nested())
+
+
+def test_one_that_was_asked_for_is_printed() -> None:
+    ragged = lazy_stack([TensorDict(x=torch.ones(2, 3)), TensorDict(x=torch.ones(4, 3))])
+    assert "x: Tensor(shape=none, nested, device=cpu" in repr(ragged.densify(layout=torch.strided))
 
 
 def test_what_the_error_advises_works() -> None:

@@ -11,7 +11,7 @@ from torch import Size, Tensor
 
 from tensorclass.td.collection import Collection
 from tensorclass.td.shapes import Names
-from tensorclass.td.values import Misfit, batch_mismatch
+from tensorclass.td.values import Misfit, batch_mismatch, shape_of
 
 from .classes import dense_class, on_store
 from .written import WrittenBack
@@ -152,7 +152,7 @@ def check(collection: Any, path: tuple[str, ...] = ()) -> None:
             raise TypeError(f"from_store: keys are strings, got {key!r}; a nested mapping is a nested collection")
     collection._check_keys(source, complete=True)
     for key, value in collection._store.items():
-        if value.shape[: len(size)] != size:
+        if shape_of(value, (*path, key))[: len(size)] != size:
             raise batch_mismatch((*path, key), size, value.shape)
         is_tree = isinstance(value, Collection) and value._is_tree()
         if device is not None and value.device != device and (is_tree or isinstance(value, Tensor)):
