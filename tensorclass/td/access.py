@@ -19,7 +19,17 @@ from .collection import Collection
 from .indexing import check_objects_in_files
 from .keys import NestedKey, dotted, tree_of, unravel_key_to_tuple
 from .reading import MISSING, Reading
-from .values import KindMismatch, Misfit, ShapeMismatch, as_tensor, batch_mismatch, fit, shape_of
+from .values import (
+    KindMismatch,
+    Misfit,
+    ShapeMismatch,
+    as_tensor,
+    batch_mismatch,
+    fit,
+    is_strided_nested,
+    shape_of,
+    strided_nested,
+)
 
 if TYPE_CHECKING:
     from .collection import Value
@@ -272,6 +282,8 @@ class Access(Reading):
         """:meth:`set_at_` for a key of this level."""
         if isinstance(value, (list, tuple)) and isinstance(self._store.get(key), Tensor):
             value = as_tensor(value)
+        if is_strided_nested(value):
+            raise strided_nested(key)
         try:
             entry: Any = self._store[key]
             entry[index] = value

@@ -41,6 +41,7 @@ ENTRIES: dict[str, Callable[[Any], Any]] = {
     "constructor without a batch size": lambda x: TensorDict(x=x),
     "set": lambda x: data().set("x", x),
     "set in place": lambda x: data().set_("x", x),
+    "set at an index": lambda x: data().set_at_("x", x, 0),
     "by key": lambda x: data().__setitem__("x", x),
     "by a nested key": lambda x: data().__setitem__(("n", "x"), x),
     "update": lambda x: data().update({"x": x}),
