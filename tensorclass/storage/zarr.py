@@ -275,9 +275,12 @@ class Zarr(Format):
                 given[option] = chunk_shape(given[option], shape, option, cut=given.get("shards") is None)
         if given.get("chunks", True) in (None, True):  # as h5py has it; here they are chosen where none are given
             given.pop("chunks", None)
-        if values is not None and all(shape):
+        if values is not None and all(shape) and values.size <= _MANY_CHUNKS:
             return parent.create_array(name, data=values, **given)
-        return parent.create_array(name, shape=tuple(shape), dtype=dtype, **given)
+        made = parent.create_array(name, shape=tuple(shape), dtype=dtype, **given)
+        if values is not None and all(shape):
+            self.write(made, (), values)
+        return made
 
     def replaced(self, parent: Any, name: str, make: Any) -> Any:
         order = self._order(parent)
@@ -325,6 +328,8 @@ class Zarr(Format):
         return np.asarray(array.oindex[box])
 
     def write(self, array: Any, box: tuple[Any, ...], values: np.ndarray[Any, Any]) -> None:
+        if math.prod(map(_chunks_along, array.shape, array.shards or array.chunks)) > _MANY_CHUNKS:
+            array = array.with_config({"write_empty_chunks": True})  # reading looks whether most of them are there
         if all(isinstance(item, slice) for item in box):
             array[box or ...] = values
         else:
@@ -425,13 +430,17 @@ def _check_chunks(array: Any, box: tuple[Any, ...]) -> None:
     for at, (length, size) in enumerate(zip(array.shape, stored, strict=True)):
         item = box[at] if at < len(box) else slice(None)
         rows = len(range(*item.indices(length))) if isinstance(item, slice) else len(item)
-        count *= -(-rows // max(size, 1)) if isinstance(item, slice) else rows
+        count *= _chunks_along(rows, size) if isinstance(item, slice) else rows
     if count <= _MANY_CHUNKS:
         return
     found = array.store.count(array.path, count // 4)
     if found > count // 4:
         return
     raise ValueError(f"it should have {count} chunks, and has {found} files; read parts of it by an index")
+
+
+def _chunks_along(length: int, size: int) -> int:
+    return -(-length // max(size, 1))
 
 
 def _names(peer: dict[str, Any]) -> Any:

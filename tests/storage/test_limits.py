@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tensorclass import NonTensorData, TensorDict, lazy_stack
-from tensorclass.storage import consolidated, layout, safetensors, tree
+from tensorclass.storage import consolidated, layout, safetensors, tree, zarr
 from tests.storage.formats import FORMATS, a_bit_of_all, contents
 
 
@@ -170,3 +170,18 @@ def test_a_collection_that_is_put_into_a_file_is_not_nested_too_deep_where_it_co
     finally:
         held.close()
     assert ("a", "a", "new") in FORMATS["h5"].load(tmp_path / "place").keys(True)
+
+
+def test_zeros_in_very_many_chunks_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of few chunks zarr leaves those of zeros out; of many, most missing are a small file that says it is large."""
+    monkeypatch.setattr(zarr, "_MANY_CHUNKS", 8)
+    data = TensorDict({"x": torch.zeros(20), "y": torch.zeros(20, 2), "few": torch.zeros(6)}, [])
+    data.to_zarr(tmp_path / "place", chunks=(1,)).close()
+    assert contents(FORMATS["zarr"].load(tmp_path / "place")) == contents(data)
+    held = TensorDict.from_zarr(tmp_path / "place", mode="r+")
+    held["x"] = torch.ones(20)
+    held["x"] = torch.zeros(20)
+    held["new"] = torch.zeros(20)
+    held.close()
+    found = FORMATS["zarr"].load(tmp_path / "place")
+    assert [len(found[key]) for key in ("x", "new")] == [20, 20]
