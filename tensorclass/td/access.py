@@ -280,10 +280,10 @@ class Access(Reading):
 
     def _set_at(self, key: str, value: Any, index: Any) -> None:
         """:meth:`set_at_` for a key of this level."""
-        if isinstance(value, (list, tuple)) and isinstance(self._store.get(key), Tensor):
-            value = as_tensor(value)
         if is_strided_nested(value):
             raise strided_nested(key)
+        if isinstance(value, (list, tuple)) and isinstance(self._store.get(key), Tensor):
+            value = as_tensor(value)
         try:
             entry: Any = self._store[key]
             entry[index] = value
