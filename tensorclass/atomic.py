@@ -31,9 +31,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TypeVar
 
+from tensorclass.folder_locks import FolderLock
 from tensorclass.interrupts import uninterrupted
 from tensorclass.printable import printable
-from tensorclass.turns import Turn
 
 try:
     import fcntl
@@ -100,7 +100,7 @@ def whole_folder(path: str | os.PathLike[str]) -> AbstractContextManager[Path]:
 
 
 def swapped_folder(
-    path: str | os.PathLike[str], turn: Turn | None = None, finish: Callable[[Path], None] | None = None
+    path: str | os.PathLike[str], folder_lock: FolderLock | None = None, finish: Callable[[Path], None] | None = None
 ) -> AbstractContextManager[Path]:
     """A folder to write to that takes the place of the one at ``path``, of all that is in it, in one step.
 
@@ -114,8 +114,8 @@ def swapped_folder(
 
     Args:
         path: the folder.
-        turn: that of a writer who has it already, or has more to do in it.
-        finish: called with the draft when the turn has come and there is an old folder: what is taken from that.
+        folder_lock: that of a writer who has it already, or has more to do in it.
+        finish: called with the draft when it has the lock and there is an old folder: what is taken from that.
 
     Example:
         >>> import tempfile
@@ -126,13 +126,13 @@ def swapped_folder(
         ...     os.listdir(parent), os.listdir(f"{parent}/results")
         (['results'], ['new'])
     """
-    return _SwappedFolder(path, turn, finish)
+    return _SwappedFolder(path, folder_lock, finish)
 
 
-def take_turn(turn: Turn, path: str | os.PathLike[str]) -> bool:
-    """:meth:`Turn.take`, also where a folder is set aside for an instant (:func:`is_swapped`)."""
+def acquire_folder(folder_lock: FolderLock, path: str | os.PathLike[str]) -> bool:
+    """:meth:`FolderLock.acquire`, also where a folder is set aside for an instant (:func:`is_swapped`)."""
     end = time.monotonic() + 1.0
-    while not turn.take(path):
+    while not folder_lock.acquire(path):
         if not is_swapped(path) or time.monotonic() > end:
             return False
         time.sleep(0.001)
@@ -193,13 +193,13 @@ _SWEPT = 8
 class _Draft:
     """The folder of a draft, locked."""
 
-    __slots__ = ("file", "folder", "lock", "path", "pid", "place", "turn")
+    __slots__ = ("file", "folder", "folder_lock", "lock", "path", "pid", "place")
 
     def __init__(self, place: str, given: str | os.PathLike[str]) -> None:
         self.place = place
         self.pid = os.getpid()
         self.file: IO[bytes] | None = None  #: the draft, where it is open
-        self.turn: Turn | None = None  #: that ends with the draft
+        self.folder_lock: FolderLock | None = None  #: that ends with the draft
         self.folder, self.lock = _locked_folder(place, given)
         self.path: str = os.path.join(self.folder, os.path.basename(place))  #: which is not there yet
 
@@ -217,8 +217,8 @@ class _Draft:
             if lock is not None:
                 with suppress(OSError):
                     os.close(lock)
-            if self.turn is not None:
-                self.turn.release()
+            if self.folder_lock is not None:
+                self.folder_lock.release()
 
 
 def _remove(folder: str, place: str) -> None:
@@ -383,10 +383,12 @@ class _WholeFolder(_Whole[Path]):
 
 
 class _SwappedFolder(_Whole[Path]):
-    def __init__(self, path: str | os.PathLike[str], turn: Turn | None, finish: Callable[[Path], None] | None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], folder_lock: FolderLock | None, finish: Callable[[Path], None] | None
+    ) -> None:
         super().__init__(path)
-        self._own = Turn() if turn is None else None
-        self._turn = turn or self._own or Turn()
+        self._own = FolderLock() if folder_lock is None else None
+        self._folder_lock = folder_lock or self._own or FolderLock()
         self._finish = finish
 
     def _checked(self, place: str) -> None:
@@ -398,17 +400,17 @@ class _SwappedFolder(_Whole[Path]):
                 os.path.abspath(self._given),
             )
         _make_above(place, self._given)
-        self._turn.under(place)
+        self._folder_lock.share_above(place)
 
     def _made(self, draft: _Draft) -> Path:
-        draft.turn = self._own
+        draft.folder_lock = self._own
         os.mkdir(draft.path)
         return Path(draft.path)
 
     def _commit(self, draft: _Draft) -> None:
-        self._turn.keep(draft.path)  # until the old one is gone
+        self._folder_lock.acquire_new(draft.path)  # until the old one is gone
         while True:
-            if take_turn(self._turn, draft.place):
+            if acquire_folder(self._folder_lock, draft.place):
                 if self._finish is not None:
                     self._finish(Path(draft.path))
                 _as_before(draft.path, draft.place, deep=True)

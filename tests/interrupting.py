@@ -201,7 +201,11 @@ class Held(NamedTuple):
             files,
             mapped,
             segments,
-            frozenset(f"{thread.name} {thread.ident}" for thread in threading.enumerate()),
+            frozenset(  # the pool in which zarr calls its stores gets more of them when they are busy
+                f"{thread.name} {thread.ident}"
+                for thread in threading.enumerate()
+                if not thread.name.startswith("asyncio_")
+            ),
             frozenset(children),
             (umask, os.getcwd(), deferred, *handlers),
         )

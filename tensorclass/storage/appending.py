@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Size, Tensor
 
-from tensorclass.atomic import swapped_folder, take_turn
+from tensorclass.atomic import acquire_folder, swapped_folder
+from tensorclass.folder_locks import FolderLock, is_at
 from tensorclass.interrupts import Uninterrupted, uninterrupted
 from tensorclass.printable import printable
 from tensorclass.progress import bytes_of
@@ -30,7 +31,6 @@ from tensorclass.td.namesakes import namesake
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
 from tensorclass.td.stores.lazy.stack import LazyStacked
 from tensorclass.td.unbatched import UnbatchedTensor
-from tensorclass.turns import Turn, is_at
 
 from . import folder, layout, open_folders, tree
 from .paths import path_of
@@ -59,8 +59,8 @@ def append_memmap(
             f"append_memmap: expected rows of the class {cls.__name__}, got {type(rows).__name__}"
             + (f"; {twin}" if twin else "")
         )
-    with uninterrupted() as section, Turn(section) as turn:
-        root = _root(path, turn)
+    with uninterrupted() as section, FolderLock(section) as folder_lock:
+        root = _root(path, folder_lock)
         growth = Growth(str(path), bool(allow_pickle))
         folders = open_folders.Folders(root, pickles=growth.pickles)
         try:
@@ -73,7 +73,7 @@ def append_memmap(
                         f"{printable(path)}: append_memmap: nothing was written; " + "; ".join(growth.problems)
                     )
             growth.check_offsets(folders)
-            _Writing(path, folders, turn, section).write(node, growth.pieces, progress)
+            _Writing(path, folders, folder_lock, section).write(node, growth.pieces, progress)
         except FileNotFoundError as error:
             raise ValueError(
                 f"{printable(path)}: append_memmap appends to a folder that memmap() wrote: {error}"
@@ -82,23 +82,23 @@ def append_memmap(
             folders.close()
 
 
-def _root(path: Path, turn: Turn) -> open_folders.Opened:
+def _root(path: Path, folder_lock: FolderLock) -> open_folders.Opened:
     """The open folder, when no other process or thread writes to it."""
-    turn.under(path)
+    folder_lock.share_above(path)
     try:
-        found = take_turn(turn, path)
+        found = acquire_folder(folder_lock, path)
     except NotADirectoryError:
         found = False
-    if not found or turn.handle is None:
+    if not found or folder_lock.handle is None:
         raise ValueError(f"{printable(path)}: append_memmap appends to a folder that memmap() wrote, and there is none")
-    if not turn.is_locked:
+    if not folder_lock.is_locked:
         raise OSError(
             errno.ENOLCK,
             "append_memmap needs locks, which this file system does not have: two processes would write over each "
             "other's rows. Append where there are locks, and copy the folder",
             str(path),
         )
-    return open_folders.Opened(turn.handle, str(path))
+    return open_folders.Opened(folder_lock.handle, str(path))
 
 
 class Growth:
@@ -321,19 +321,22 @@ class _Grown(NamedTuple):
 class _Writing:
     """The values at the ends of the files, then the folder that tells of them."""
 
-    def __init__(self, path: Path, old: open_folders.Folders, turn: Turn, section: Uninterrupted) -> None:
+    def __init__(self, path: Path, old: open_folders.Folders, folder_lock: FolderLock, section: Uninterrupted) -> None:
         self._path = path
         self._old = old
-        self._turn = turn
+        self._folder_lock = folder_lock
         self._section = section
         self._grown: list[_Grown] = []
 
     def write(self, node: Node, pieces: list[Piece], progress: bool | None) -> None:
         """Write it all, or nothing: files that have grown are cut again, if they are those of the path still."""
-        root = self._turn.handle
+        root = self._folder_lock.handle
         total = sum(piece.tensor.numel() * piece.tensor.element_size() for piece in pieces if piece.tensor is not None)
         try:
-            with swapped_folder(self._path, self._turn) as draft, bytes_of(total, "append_memmap", progress) as shown:
+            with (
+                swapped_folder(self._path, self._folder_lock) as draft,
+                bytes_of(total, "append_memmap", progress) as shown,
+            ):
                 with self._section.interruptible():
                     folders = layout.metas(node, "append_memmap", self._path)
                     for place, meta in folders:

@@ -26,6 +26,7 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.atomic import swapped_folder, whole_file
+from tensorclass.folder_locks import FolderLock
 from tensorclass.interrupts import uninterrupted
 from tensorclass.printable import printable
 from tensorclass.progress import Bar, bytes_of
@@ -35,7 +36,6 @@ from tensorclass.td.keys import NestedKey, dotted, unravel_key_to_tuple
 from tensorclass.td.memmap import MODES, Filename, MemoryMappedTensor, pieces
 from tensorclass.td.nontensor_base import note_files
 from tensorclass.td.objects import CPU
-from tensorclass.turns import Turn
 
 from . import folder, layout, tree
 from .ahead import reading_ahead
@@ -148,8 +148,8 @@ def pack_memmap(
             f"pack_memmap: expected compresslevel to be {levels.start} to {levels.stop - 1} for this compression, got "
             f"{compresslevel!r}"
         )
-    with uninterrupted() as section, Turn(section) as turn:
-        turn.under(root / layout.META)  # writers wait: what is packed is one version
+    with uninterrupted() as section, FolderLock(section) as folder_lock:
+        folder_lock.share_above(root / layout.META)  # writers wait: what is packed is one version
         files = sorted(_files_below(root, ""), key=lambda name: (name != layout.META, name))
         total = sum(os.path.getsize(root / name) for name in files)
         with (

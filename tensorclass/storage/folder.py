@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Size, Tensor
 
-from tensorclass.atomic import swapped_folder, take_turn, whole_file
+from tensorclass.atomic import acquire_folder, swapped_folder, whole_file
+from tensorclass.folder_locks import FolderLock
 from tensorclass.interrupts import Uninterrupted, uninterrupted
 from tensorclass.printable import printable
 from tensorclass.progress import Bar, bytes_of
@@ -26,7 +27,6 @@ from tensorclass.td.keys import dotted
 from tensorclass.td.memmap import Filename, FileThere, MemoryMappedTensor, map_file, write_values
 from tensorclass.td.nontensor_base import note_files
 from tensorclass.td.objects import CPU
-from tensorclass.turns import Turn
 
 from . import sealing, tree
 from .ahead import reading_ahead
@@ -107,14 +107,17 @@ def save(
         files[name] = leaf.tensor
     folders = metas(node, what, path)
     total = sum(tensor.numel() * tensor.element_size() for tensor in files.values()) if values else 0
-    with uninterrupted() as section, Turn(section) as turn:
+    with uninterrupted() as section, FolderLock(section) as folder_lock:
 
         def finish(draft: Path) -> None:
             if not existsok and os.path.lexists(path / META):
                 raise FileThere(f"{what}: a collection is saved in {printable(path)}; existsok=True writes over it")
             keep_strangers(path, draft)
 
-        with swapped_folder(path, turn, finish) as draft, bytes_of(total, what, progress if total else False) as shown:
+        with (
+            swapped_folder(path, folder_lock, finish) as draft,
+            bytes_of(total, what, progress if total else False) as shown,
+        ):
             with section.interruptible():
                 for folder, meta in folders:
                     place = os.path.join(draft, folder)
@@ -127,7 +130,7 @@ def save(
                 for name, tensor in files.items()
             ]
             _work(jobs, num_threads, section)
-            take_turn(turn, path)
+            acquire_folder(folder_lock, path)
             for name, mapped in linked.items():
                 if not _linked(path / name, draft / name, mapped):
                     with section.interruptible():
@@ -344,12 +347,18 @@ def inside(path: Path) -> Path:
 
 
 def add_tensor(
-    turn: Turn, prefix: Path, path: tree.Path, size: Size, dtype: torch.dtype, batch_size: Size, existsok: bool = True
+    folder_lock: FolderLock,
+    prefix: Path,
+    path: tree.Path,
+    size: Size,
+    dtype: torch.dtype,
+    batch_size: Size,
+    existsok: bool = True,
 ) -> MemoryMappedTensor:
     """A new tensor in a folder that is there: its file of zeros first, then what ``meta.json`` says of it.
 
     Args:
-        turn: that of the folder.
+        folder_lock: that of the folder.
         prefix: the folder of the collection.
         path: the key; folders of nested collections are there.
         size: the shape.
@@ -358,7 +367,7 @@ def add_tensor(
         existsok: write over a file of its name that is there already.
     """
     tree.check_size(size, path, "make_memmap")
-    place, meta = _holder(turn, prefix, path, batch_size)
+    place, meta = _holder(folder_lock, prefix, path, batch_size)
     key = path[-1]
     file = place / tensor_file(key, "")
     if file.is_symlink():
@@ -376,7 +385,7 @@ def add_tensor(
     return made
 
 
-def add_folder(turn: Turn, prefix: Path, path: tree.Path, size: Size, batch_size: Size) -> None:
+def add_folder(folder_lock: FolderLock, prefix: Path, path: tree.Path, size: Size, batch_size: Size) -> None:
     """A folder for a new nested collection in one that is there, unless another writer has made it since.
 
     See :func:`add_tensor`; ``size`` is the batch size of the new one.
@@ -384,7 +393,7 @@ def add_folder(turn: Turn, prefix: Path, path: tree.Path, size: Size, batch_size
     tree.check_size(size, path, "make_memmap")
     if len(path) > tree.DEPTH:
         raise ValueError(f"make_memmap: {'.'.join(path[:3])}: collections are nested deeper than {tree.DEPTH} levels")
-    place, meta = _holder(turn, prefix, path, batch_size)
+    place, meta = _holder(folder_lock, prefix, path, batch_size)
     key, known = path[-1], {"type": PEER_TYPES["collection"]}
     if meta.get(key) == known:
         return
@@ -397,13 +406,13 @@ def add_folder(turn: Turn, prefix: Path, path: tree.Path, size: Size, batch_size
     _write_meta(place, {**_without(meta, key), key: known})
 
 
-def _holder(turn: Turn, prefix: Path, path: tree.Path, batch_size: Size) -> tuple[Path, dict[str, Any]]:
+def _holder(folder_lock: FolderLock, prefix: Path, path: tree.Path, batch_size: Size) -> tuple[Path, dict[str, Any]]:
     """The folder of the collection that a new key is put into, and its ``meta.json``."""
     *parents, key = path
     if key in RESERVED:
         raise KeyError(f"make_memmap: {key!r} has a meaning in {META}; take another key")
-    turn.under(prefix)
-    if not take_turn(turn, prefix):
+    folder_lock.share_above(prefix)
+    if not acquire_folder(folder_lock, prefix):
         raise FileNotFoundError(
             f"make_memmap: there is no folder {prefix} any more; memmap() saves the collection again"
         )

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tensorclass.folder_locks import FolderLock
 from tensorclass.interrupts import uninterrupted
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike, as_device
@@ -22,7 +23,6 @@ from tensorclass.td.nontensor import is_non_tensor
 from tensorclass.td.objects import CPU
 from tensorclass.td.reading import MISSING
 from tensorclass.td.tensordict import TensorDict
-from tensorclass.turns import Turn
 
 from . import archive as archives
 from . import folder, layout
@@ -319,20 +319,20 @@ def make_memmap(
         )
     place = _place(data)
     holder: Any = data
-    with uninterrupted() as section, Turn(section) as turn:
+    with uninterrupted() as section, FolderLock(section) as folder_lock:
         for depth, name in enumerate(path[:-1]):
             below: Any = holder._store.get(name)
             if below is None:
                 below = TensorDict({}, data.batch_size, device=CPU)
                 below._lock_under((weakref.ref(holder),))
                 if place is not None:
-                    folder.add_folder(turn, place, path[: depth + 1], data.batch_size, holder.batch_size)
+                    folder.add_folder(folder_lock, place, path[: depth + 1], data.batch_size, holder.batch_size)
                 holder._store[name] = below
             holder = below
         if place is None:
             made = MemoryMappedTensor.empty(size, dtype=dtype)
         else:
-            made = folder.add_tensor(turn, place, path, size, dtype, holder.batch_size, existsok)
+            made = folder.add_tensor(folder_lock, place, path, size, dtype, holder.batch_size, existsok)
         holder._store[path[-1]] = made
     return made
 

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tensorclass import TensorClass, TensorDict, UnbatchedTensor, append_memmap, lazy_stack, turns
+from tensorclass import TensorClass, TensorDict, UnbatchedTensor, append_memmap, folder_locks, lazy_stack
 from tensorclass.atomic import swapped_folder
 from tensorclass.storage import FileError, appending
 from tests.interrupting import Held, failing, interrupted, points
@@ -348,7 +348,7 @@ def test_an_append_that_is_interrupted_at_any_line_leaves_the_old_rows_or_the_ne
         outcome = interrupted(lambda: appended(place), at)
         assert Held.now().beyond(before) == [], outcome
         assert isinstance(outcome.error, KeyboardInterrupt)
-        assert not turns._held, outcome
+        assert not folder_locks._held, outcome
         found = Row.load_memmap(place)
         assert found.x[:, 0].tolist() in ([0.0, 0.0], [0.0, 0.0, 1.0, 1.0, 1.0]), outcome
         assert found.below["y"][:, 0].tolist() == found.x[:, 0].tolist()
@@ -365,7 +365,7 @@ def test_an_append_whose_calls_of_the_system_fail_is_whole_or_leaves_what_was_th
         before = Held.now()
         outcome = failing(lambda: Row.append_memmap(place, rows_of(3, 1.0)), at, errno.EIO)
         assert Held.now().beyond(before) == [], outcome
-        assert not turns._held, outcome
+        assert not folder_locks._held, outcome
         found = Row.load_memmap(place)
         assert found.below["y"][:, 0].tolist() == found.x[:, 0].tolist()
         assert len(found) == (2 if outcome.error else 5), outcome
@@ -408,11 +408,11 @@ def test_a_save_waits_for_the_append_that_is_at_work(
 
 def test_rows_go_to_what_was_saved_while_an_append_waited(tmp_path: Path) -> None:
     rows_of(2, 0.0).memmap(tmp_path / "rows")
-    with turns.Turn() as turn:
-        assert turn.take(tmp_path / "rows")
+    with folder_locks.FolderLock() as folder_lock:
+        assert folder_lock.acquire(tmp_path / "rows")
         thread = in_another_thread(lambda: Row.append_memmap(tmp_path / "rows", rows_of(3, 1.0)))
         assert thread.is_alive()
-        with swapped_folder(tmp_path / "rows", turn) as draft:
+        with swapped_folder(tmp_path / "rows", folder_lock) as draft:
             rows_of(1, 5.0).memmap(tmp_path / "other")
             shutil.copytree(tmp_path / "other", draft, dirs_exist_ok=True)
     thread.join(60)
@@ -442,7 +442,7 @@ def test_a_handler_of_signals_that_saves_to_the_folder_of_an_append_is_an_error(
 def test_an_append_without_locks_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows_of(2, 0.0).memmap(tmp_path / "rows")
     before = saved_files(tmp_path / "rows")
-    monkeypatch.setattr(turns, "fcntl", None)
+    monkeypatch.setattr(folder_locks, "fcntl", None)
     with pytest.raises(OSError, match="needs locks, which this file system does not have"):
         Row.append_memmap(tmp_path / "rows", rows_of(1, 1.0))
     assert saved_files(tmp_path / "rows") == before
@@ -513,8 +513,8 @@ def test_an_append_does_not_follow_links(tmp_path: Path) -> None:
 
 def test_an_append_to_a_nested_collection_and_one_to_the_outer_one_take_turns(tmp_path: Path) -> None:
     rows_of(2, 0.0).memmap(tmp_path / "rows")
-    with turns.Turn() as turn:
-        turn.under(tmp_path / "rows" / "below")
+    with folder_locks.FolderLock() as folder_lock:
+        folder_lock.share_above(tmp_path / "rows" / "below")
         thread = in_another_thread(lambda: Row.append_memmap(tmp_path / "rows", rows_of(1, 1.0)))
         assert thread.is_alive()
     thread.join(60)

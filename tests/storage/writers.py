@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tensorclass import TensorDict, turns
+from tensorclass import TensorDict, folder_locks
 from tensorclass.interrupts import uninterrupted
 from tensorclass.storage import appending, folder
 from tensorclass.storage.hierarchy import Replaced
@@ -398,8 +398,8 @@ def write_one(plan: Round, who: int, path: Path) -> None:
         raise
     finally:
         left = len(os.listdir("/proc/self/fd")) - before
-        if plan.kind == "folder" and (left or turns._held):
-            raise AssertionError(f"{left} descriptors and the locks {turns._held} are left")
+        if plan.kind == "folder" and (left or folder_locks._held):
+            raise AssertionError(f"{left} descriptors and the locks {folder_locks._held} are left")
 
 
 def write_both(plan: Round, path: Path) -> list[list[str]]:
@@ -424,8 +424,8 @@ def write_both(plan: Round, path: Path) -> list[list[str]]:
     for thread in threads:
         thread.join(SECONDS)
     left = len(os.listdir("/proc/self/fd")) - before
-    if left or turns._held:
-        raise AssertionError(f"{left} descriptors and the locks {turns._held} are left")
+    if left or folder_locks._held:
+        raise AssertionError(f"{left} descriptors and the locks {folder_locks._held} are left")
     return results
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 import torch
 from torch import Size
+from tensorclass.folder_locks import FolderLock
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.memmap import Filename, MemoryMappedTensor
-from tensorclass.turns import Turn
 from tensorclass.storage import tree
 
 T = TypeVar("T")
@@ -43,7 +43,13 @@ def load(
 ) -> Any: ...
 def inside(path: Path) -> Path: ...
 def add_tensor(
-    turn: Turn, prefix: Path, path: tree.Path, size: Size, dtype: torch.dtype, batch_size: Size, existsok: bool = True
+    folder_lock: FolderLock,
+    prefix: Path,
+    path: tree.Path,
+    size: Size,
+    dtype: torch.dtype,
+    batch_size: Size,
+    existsok: bool = True,
 ) -> MemoryMappedTensor: ...
-def add_folder(turn: Turn, prefix: Path, path: tree.Path, size: Size, batch_size: Size) -> None: ...
+def add_folder(folder_lock: FolderLock, prefix: Path, path: tree.Path, size: Size, batch_size: Size) -> None: ...
 def not_linked(folder: Path) -> Path: ...

@@ -2,7 +2,7 @@
 
 Whoever changes what is in a folder, or puts another one in its place, holds the lock of the folder (``flock``), which
 the system gives back when a process dies. A folder that has taken the place of another has a lock of its own: whoever
-got the lock of one that is no longer at the path tries again. Readers need no turn, they see one folder or the other.
+got the lock of one that is no longer at the path tries again. Readers need none: they see one folder or the other.
 
 A collection may lie in the folder of another one. A writer of the inner one shares the locks of the outer ones, so that
 none of them moves meanwhile. Locks are taken from the outside to the inside, and so no two writers wait for each other.
@@ -25,7 +25,7 @@ try:
 except ImportError:  # it is none of Unix
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Turn", "is_at"]
+__all__ = ["FolderLock", "is_at"]
 
 #: what tells that a folder is that of a collection, in which others may lie
 _MARKS: Final = ("/meta.json", "/zarr.json", "/.zgroup")
@@ -33,13 +33,13 @@ _MARKS: Final = ("/meta.json", "/zarr.json", "/.zgroup")
 #: what file systems without locks say; NFS has none of folders that are open for reading
 _NO_LOCKS: Final = frozenset((errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL, errno.ENOSYS))
 
-#: what is locked in this process: by which turn, its handle, the folder, the thread, whether for itself alone
+#: what is locked in this process: by which folder_lock, its handle, the folder, the thread, whether for itself alone
 _held: list[tuple[int, int, tuple[int, int], int, bool]] = []
-_turns: weakref.WeakSet[Turn] = weakref.WeakSet()
+_locks: weakref.WeakSet[FolderLock] = weakref.WeakSet()
 
 
-class Turn:
-    """The right to change a folder, which one writer has at a time.
+class FolderLock:
+    """The lock of a folder, which one writer has at a time.
 
     Use it in an :func:`~tensorclass.interrupts.uninterrupted` block: no interrupt falls between a lock and its keeping.
     Waiting for others is interruptible.
@@ -48,19 +48,19 @@ class Turn:
         section: the block that it is in.
 
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, Turn() as turn:
-    ...     turn.take(folder), turn.take(folder + "/none")
+    >>> with tempfile.TemporaryDirectory() as folder, FolderLock() as folder_lock:
+    ...     folder_lock.acquire(folder), folder_lock.acquire(folder + "/none")
     (True, False)
     """
 
     def __init__(self, section: Uninterrupted | None = None) -> None:
-        _turns.add(self)
+        _locks.add(self)
         self._section = section
         self._handles: list[int] = []
         self.handle: int | None = None  #: the folder that is taken, open
         self.is_locked = False  #: whether no other writer can have it; some file systems have no locks
 
-    def __enter__(self) -> Turn:
+    def __enter__(self) -> FolderLock:
         return self
 
     def __exit__(
@@ -74,7 +74,7 @@ class Turn:
             self._drop(self._handles[-1])
         self.handle, self.is_locked = None, False
 
-    def under(self, path: str | os.PathLike[str]) -> None:
+    def share_above(self, path: str | os.PathLike[str]) -> None:
         """Keep the collections in whose folders a path lies where they are."""
         for folder in _collections_above(os.path.abspath(path)):
             while True:
@@ -87,7 +87,7 @@ class Turn:
                     break
                 self._drop(handle)
 
-    def take(self, path: str | os.PathLike[str]) -> bool:
+    def acquire(self, path: str | os.PathLike[str]) -> bool:
         """Take the folder at a path, when those that have it are done; ``False`` where there is none.
 
         A second call looks whether it is still the same, and takes the one that is there now.
@@ -109,7 +109,7 @@ class Turn:
             self.is_locked = self._lock(handle, path, exclusive=True)
             self.handle = handle
 
-    def keep(self, folder: str | os.PathLike[str]) -> None:
+    def acquire_new(self, folder: str | os.PathLike[str]) -> None:
         """Have a new folder, too, that nobody else has seen yet."""
         self._lock(self._open(folder), folder, exclusive=True)
 
@@ -184,13 +184,13 @@ def is_at(handle: int, path: str | os.PathLike[str]) -> bool:
 
 
 def _leave_all() -> None:
-    """Close what another thread had locked when a process was forked: the turn goes on in its parent."""
-    for turn in list(_turns):
-        for handle in turn._handles:
+    """Close what another thread had locked when a process was forked: the lock is its parent's."""
+    for folder_lock in list(_locks):
+        for handle in folder_lock._handles:
             with contextlib.suppress(OSError):
                 os.close(handle)
-        turn._handles.clear()
-        turn.handle = None
+        folder_lock._handles.clear()
+        folder_lock.handle = None
     _held.clear()
 
 

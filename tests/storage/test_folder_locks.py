@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass import MemoryMappedTensor, TensorDict, pack_memmap, turns
+from tensorclass import MemoryMappedTensor, TensorDict, folder_locks, pack_memmap
 from tensorclass.storage import archive, folder
 from tensorclass.storage.memmap import make_memmap
 from tests.interrupting import Held, interrupted, points
@@ -150,7 +150,7 @@ def test_a_new_tensor_in_the_place_of_another_shape_is_whole_at_every_line(tmp_p
         outcome = interrupted(lambda data=data: made(place, data), line)  # type: ignore[misc]
         beyond = Held.now().beyond(before)
         assert [name for name in beyond if not name.startswith("mapped")] == [], outcome  # the collection may have it
-        assert not turns._held
+        assert not folder_locks._held
         assert values_of(place) == [1.0, 1.0]
         assert os.listdir(tmp_path) == ["rows"], outcome
 
@@ -183,7 +183,7 @@ def test_a_save_that_is_interrupted_at_any_line_leaves_one_of_both(tmp_path: Pat
         outcome = interrupted(saved, line)
         assert Held.now().beyond(before) == [], outcome
         assert isinstance(outcome.error, KeyboardInterrupt), outcome
-        assert not turns._held
+        assert not folder_locks._held
         assert values_of(place) in ([1.0] * 2, [2.0] * 3)
         assert os.listdir(tmp_path) == ["rows"], outcome
 
@@ -213,26 +213,26 @@ def in_a_fork(work: Callable[[], bool]) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def test_a_process_that_is_forked_has_no_turn(tmp_path: Path) -> None:
+def test_a_process_that_is_forked_has_no_lock(tmp_path: Path) -> None:
     (tmp_path / "rows").mkdir()
-    with turns.Turn() as turn:
-        assert turn.take(tmp_path / "rows")
-        assert in_a_fork(lambda: not turns._held and turn.handle is None)
-        assert turn.handle is not None
-    with turns.Turn() as turn:
-        assert turn.take(tmp_path / "rows")
+    with folder_locks.FolderLock() as folder_lock:
+        assert folder_lock.acquire(tmp_path / "rows")
+        assert in_a_fork(lambda: not folder_locks._held and folder_lock.handle is None)
+        assert folder_lock.handle is not None
+    with folder_locks.FolderLock() as folder_lock:
+        assert folder_lock.acquire(tmp_path / "rows")
 
 
 def test_writers_of_inner_collections_share_the_outer_one(tmp_path: Path) -> None:
     rows(2, 1.0).memmap(tmp_path / "rows")
-    with turns.Turn() as one:
-        one.under(tmp_path / "rows" / "below")
-        assert one.take(tmp_path / "rows" / "below")
+    with folder_locks.FolderLock() as one:
+        one.share_above(tmp_path / "rows" / "below")
+        assert one.acquire(tmp_path / "rows" / "below")
         done = list[bool]()
 
         def other() -> None:
-            with turns.Turn() as another:
-                another.under(tmp_path / "rows" / "new")
+            with folder_locks.FolderLock() as another:
+                another.share_above(tmp_path / "rows" / "new")
                 done.append(True)
 
         thread = threading.Thread(target=other)
