@@ -60,6 +60,7 @@ def round_of(rank: int, call: str, at: int) -> tuple[int, list[str]]:
     gc.collect()
     before = Held.now()
     group: Any = dist.new_group(timeout=timedelta(seconds=SECONDS + 2))
+    dist.barrier(group)  # a rank that destroys it at once would fail the other, which is still connecting
     wrong: list[str] = []
     outcome = interrupted(lambda: take_part(call, rank, group), at if rank == 0 else 0)
     where = f"{call}: SIGINT at {outcome.where}" if rank == 0 else f"{call}: the other rank"
