@@ -571,6 +571,7 @@ def refresh_archive_checksums(archive_path: Filename) -> Path:
     if not os.path.isfile(archive_path):
         raise FileError(f"{os.path.abspath(archive_path)}: it is no archive of a memory-mapped folder: no such file")
     with (
+        uninterrupted() as section,
         _opened(archive_path) as (archive, handle),
         os.fdopen(open_regular(archive.name, os.O_RDWR), "r+b") as file,
     ):
@@ -584,6 +585,7 @@ def refresh_archive_checksums(archive_path: Filename) -> Path:
                 if member is not None and info.compress_type == zipfile.ZIP_STORED:
                     crc = 0
                     for start in range(member.start, member.start + info.file_size, _PIECE):
+                        section.check()
                         crc = zlib.crc32(memory[start : min(start + _PIECE, member.start + info.file_size)], crc)
                     if crc != info.CRC:
                         for place in (info.header_offset + 14, at + 16):
