@@ -208,7 +208,8 @@ def _fields(
     if found is None:
         fields = ", ".join(cls._specs)
         expected = f"a mapping, a named tuple or a dataclass with the fields {fields}"
-        plan.problems.add(path, expected, f"a {type(source).__name__}", namesake(type(source), [cls]))
+        got: type = source.__class__
+        plan.problems.add(path, expected, f"a {got.__name__}", namesake(got, [cls]))
         return values
     for key, value in found.items():
         spec = cls._specs.get(key)
