@@ -58,7 +58,7 @@ class FolderLock:
         self._section = section
         self._handles: list[int] = []
         self.handle: int | None = None  #: the folder that is taken, open
-        self.is_locked = False  #: whether no other writer can have it; some file systems have no locks
+        self.is_locked: bool = False  #: whether no other writer can have it; some file systems have no locks
 
     def __enter__(self) -> FolderLock:
         return self

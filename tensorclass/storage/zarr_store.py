@@ -102,7 +102,8 @@ class FolderStore(Store):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FolderStore) and self.held is other.held and self.read_only == other.read_only
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        return hash((id(self.held), self.read_only))
 
     def __str__(self) -> str:
         return f"file://{self.root.as_posix()}"
@@ -371,27 +372,32 @@ class FolderStore(Store):
         with self._folder(parents) as folder:
             return os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
 
-    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+    def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        return self._listed(prefix)
+
+    def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        return self._listed_below(prefix)
+
+    def list(self) -> AsyncIterator[str]:
+        return self._listed_below("")
+
+    async def _listed(self, prefix: str) -> AsyncIterator[str]:
         with suppress(FileNotFoundError, NotADirectoryError):
             with self._folder(self._parts(prefix)) as folder:
                 found = os.listdir(folder)
             for name in found:
                 yield name
 
-    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+    async def _listed_below(self, prefix: str) -> AsyncIterator[str]:
         left = [prefix.strip("/")]
         while left:
             place = left.pop()
-            async for name in self.list_dir(place):
+            async for name in self._listed(place):
                 inner = f"{place}/{name}" if place else name
                 if self.has_file(inner):
                     yield inner
                 else:
                     left.append(inner)
-
-    async def list(self) -> AsyncIterator[str]:
-        async for key in self.list_prefix(""):
-            yield key
 
 
 def _closed(handle: int) -> None:

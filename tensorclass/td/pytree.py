@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -506,7 +507,8 @@ def forget_class(cls: type[Any]) -> None:
     if not isinstance(cls, type) or not issubclass(cls, Collection):
         raise TypeError(f"forget_class: expected a class of collections, got {cls!r}")
     package = __name__.partition(".")[0]
-    if cls.__module__.partition(".")[0] == package:
+    module = sys.modules.get(cls.__module__) if cls.__module__.partition(".")[0] == package else None
+    if getattr(module, cls.__qualname__, None) is cls:
         raise TypeError(f"forget_class: {cls.__name__} is a class of {package}, which needs it")
     from .stores.classes import dense_class
 
