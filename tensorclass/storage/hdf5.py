@@ -14,10 +14,9 @@ import time
 import zlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, Any, ClassVar, Concatenate, TypeVar
+from typing import IO, Any, ClassVar, TypeVar, cast
 
 import numpy as np
-from typing_extensions import ParamSpec
 
 from tensorclass.interrupts import uninterrupted
 from tensorclass.printable import printable
@@ -30,8 +29,7 @@ from .restorable import RestorableFile, check_unopened, close_root, open_root
 from .tree import FileError, as_dict
 
 _TEXT = "__tensordict_str__"
-P = ParamSpec("P")
-T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 _VERSIONS = ("v108", "latest")  #: since HDF5 1.8, what a file says of itself has checksums
 _LONGEST_NOTE = 60_000
@@ -48,7 +46,7 @@ def _h5py() -> Any:
     return h5py
 
 
-def _uncut(method: Callable[Concatenate[HDF5, P], T]) -> Callable[Concatenate[HDF5, P], T]:
+def _uncut(method: F) -> F:
     """A method that interrupts wait for, where the file is open for writing.
 
     At any call the library may call the file, and an exception there ends the process; also when a node is dropped. So
@@ -56,7 +54,7 @@ def _uncut(method: Callable[Concatenate[HDF5, P], T]) -> Callable[Concatenate[HD
     """
 
     @functools.wraps(method)
-    def call(self: HDF5, /, *given: P.args, **options: P.kwargs) -> T:
+    def call(self: HDF5, /, *given: Any, **options: Any) -> Any:
         if self._file is None:
             return method(self, *given, **options)
         with uninterrupted():
@@ -65,7 +63,7 @@ def _uncut(method: Callable[Concatenate[HDF5, P], T]) -> Callable[Concatenate[HD
                 self.kept(found)
             return found
 
-    return call
+    return cast("F", call)
 
 
 def _uses(nodes: list[Any]) -> list[int]:
