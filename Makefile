@@ -6,9 +6,11 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 # Test processes: one a core; `make test JOBS=0` runs them in one process, as a debugger needs it.
 JOBS   ?= auto
+# The versions of every package; `make test CONSTRAINTS=` takes the newest that pyproject.toml allows.
+CONSTRAINTS ?= constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format typecheck types stubs bench clean
+.PHONY: help demo test pytest test-long lint format typecheck types stubs bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,8 +18,13 @@ help: ## list the targets
 demo: $(READY) ## score two bundled sample runs: table, comparison, plot
 	@$(BIN)/python examples/demo.py $(ARGS)
 
-test: lint typecheck ## lint, check the package's types, run the tests (ARGS="-k name" selects)
+test: lint typecheck pytest ## lint, check the package's types, run the tests (ARGS="-k name" selects)
+
+pytest: $(READY) ## the tests alone
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+
+test-long: $(READY) ## searches that take hours: all lines, all files, many rounds (ARGS="--only interrupts")
+	@$(BIN)/python -m tests.long $(ARGS)
 
 lint: $(READY) ## ruff: rules and formatting
 	@$(BIN)/ruff check --output-format concise
@@ -45,10 +52,10 @@ clean: ## remove the environment, caches and what the commands wrote
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Old pip reads PIP_CONSTRAINT for what it builds with, too; new pip has a variable of its own for that.
-$(READY): export PIP_CONSTRAINT := constraints.txt
-$(READY): export PIP_BUILD_CONSTRAINT := constraints.txt
+$(READY): export PIP_CONSTRAINT := $(CONSTRAINTS)
+$(READY): export PIP_BUILD_CONSTRAINT := $(CONSTRAINTS)
 $(READY): export PIP_DISABLE_PIP_VERSION_CHECK := 1
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml $(CONSTRAINTS)
 	@echo "Setting up $(VENV) (once; a few minutes) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
