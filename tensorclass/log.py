@@ -1,4 +1,4 @@
-"""What the package has to say while it runs."""
+"""The logger of the package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensorclass.printable import printable
 
 
 class _Stderr(logging.Handler):
-    """Writes to the ``sys.stderr`` of the moment, which tests and notebooks exchange."""
+    """Write to the current ``sys.stderr``, which tests and notebooks replace."""
 
     def emit(self, record: logging.LogRecord) -> None:
         stream: TextIO = sys.stderr
@@ -18,16 +18,16 @@ class _Stderr(logging.Handler):
         stream.flush()
 
 
-def _made() -> logging.Logger:
-    made = logging.getLogger("tensorclass")
-    if not made.handlers:  # a program that has set this logger up keeps it so
+def _make_logger() -> logging.Logger:
+    new = logging.getLogger("tensorclass")
+    if not new.handlers:  # keep the setup of the program
         handler = _Stderr()
         handler.setFormatter(logging.Formatter("%(asctime)s [%(name)s][%(levelname)s] %(message)s"))
-        made.addHandler(handler)
-        made.setLevel(logging.INFO)
-        made.propagate = False
-    return made
+        new.addHandler(handler)
+        new.setLevel(logging.INFO)
+        new.propagate = False
+    return new
 
 
 #: the logger ``"tensorclass"``: lines of level INFO and above go to stderr
-logger: logging.Logger = _made()
+logger: logging.Logger = _make_logger()

@@ -1,4 +1,4 @@
-"""Progress bars for long work."""
+"""Progress bars."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ T = TypeVar("T")
 
 
 class Bar(Generic[T]):
-    """A bar that :func:`bar` made, or nothing where none is shown.
+    """A progress bar made by :func:`bar`; it may be invisible.
 
-    It is iterated over, or moved on by hand inside a ``with`` block.
+    Iterate over it, or call :meth:`advance` inside a ``with`` block.
     """
 
-    def __init__(self, work: Iterable[T], shown: Any) -> None:
-        self._work = work
-        self._shown = shown
+    def __init__(self, items: Iterable[T], tqdm_bar: Any) -> None:
+        self._items = items
+        self._tqdm_bar = tqdm_bar
 
     def __iter__(self) -> Iterator[T]:
         with self:
-            for item in self._work:
+            for item in self._items:
                 yield item
                 self.advance()
 
     def advance(self, count: int = 1) -> None:
-        """So many items more are done."""
-        if self._shown is not None:
-            self._shown.update(count)
+        """Count items as done."""
+        if self._tqdm_bar is not None:
+            self._tqdm_bar.update(count)
 
     def close(self) -> None:
-        """Leave the bar as it is; no more is done."""
-        if self._shown is not None:
-            self._shown.close()
+        """Stop; the bar stays as it is."""
+        if self._tqdm_bar is not None:
+            self._tqdm_bar.close()
 
     def __enter__(self) -> Self:
         return self
@@ -78,17 +78,16 @@ def bar(
     progress: bool | None = None,
     delay: float = 0.0,
 ) -> Bar[T]:
-    """A progress bar on stderr, of tqdm, over work that is iterated over or counted by hand.
+    """Make a tqdm progress bar on stderr, to iterate over or to advance by hand.
 
     Args:
-        work: what is iterated over; or how many items there are, of which :meth:`Bar.advance` tells when they are done
-            (``None``: nobody knows).
-        what: what is being done, shown in front.
-        unit: what is counted: ``"row"``.
-        total: how many items ``work`` gives, where it has no length.
-        progress: ``True`` shows the bar, ``False`` none; ``None`` shows it where stderr is a terminal and tqdm is
-            installed.
-        delay: seconds; work that is done before shows no bar, unless ``progress=True``.
+        work: an iterable; or the number of items, which :meth:`Bar.advance` counts (``None``: unknown).
+        what: text in front of the bar.
+        unit: what is counted, such as ``"row"``.
+        total: number of items of an iterable without a length.
+        progress: ``True`` shows the bar, ``False`` does not. ``None`` (default) shows it if stderr is a terminal and
+            tqdm is installed.
+        delay: seconds before the bar appears. Ignored if ``progress=True``.
 
     Raises:
         ImportError: ``progress=True``, and tqdm is not installed.
@@ -102,20 +101,20 @@ def bar(
     items: Iterable[T] = () if work is None or isinstance(work, int) else work
     if total is None:
         total = work if isinstance(work, int) else len(work) if isinstance(work, Sized) else None
-    return Bar(items, _shown(what, unit, total, progress, 0.0 if progress else delay))
+    return Bar(items, _tqdm_bar(what, unit, total, progress, 0.0 if progress else delay))
 
 
 def bytes_of(total: int, what: str, progress: bool | None) -> Bar[Any]:
-    """A bar over bytes that are written or read, which by default is shown where it takes more than two seconds."""
-    if progress is None and total < _FEW:
+    """Make a bar that counts bytes. By default it appears after two seconds."""
+    if progress is None and total < _SMALL_TOTAL:
         progress = False  # importing tqdm takes longer
     return bar(total, what, unit="B", progress=progress, delay=2.0)
 
 
-_FEW = 2**26
+_SMALL_TOTAL = 2**26  #: bytes
 
 
-def _shown(what: str, unit: str, total: int | None, progress: bool | None, delay: float) -> Any:
+def _tqdm_bar(what: str, unit: str, total: int | None, progress: bool | None, delay: float) -> Any:
     if progress is False or (progress is None and not _on_terminal()):
         return None
     from tensorclass.convert.extras import require

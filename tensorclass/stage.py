@@ -1,4 +1,4 @@
-"""Typed pipelines: functions and modules from record to record, put in a row that type checkers follow."""
+"""Typed pipelines: functions and modules from record to record, composed with ``>>``."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ Output = TypeVar("Output", bound=TensorCollection, covariant=True)
 
 
 class HasForward(Protocol[Input, Output]):
-    """A module, by the types of its ``forward``: what ``nn.Module.__call__`` takes and gives is unknown to checkers."""
+    """A module, typed by its ``forward``, because type checkers know nothing about ``nn.Module.__call__``."""
 
     def forward(self, record: Input, /) -> Output: ...
 
 
 class Function(Protocol[Input, Output]):
-    """A function, which has a name: a module, which can be called with anything as far as checkers know, has none."""
+    """A function. Requiring ``__name__`` excludes modules, whose ``__call__`` accepts anything to a type checker."""
 
     @property
     def __name__(self) -> str: ...
@@ -49,12 +49,12 @@ class Function(Protocol[Input, Output]):
 class Stage(nn.Module, Generic[In, Out]):
     """A function or a module from record to record, with declared types.
 
-    ``first >> second`` is a stage again, from what the first takes to what the second gives. Where the second does not
-    take what the first gives, type checkers report the line, and building the pipeline raises an error that names both
-    stages and the fields in which the two records differ.
+    ``first >> second`` is a stage from the input of ``first`` to the output of ``second``. If the types do not fit,
+    type checkers report the line, and building the pipeline raises an error that names both stages and the fields in
+    which the two records differ.
 
-    A stage is an ``nn.Module``: the parameters of the modules in a pipeline are the pipeline's, it can be moved,
-    compiled, saved and trained as one.
+    A stage is an ``nn.Module``. A pipeline owns the parameters of its modules, and can be moved, compiled, saved and
+    trained as one module.
 
     >>> import torch
     >>> from tensorclass import Stage, TensorClass
@@ -74,17 +74,16 @@ class Stage(nn.Module, Generic[In, Out]):
     Traceback (most recent call last):
     TypeError: score >> double: score gives Score, double takes Text; ...
 
-    What takes no annotations, such as a ``lambda``, is declared with ``Stage[Text, Score](...)``. A subclass of
-    ``Stage[Text, Score]`` overrides ``forward``.
+    Declare the types of a callable without annotations, such as a ``lambda``, with ``Stage[Text, Score](...)``. A
+    subclass of ``Stage[Text, Score]`` overrides ``forward``.
 
     Args:
-        function: takes a record by position and gives a record: an annotated function, a module with an annotated
-            ``forward``, an object with an annotated ``__call__``.
-        name: what messages call the stage: by default the name of the function or of the module's class.
+        function: takes one record by position and returns a record: an annotated function, a module with an annotated
+            ``forward``, or an object with an annotated ``__call__``.
+        name: the name of the stage in messages. Default: the name of the function or of the class of the module.
 
     Raises:
-        TypeError: the function takes something else than one record, or its annotations name something else than
-            records or other collections.
+        TypeError: the function does not take exactly one record, or its annotations are not collections.
     """
 
     name: str
@@ -108,7 +107,7 @@ class Stage(nn.Module, Generic[In, Out]):
         self._declared = _declared(self if own else function, self.name, _scope())
 
     def forward(self, record: In, /) -> Out:
-        """What the function gives for ``record``."""
+        """Call the function."""
         function: Any = self.function
         result: Out = function(record)
         return result
@@ -120,7 +119,7 @@ class Stage(nn.Module, Generic[In, Out]):
     else:
 
         def __call__(self, record):
-            """What the stage gives for ``record``; a TypeError where one of the two is not what was declared."""
+            """Run the stage. Raise a TypeError if the record or the result does not have the declared type."""
             takes, gives, *_ = self._types
             if not isinstance(record, takes):
                 raise self._refusal(record)
@@ -145,27 +144,27 @@ class Stage(nn.Module, Generic[In, Out]):
         retries: int = 0,
         pbar: bool = False,
     ) -> Out:
-        """What the stage gives for many rows: batch by batch here, in other processes, or on a cluster.
+        """Run the stage on many rows: in batches in this process, in other processes, or on a cluster.
 
-        The result is that of ``stage(record)``, in the order of the rows, where the stage does the same to each row. No
-        gradients are recorded.
+        If the stage treats each row alike, the result equals ``stage(record)``. Rows keep their order. No gradients are
+        recorded.
 
         Args:
-            record: the rows, along its first batch dimension.
-            on: where the batches are done: the module ``ray``, a client of ``dask.distributed``, an executor of
-                ``concurrent.futures``. The stage is sent there, with its parameters; functions that it is made of are
-                found by their names, but for Ray and Dask, which take those of the program along.
-            batch_size: the rows of a batch; by default all here, and one batch for each worker elsewhere.
-            num_workers: processes that are made for this call, without ``on``.
-            timeout: the seconds that a batch may take elsewhere.
-            retries: how often a batch is done again elsewhere, after an error, a time-out, or the end of a process.
+            record: the rows, along the first batch dimension.
+            on: runs the batches: the module ``ray``, a client of ``dask.distributed``, or an executor of
+                ``concurrent.futures``. The stage is sent there with its parameters. Its functions are found by name,
+                except that Ray and Dask also send functions defined in the program.
+            batch_size: rows of a batch. Default: all rows in this process, or one batch for each worker.
+            num_workers: number of processes to start for this call. Not together with ``on``.
+            timeout: seconds that a worker may take for a batch.
+            retries: how often a worker's batch is repeated after an error, a time-out or the death of a process.
             pbar: show a progress bar.
 
         Raises:
-            TypeError: ``record`` is not what the stage takes.
-            ValueError: an option does not fit the others.
-            WorkerError: a batch failed elsewhere: the error names the worker and the batch, and has the traceback. It
-                is also of the class that the stage raised.
+            TypeError: ``record`` does not have the input type of the stage.
+            ValueError: the options contradict each other.
+            WorkerError: a batch failed in a worker. The error names the worker and the batch, and has the traceback.
+                It is also an instance of the class that the stage raised.
 
         >>> import torch
         >>> from tensorclass import Stage, TensorClass
@@ -184,7 +183,7 @@ class Stage(nn.Module, Generic[In, Out]):
         return run(self, record, on, batch_size, num_workers, timeout, retries, pbar)
 
     def _refusal(self, record: object) -> TypeError:
-        """The error for what is not what the stage takes."""
+        """Return the error for a record of another type than the stage takes."""
         takes = self._types.takes
         difference = _difference(type(record), takes, "value") if isinstance(record, TensorCollection) else ""
         if type(record).__module__.startswith("ray.data"):
@@ -193,21 +192,21 @@ class Stage(nn.Module, Generic[In, Out]):
 
     @property
     def input_type(self) -> type[TensorCollection] | types.UnionType:
-        """The class of the records that the stage takes (a union, where there are several)."""
+        """Class of the records that the stage takes, or a union of classes."""
         return _union(self._types[0])
 
     @property
     def output_type(self) -> type[TensorCollection] | types.UnionType:
-        """The class of the records that it gives (a union, where there are several)."""
+        """Class of the records that the stage returns, or a union of classes."""
         return _union(self._types[1])
 
     @property
     def stages(self) -> tuple[Stage[Any, Any], ...]:
-        """The stages of a pipeline in the order in which they run; for a single one, itself."""
+        """Stages of a pipeline in the order in which they run. A single stage returns itself."""
         return (self,)
 
     @property
-    def _types(self) -> _Types:
+    def _types(self) -> _StageTypes:
         if self._declared is None:
             arguments = _arguments(getattr(self, "__orig_class__", type(self)), Stage)
             if arguments is None:
@@ -223,7 +222,7 @@ class Stage(nn.Module, Generic[In, Out]):
     @overload
     def __rshift__(self, following: Function[Out, Last], /) -> Stage[In, Last]: ...
     def __rshift__(self, following: Any, /) -> Stage[In, Any]:
-        """The stage that runs this one, and ``following`` on what it gives."""
+        """Compose: run this stage, then ``following`` on its result."""
         return Pipeline(self, _as_stage(following)) if callable(following) else NotImplemented
 
     @overload
@@ -231,7 +230,7 @@ class Stage(nn.Module, Generic[In, Out]):
     @overload
     def __rrshift__(self, preceding: Function[First, In], /) -> Stage[First, Out]: ...
     def __rrshift__(self, preceding: Any, /) -> Stage[Any, Out]:
-        """The stage that runs ``preceding``, and this one on what it gives."""
+        """Compose: run ``preceding``, then this stage on its result."""
         return Pipeline(_as_stage(preceding), self) if callable(preceding) else NotImplemented
 
     def extra_repr(self) -> str:
@@ -241,27 +240,29 @@ class Stage(nn.Module, Generic[In, Out]):
         state: dict[str, Any] = {**vars(self)}
         function = state.get("function")
         if inspect.isfunction(function) and function.__module__ in sys.modules:
-            method = getattr(_Named(function.__module__, function.__qualname__), function.__name__, None)
+            method = getattr(_DecoratedFunction(function.__module__, function.__qualname__), function.__name__, None)
             if getattr(method, "__func__", None) is function:
                 state["function"] = method
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         method = state.get("function")
-        if inspect.ismethod(method) and isinstance(method.__self__, _Named):
+        if inspect.ismethod(method) and isinstance(method.__self__, _DecoratedFunction):
             state = {**state, "function": method.__func__}
         module: Any = super()
         module.__setstate__(state)
 
 
 class Pipeline(Stage[In, Out]):
-    """Stages in a row: what ``first >> second >> third`` makes. Its stages are its submodules ``0``, ``1``, ...
+    """Stages that run one after another, as ``first >> second >> third`` makes them.
+
+    The stages are the submodules ``0``, ``1``, ...
 
     Args:
-        first, *others: the stages; pipelines among them are taken apart.
+        first, *others: the stages. Pipelines among them are flattened.
 
     Raises:
-        TypeError: a stage does not take what the one in front of it gives.
+        TypeError: a stage does not take the output of the stage before it.
     """
 
     def __init__(self, first: Stage[Any, Any], *others: Stage[Any, Any]) -> None:
@@ -273,14 +274,16 @@ class Pipeline(Stage[In, Out]):
         for position, stage in enumerate(row):
             self.add_module(str(position), stage)
         self.name: str = " >> ".join(stage.name for stage in row)
-        first_takes = row[0]._types
-        self._declared = _Types(first_takes.takes, gives.gives, first_takes.taken, gives.given)
+        first_types = row[0]._types
+        self._declared = _StageTypes(
+            first_types.takes, gives.gives, first_types.input_annotation, gives.output_annotation
+        )
 
     if not TYPE_CHECKING:
-        __call__ = nn.Module.__call__  # the stages look at what goes in and comes out
+        __call__ = nn.Module.__call__  # each stage checks its own input and output
 
     def forward(self, record: In, /) -> Out:
-        """What the last stage gives for what the one in front of it gives, and so on."""
+        """Run the stages one after another."""
         value: Any = record
         for stage in self._modules.values():
             value = typing.cast("Stage[Any, Any]", stage)(value)
@@ -289,7 +292,7 @@ class Pipeline(Stage[In, Out]):
 
     @property
     def stages(self) -> tuple[Stage[Any, Any], ...]:
-        """The stages in the order in which they run."""
+        """Stages in the order in which they run."""
         return tuple(typing.cast("Iterator[Stage[Any, Any]]", self._modules.values()))
 
     def extra_repr(self) -> str:
@@ -297,33 +300,31 @@ class Pipeline(Stage[In, Out]):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# what a function declares
+# declared types
 
 _Classes = tuple[type[TensorCollection], ...]
 
 
-class _Types(NamedTuple):
-    """What a stage declares."""
+class _StageTypes(NamedTuple):
+    """Declared input and output of a stage."""
 
-    #: the classes of which what goes in, and what comes out, are instances
-    takes: _Classes
-    gives: _Classes
-    #: the annotations
-    taken: Any
-    given: Any
+    takes: _Classes  #: classes of the input
+    gives: _Classes  #: classes of the output
+    input_annotation: Any
+    output_annotation: Any
 
     @property
-    def keeps(self) -> bool:
-        """Whether what comes out is of the class of what goes in: both are one type variable."""
-        return isinstance(self.taken, typing.TypeVar) and self.taken is self.given
+    def keeps_class(self) -> bool:
+        """Whether the output has the class of the input: one type variable annotates both."""
+        return isinstance(self.input_annotation, typing.TypeVar) and self.input_annotation is self.output_annotation
 
 
-class _Named(NamedTuple):
-    """Where a function is whose name is that of the stage which it became: ``@Stage``.
+class _DecoratedFunction(NamedTuple):
+    """Pickles a function decorated with ``@Stage``, whose name now refers to the stage.
 
-    In a pickle stands the function as a method of this. Pickle asks the object of a method for it, by its name, and so
-    finds the function here; cloudpickle takes the function of a method along, where there is none of that name, as in
-    the program of a worker on a cluster.
+    The function is pickled as a method of this class. Pickle looks a method up by name on its object, which finds the
+    function through ``__getattr__``. Cloudpickle sends the function itself if no stage has that name, as in the program
+    of a worker on a cluster.
     """
 
     module: str
@@ -336,7 +337,9 @@ class _Named(NamedTuple):
             for part in self.path.split("."):
                 found = getattr(found, part, None)
         if not _is_stage(found) or not hasattr(found, "function"):
-            raise AttributeError(f"there is no stage {self.path} in {self.module}, whose function is asked for: {name}")
+            raise AttributeError(
+                f"cannot unpickle the function {name}: the module {self.module} has no stage {self.path}"
+            )
         return types.MethodType(found.function, self)
 
 
@@ -345,7 +348,7 @@ def _is_stage(value: object) -> bool:
 
 
 def _overrides(stage: object) -> bool:
-    """Whether the class of a stage has a ``forward`` of its own."""
+    """Return whether the class of a stage overrides ``forward``."""
     return getattr(type(stage), "forward", None) not in (vars(Stage)["forward"], vars(Pipeline)["forward"])
 
 
@@ -356,13 +359,13 @@ def _as_stage(function: Any) -> Stage[Any, Any]:
 
 def _name(function: Any) -> str:
     function = _unbound(function)
-    named = _is_stage(function) and hasattr(function, "name")  # a stage that is being made has none yet
+    named = _is_stage(function) and hasattr(function, "name")  # a stage under construction has no name yet
     name: str = function.name if named else getattr(function, "__name__", type(function).__name__)
     return name
 
 
 def _unbound(function: Any) -> Any:
-    """The function without the arguments that ``functools.partial`` bound, the module that was compiled."""
+    """Unwrap ``functools.partial`` and ``torch.compile``."""
     function = _uncompiled(function)
     while issubclass(type(function), functools.partial):
         function = function.func
@@ -370,42 +373,46 @@ def _unbound(function: Any) -> Any:
 
 
 def _uncompiled(function: Any) -> Any:
-    """The module of which ``torch.compile`` made another one, which tells nothing of its types."""
+    """Return the module that ``torch.compile`` wrapped: the wrapper has no annotations."""
     compiled = isinstance(function, nn.Module) and "_orig_mod" in function._modules
     return function.get_submodule("_orig_mod") if compiled else function
 
 
 def _scope() -> Mapping[str, Any]:
-    """The names where a stage is made: annotations that are text can name classes of the function around it."""
+    """Return the names visible where the stage is constructed: string annotations can name local classes."""
     frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_globals.get("__name__") in (__name__, "typing"):
         frame = frame.f_back
     return {**frame.f_globals, **frame.f_locals}
 
 
-def _declared(function: Any, name: str, scope: Mapping[str, Any]) -> _Types | None:
-    """What a function takes and gives; ``None`` where one of them is not declared."""
+def _declared(function: Any, name: str, scope: Mapping[str, Any]) -> _StageTypes | None:
+    """Return the annotated types of a function, or ``None`` if an annotation is missing."""
     function = _uncompiled(function)
     if _is_stage(function) and not _overrides(function):
-        types_of_stage: _Types = function._types
+        types_of_stage: _StageTypes = function._types
         return types_of_stage
     if inspect.isclass(function) and issubclass(function, nn.Module):
-        raise TypeError(f"{name}: expected a module, got the class; make an object of it, {name}(...)")
+        raise TypeError(f"{name}: expected a module, got its class; instantiate it: {name}(...)")
     if isinstance(function, nn.Module):
         function = function.forward
     elif not (inspect.isroutine(function) or issubclass(type(function), (type, functools.partial))):
         function = function.__call__
     if inspect.iscoroutinefunction(_unbound(function)):
-        raise TypeError(f"{name}: a stage gives a record, an async function something to wait for; await it around")
+        raise TypeError(
+            f"{name}: expected a function that returns a record, got an async function; await it outside of the stage"
+        )
     try:
         signature = inspect.signature(function)
-    except ValueError:  # built in
+    except ValueError:  # a built-in function
         return None
     positional = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    wanting = [p.name for p in signature.parameters.values() if p.default is p.empty and p.kind not in _VARIADIC]
-    if not positional or wanting not in ([], [positional[0].name]):
+    required = [p.name for p in signature.parameters.values() if p.default is p.empty and p.kind not in _VARIADIC]
+    if not positional or required not in ([], [positional[0].name]):
         if not any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
-            raise TypeError(f"{name}: a stage takes one record by position, got a function of {wanting}; use partial()")
+            raise TypeError(
+                f"{name}: a stage takes one record by position, got a function of {required}; use partial()"
+            )
         return None
     if not positional:
         return None
@@ -415,10 +422,10 @@ def _declared(function: Any, name: str, scope: Mapping[str, Any]) -> _Types | No
     function = _unbound(function)
     space = {**scope, **getattr(function, "__globals__", {}), **_closure(function)}
     taken, given = _evaluated(taken, space, name), _evaluated(given, space, name)
-    if taken is Any or given is Any:  # as of modules that take any collection
+    if taken is Any or given is Any:  # such as a module for any collection
         return None
     owner = getattr(function, "__self__", None)
-    if owner is not None:  # of a method, which says whose it is
+    if owner is not None:  # a bound method: Self is the class of its object
         owner = owner if isinstance(owner, type) else type(owner)
         taken, given = (owner if one in _SELF else one for one in (taken, given))
     return _types_of(taken, given, name)
@@ -440,13 +447,13 @@ def _evaluated(annotation: Any, space: dict[str, Any], name: str) -> Any:
         return typing.get_type_hints(holder, space, space)["value"]
     except NameError as error:
         raise NameError(
-            f"{name}: the annotation {annotation!r} names what is not defined here ({error}); define it above, and "
-            "import it at run time, not for type checkers alone"
+            f"{name}: cannot resolve the annotation {annotation!r} ({error}); define the class above the stage, and "
+            "import it at run time, not only under TYPE_CHECKING"
         ) from None
 
 
 def _classes(annotation: Any, name: str) -> _Classes:
-    """The classes of which an annotation allows instances."""
+    """Return the classes whose instances an annotation allows."""
     if isinstance(annotation, typing.TypeVar):
         annotation = annotation.__bound__ or annotation.__constraints__ or TensorCollection
     alternatives: tuple[Any, ...] = ()
@@ -465,12 +472,12 @@ def _classes(annotation: Any, name: str) -> _Classes:
     return (cls,)
 
 
-def _types_of(taken: Any, given: Any, name: str) -> _Types:
-    return _Types(_classes(taken, name), _classes(given, name), taken, given)
+def _types_of(taken: Any, given: Any, name: str) -> _StageTypes:
+    return _StageTypes(_classes(taken, name), _classes(given, name), taken, given)
 
 
 def _arguments(annotation: Any, base: type) -> tuple[Any, ...] | None:
-    """The types between the brackets of a generic class from which a class derives, as an annotation names that."""
+    """Return the type arguments that an annotation gives to ``base``, also through subclasses."""
     cls, given = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
     if cls is base:
         return given or None
@@ -484,11 +491,11 @@ def _arguments(annotation: Any, base: type) -> tuple[Any, ...] | None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# whether one stage takes what another one gives
+# compatibility of two stages
 
 
-def _following(gives: _Types, left: Stage[Any, Any], right: Stage[Any, Any]) -> _Types:
-    """What comes out of ``right`` behind ``left``, which gives that of ``gives``."""
+def _following(gives: _StageTypes, left: Stage[Any, Any], right: Stage[Any, Any]) -> _StageTypes:
+    """Return the types after ``right`` has run behind ``left``, whose output types are ``gives``."""
     types_of_right = right._types
     pair = f"{left.name} >> {right.name}: {left.name} gives"
     for cls in gives.gives:
@@ -498,18 +505,18 @@ def _following(gives: _Types, left: Stage[Any, Any], right: Stage[Any, Any]) -> 
                 f"{_difference(cls, types_of_right.takes)}"
             )
     if _other_arguments(gives, types_of_right):
+        have, want = shown(gives.output_annotation), shown(types_of_right.input_annotation)
         raise TypeError(
-            f"{pair} {shown(gives.given)}, {right.name} takes {shown(types_of_right.taken)}; put a stage between them "
-            "that makes the one of the other"
+            f"{pair} {have}, {right.name} takes {want}; put a stage between them that converts one into the other"
         )
-    return gives if types_of_right.keeps else types_of_right
+    return gives if types_of_right.keeps_class else types_of_right
 
 
-def _other_arguments(left: _Types, right: _Types) -> bool:
-    """Whether two generic records are of classes that have nothing to do with each other, as ``Box[A]``, ``Box[B]``."""
+def _other_arguments(left: _StageTypes, right: _StageTypes) -> bool:
+    """Return whether two generic records have unrelated type arguments, as ``Box[A]`` and ``Box[B]`` have."""
     if len(left.gives) != 1 or len(right.takes) != 1:
         return False
-    have, want = _arguments(left.given, right.takes[0]), typing.get_args(right.taken)
+    have, want = _arguments(left.output_annotation, right.takes[0]), typing.get_args(right.input_annotation)
     return any(
         isinstance(one, type) and isinstance(other, type) and not issubclass(one, other)
         for one, other in zip(have or (), want, strict=False)
@@ -518,11 +525,11 @@ def _other_arguments(left: _Types, right: _Types) -> bool:
 
 
 def _difference(given: type, takes: _Classes, between: Literal["value", "classes"] = "classes") -> str:
-    """In which fields a class differs from the only one that is taken."""
+    """Describe the fields in which a class differs from the one that a stage takes."""
     if twin := namesake(given, takes, between=between):
         return f"; {twin}"
     if len(takes) != 1 or not issubclass(given, TensorClass) or not issubclass(takes[0], TensorClass):
-        return "; put a stage between them that makes the one of the other"
+        return "; put a stage between them that converts one into the other"
     have, want = ({f.name: shown(f.type) for f in dataclasses.fields(cls)} for cls in (given, takes[0]))
     facts = [f"{given.__name__} lacks {name!r} ({want[name]})" for name in want if name not in have]
     facts += [
@@ -530,8 +537,8 @@ def _difference(given: type, takes: _Classes, between: Literal["value", "classes
     ]
     facts += [f"{name!r} ({have[name]}) is not a field of {takes[0].__name__}" for name in have if name not in want]
     if not facts:
-        facts = ["they have the same fields, but the one does not derive from the other"]
-    return f"; {', '.join(facts)}; put a stage between them that makes the one of the other"
+        facts = ["they have the same fields, but neither derives from the other"]
+    return f"; {', '.join(facts)}; put a stage between them that converts one into the other"
 
 
 def _names(classes: _Classes) -> str:

@@ -1,4 +1,4 @@
-"""How long the parts of a program take, by name."""
+"""Named timers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ R = TypeVar("R")
 
 
 class timeit:
-    """Measures the time that a block or a function takes, and adds it up under a name: for the whole program.
+    """Context manager and decorator that adds up the time of a block or function under a name, for the whole program.
 
-    Work that a GPU still has to do when the block ends is not waited for.
+    Does not wait for work that a GPU still has to do when the block ends.
 
     Args:
-        name: what is measured.
+        name: key under which the time is added.
 
     >>> timeit.forget()
     >>> with timeit("sum"):
@@ -36,18 +36,18 @@ class timeit:
     (['sum', 'double'], 2)
     """
 
-    #: for each name the seconds and the number of times
+    #: seconds and number of calls by name
     _measured: ClassVar[dict[str, tuple[float, int]]] = {}
     _guard: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._begun: list[float] = []  # a stack: a block can be entered within itself
+        self._begun: list[float] = []  # a stack, because blocks can be nested
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
         def measured(*args: P.args, **kwargs: P.kwargs) -> R:
-            with timeit(self.name):  # its own one: calls can overlap, in threads and in recursion
+            with timeit(self.name):  # a new one: calls in threads and recursive calls overlap
                 return function(*args, **kwargs)
 
         return measured
@@ -64,11 +64,11 @@ class timeit:
 
     @staticmethod
     def todict(percall: bool = True, prefix: str | None = None) -> dict[str, float]:
-        """The seconds by name.
+        """Seconds by name.
 
         Args:
-            percall: the mean of all times, or else their sum.
-            prefix: stands in front of each name, with a ``/``.
+            percall: return the mean of a call; otherwise the sum.
+            prefix: put in front of each name, followed by ``/``.
         """
         start = f"{prefix}/" if prefix else ""
         return {
@@ -78,15 +78,15 @@ class timeit:
 
     @staticmethod
     def count(name: str) -> int:
-        """How many times were measured under a name."""
+        """Number of calls measured under a name."""
         return timeit._measured.get(name, (0.0, 0))[1]
 
     @staticmethod
     def print(prefix: str | None = None) -> None:
-        """Logs a line for each name, in alphabetical order: the mean in milliseconds, the sum in seconds.
+        """Log the mean in milliseconds and the sum in seconds, a line for each name in alphabetical order.
 
         Args:
-            prefix: stands in front of each line.
+            prefix: put in front of each line.
         """
         start = f"{prefix} -- " if prefix else ""
         for name, (total, count) in sorted(timeit._measured.items()):
@@ -95,12 +95,12 @@ class timeit:
 
     @staticmethod
     def erase() -> None:
-        """Sets all times to 0; the names stay."""
+        """Set all times to 0. Keep the names."""
         with timeit._guard:
             timeit._measured.update(dict.fromkeys(timeit._measured, (0.0, 0)))
 
     @staticmethod
     def forget() -> None:
-        """Forgets all times and names."""
+        """Remove all times and names."""
         with timeit._guard:
             timeit._measured.clear()

@@ -108,7 +108,7 @@ def test_few_bytes_show_none_where_none_is_asked_for(monkeypatch: Patch) -> None
     terminal = stderr(monkeypatch, Terminal())
     monkeypatch.setattr(
         progress,
-        "_shown",
+        "_tqdm_bar",
         lambda what, unit, total, progress, delay: None if progress is False else pytest.fail("a bar was made"),
     )
     with bytes_of(1000, "writing", None) as few:

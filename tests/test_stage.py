@@ -151,7 +151,7 @@ def test_what_does_not_take_one_record_is_refused(function: Any, message: str) -
 
 def test_a_class_of_modules_is_no_stage() -> None:
     for combine in (lambda: Stage(Score), lambda: Stage(tokenize) >> Score):
-        with pytest.raises(TypeError, match=r"Score: expected a module, got the class; make an object of it, Score\("):
+        with pytest.raises(TypeError, match=r"Score: expected a module, got its class; instantiate it: Score\("):
             combine()
 
 
@@ -167,7 +167,7 @@ def test_an_annotation_of_something_undefined_is_named() -> None:
     def lost(text: Text) -> Missing:  # type: ignore[name-defined]
         return text
 
-    with pytest.raises(NameError, match="lost: the annotation 'Missing' names what is not defined"):
+    with pytest.raises(NameError, match="lost: cannot resolve the annotation 'Missing'"):
         Stage(lost)
 
 
@@ -241,7 +241,7 @@ def test_an_async_function_is_refused() -> None:
             return text
 
     for function in (later, functools.partial(later), Later()):
-        with pytest.raises(TypeError, match="ater: a stage gives a record, an async function"):
+        with pytest.raises(TypeError, match="ater: expected a function that returns a record, got an async function"):
             Stage(function)  # type: ignore[arg-type]
 
 
@@ -310,7 +310,7 @@ def test_a_decorated_function_of_the_program_goes_to_programs_that_lack_it(monke
     assert pickle.loads(plain).function is cut.function
     monkeypatch.setitem(sys.modules, "__main__", worker)
     assert (pickle.loads(sent)(text()).ids == tokenize(text()).ids).all()
-    with pytest.raises(AttributeError, match="no stage cut in __main__"):
+    with pytest.raises(AttributeError, match="the module __main__ has no stage cut"):
         pickle.loads(plain)
 
 
@@ -344,7 +344,7 @@ def test_a_mismatch_names_both_stages_and_the_fields() -> None:
     assert str(raised.value) == (
         "Score >> halve: Score gives Scores, halve takes Tokens; Scores lacks 'source' (str), "
         "'ids' is float | Tensor instead of Tensor, 'value' (Tensor) is not a field of Tokens; "
-        "put a stage between them that makes the one of the other"
+        "put a stage between them that converts one into the other"
     )
 
 
@@ -352,7 +352,7 @@ def test_a_mismatch_of_classes_with_equal_fields_says_so() -> None:
     class Twin(TensorClass):
         codes: Tensor
 
-    with pytest.raises(TypeError, match="the same fields, but the one does not derive from the other"):
+    with pytest.raises(TypeError, match="the same fields, but neither derives from the other"):
         Stage[Twin, Twin](lambda record: record) >> tokenize  # type: ignore[operator]
 
 

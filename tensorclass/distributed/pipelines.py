@@ -1,4 +1,4 @@
-"""Stages on many rows: batch by batch here, in processes, or on the workers of a cluster."""
+"""Run a stage on many rows: in batches in this process, or in worker processes and on clusters through ``map``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import torch
 from tensorclass.progress import bar
 from tensorclass.stage import Stage
 from tensorclass.td.base import TensorCollection
-
-from .chunks import Chunks, join
 
 In = TypeVar("In", bound=TensorCollection)
 Out = TypeVar("Out", bound=TensorCollection)
@@ -31,37 +29,49 @@ def run(
         raise ValueError(f"{stage.name}: batch_size: expected a number of rows, at least 1, got {batch_size!r}")
     if on is not None and num_workers is not None:
         raise ValueError(f"{stage.name}: expected on= or num_workers=, got both: on= has workers of its own")
-    batch = Batch(stage)
+    function = StageWithoutGradients(stage)
     if on is None and num_workers is None:
         if timeout is not None or retries:
-            raise ValueError(
-                f"{stage.name}: timeout and retries are for the workers of on= or num_workers=, and none are asked for"
-            )
-        here: Out = _here(batch, record, batch_size, pbar)
-        return here
+            raise ValueError(f"{stage.name}: timeout and retries need workers: give on= or num_workers= as well")
+        result: Out = _run_here(function, record, batch_size, pbar)
+        return result
     rows: Any = record
     if not record.batch_dims:
         raise ValueError(f"{stage.name}: expected a batch dimension, the rows, got the batch size []; call the stage")
-    found: Out = rows.map(
-        batch, num_workers=num_workers, chunksize=batch_size, executor=on, timeout=timeout, retries=retries, pbar=pbar
+    mapped: Out = rows.map(
+        function,
+        num_workers=num_workers,
+        chunksize=batch_size,
+        executor=on,
+        timeout=timeout,
+        retries=retries,
+        pbar=pbar,
     )
-    return found
+    return mapped
 
 
-def _here(batch: Batch, record: Any, batch_size: int | None, pbar: bool) -> Any:
+def _run_here(function: StageWithoutGradients, record: Any, batch_size: int | None, pbar: bool) -> Any:
     if batch_size is None or not record.batch_dims:
-        return batch(record)
-    chunks = Chunks(0, len(record), batch_size, False)
+        return function(record)
+    batches = [record] if len(record) <= batch_size else record.split(batch_size, 0)
     results: list[Any] = []
-    with bar(chunks.total, batch.stage.name, unit="batch", progress=pbar) as shown:
-        for part in chunks.cut(record):
-            results.append(batch(part))
-            shown.advance()
-    return join(results, 0, False)
+    name = function.stage.name
+    with bar(len(batches), name, unit="batch", progress=pbar) as progress:
+        for batch in batches:
+            results.append(function(batch))
+            progress.advance()
+    if len(results) == 1:
+        return results[0]
+    if not all(result.batch_dims for result in results):
+        raise RuntimeError(
+            f"{name}: cannot concatenate the batches: expected results with a batch dimension, the rows, got the batch "
+            "size []; return one row for each row, or leave out batch_size"
+        )
+    return torch.cat(results, 0)
 
 
-class Batch:
-    """A stage that records no gradients, which do not come back from other processes either."""
+class StageWithoutGradients:
+    """Call a stage without recording gradients, which other processes could not send back either."""
 
     def __init__(self, stage: Stage[Any, Any]) -> None:
         self.stage: Stage[Any, Any] = stage

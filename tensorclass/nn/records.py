@@ -85,7 +85,7 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
         found = _arguments(type(self), TensorClassModuleBase)
         if found is None or any(isinstance(one, TypeVar) for one in found):
             declared = _declared(self, type(self).__name__, {})
-            found = None if declared is None else (declared.taken, declared.given)
+            found = None if declared is None else (declared.input_annotation, declared.output_annotation)
         if found is None:
             raise ValueError(
                 f"{type(self).__name__}: does not say what it takes and gives; derive it from "

@@ -103,8 +103,8 @@ def test_what_elsewhere_tries_again_is_tried_again() -> None:
     [
         ({"batch_size": 0}, ValueError, "batch_size: expected a number of rows, at least 1, got 0"),
         ({"batch_size": 2.0}, ValueError, "batch_size"),
-        ({"timeout": 3.0}, ValueError, "for the workers of on= or num_workers="),
-        ({"retries": 1}, ValueError, "for the workers of on= or num_workers="),
+        ({"timeout": 3.0}, ValueError, "timeout and retries need workers"),
+        ({"retries": 1}, ValueError, "timeout and retries need workers"),
         ({"on": "there"}, TypeError, "expected an executor"),
         ({"num_workers": 0}, ValueError, "num_workers"),
     ],
@@ -113,6 +113,13 @@ def test_what_elsewhere_tries_again_is_tried_again() -> None:
 def test_options_that_make_no_sense_are_errors(options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         double.run(text(), **options)
+
+
+def test_batches_without_rows_cannot_be_put_together() -> None:
+    first = Stage[Text, Text](lambda given: given[0])
+    with pytest.raises(RuntimeError, match="cannot concatenate the batches: expected results with a batch dimension"):
+        first.run(text(), batch_size=2)
+    assert first.run(text(), batch_size=7).batch_size == ()
 
 
 def test_another_record_is_refused_before_anything_runs() -> None:

@@ -17,7 +17,7 @@ def run(
     pbar: bool,
 ) -> Out: ...
 
-class Batch:
+class StageWithoutGradients:
     stage: Stage[Any, Any]
 
     def __init__(self, stage: Stage[Any, Any]) -> None: ...
