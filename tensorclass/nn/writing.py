@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from torch import Tensor
 
-from tensorclass.td.access import restore
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, unravel_key_to_tuple
 from tensorclass.td.reading import MISSING
 from tensorclass.td.tensordict import TensorDict
+from tensorclass.td.update import restore
 
 if TYPE_CHECKING:
-    from tensorclass.td.access import Before
+    from tensorclass.td.update import Before
 
 __all__ = ["Inplace", "beside", "noted", "remove", "restore", "set_value", "write"]
 

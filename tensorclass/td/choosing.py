@@ -11,11 +11,11 @@ from torch import Tensor
 from typing_extensions import Self
 
 from . import shapes
-from .access import Access
 from .collection import Collection, DeviceLike, as_device
 from .context import FLAT_KEYS, NESTED_KEYS
 from .keys import FlatKey, NestedKey, tree_of, unravel_key, unravel_key_to_tuple
 from .reading import MISSING
+from .remove import Removing
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -38,7 +38,7 @@ def _node(tree: dict[str, Any], path: Sequence[str], key: str) -> dict[str, Any]
     return tree
 
 
-class Choosing(Access):
+class Choosing(Removing):
     """Operations that choose, rename or rearrange keys."""
 
     __slots__ = ()
@@ -324,7 +324,7 @@ class Choosing(Access):
 
     def _drop_emptied(self, path: tuple[str, ...]) -> None:
         """Removes the collection at ``path``, and those above it, as far as they have no keys."""
-        while path and isinstance(node := self._find(path), Access) and not node._store:
+        while path and isinstance(node := self._find(path), Removing) and not node._store:
             self.pop(path)
             path = path[:-1]
 

@@ -25,7 +25,7 @@ from .collection import Collection
 from .reading import MISSING
 
 if TYPE_CHECKING:
-    from .access import Access
+    from .remove import Removing
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -33,7 +33,7 @@ Path: TypeAlias = tuple[str, ...]
 NOTHING: Any = ((), None)
 
 
-def _same_path(source: Access, path: Path, *args: object) -> Path:
+def _same_path(source: Removing, path: Path, *args: object) -> Path:
     return path
 
 
@@ -112,7 +112,7 @@ def _unchanged(new: Any, old: Any, source: Collection, ndim: int, separator: str
     return new
 
 
-def _nested_path(source: Access, path: Path, separator: str) -> Path:
+def _nested_path(source: Removing, path: Path, separator: str) -> Path:
     """The key in a source whose keys were flattened; a name there can hold the separator itself."""
     name, *rest = path
     found: list[str] = []
@@ -129,7 +129,7 @@ def _nested_path(source: Access, path: Path, separator: str) -> Path:
     return (*found, *([name] if node is not None else name.split(separator)), *rest)
 
 
-def _flat_path(source: Access, path: Path, separator: str) -> Path:
+def _flat_path(source: Removing, path: Path, separator: str) -> Path:
     """The key in a source whose keys were unflattened; what was nested before is nested still."""
     for depth in range(len(path), 0, -1):
         name = separator.join(path[:depth])
@@ -223,7 +223,7 @@ class Block:
                 "written back into it; keep it in a variable, also between operations in a row: "
                 "`a = data.view(-1)`, then `with a.unsqueeze(0) as b: ...`"
             )
-        self.source: Access = source
+        self.source: Removing = source
         self.inverse = inverse
         self.args = args
         self.size: Size = result._batch_size
@@ -272,7 +272,7 @@ class Block:
             source.set_(path, new)
 
 
-def _rewrite(source: Access, removed: list[Path], replaced: list[tuple[Path, Any]]) -> None:
+def _rewrite(source: Removing, removed: list[Path], replaced: list[tuple[Path, Any]]) -> None:
     """Removes and sets keys; on an error everything is as it was."""
     before: list[tuple[Collection, dict[str, Any]]] = []
     _levels(source, before)

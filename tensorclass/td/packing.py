@@ -12,9 +12,9 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from . import shapes
-from .access import Access
 from .keys import FlatKey, NestedKey, join_key, unravel_key, unravel_key_to_tuple
 from .reading import MISSING
+from .remove import Removing
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -108,7 +108,7 @@ def _made(cls: type[TensorCollection] | None, batch_size: Size, device: torch.de
     return new
 
 
-class Packing(Access):
+class Packing(Removing):
     """``pack``, ``cat_tensors``, ``stack_tensors``, ``cat_from_tensordict``, ``stack_from_tensordict``."""
 
     __slots__ = ()

@@ -10,7 +10,6 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
-from .access import restore
 from .buffers import held
 from .collection import Collection
 from .consolidated import Place, flat_of, view, with_parts
@@ -18,6 +17,7 @@ from .keys import dotted, unravel_key_to_tuple
 from .shapes import Names
 from .shared_memory import share
 from .unpickling import allow_function, found, written
+from .update import restore
 from .values import shape_of
 
 if TYPE_CHECKING:

@@ -2,12 +2,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from typing_extensions import Self
-from tensorclass.td.access import Access
 from tensorclass.td.collection import DeviceLike
 from tensorclass.td.keys import FlatKey, NestedKey
+from tensorclass.td.remove import Removing
 from tensorclass.td.reading import IsLeaf
 
-class Choosing(Access):
+class Choosing(Removing):
     __slots__ = ()
 
     def rename_keys(self, mapping: Mapping[NestedKey, NestedKey], *, strict: bool = True) -> Self: ...

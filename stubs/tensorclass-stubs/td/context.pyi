@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from torch import Size
 from typing_extensions import Self
 from tensorclass.td.collection import Collection
-from tensorclass.td.access import Access
+from tensorclass.td.remove import Removing
 
 Path: TypeAlias = tuple[str, ...]
 NOTHING: Any
@@ -32,7 +32,7 @@ SHARED: int
 ITS_OWN: Any
 
 class Block:
-    source: Access
+    source: Removing
     size: Size
     content: Callable[..., Any] | None
     entered: list[Any]

@@ -4,8 +4,8 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 from tensorclass.td import shapes
-from tensorclass.td.access import Access
 from tensorclass.td.keys import FlatKey, NestedKey
+from tensorclass.td.remove import Removing
 from tensorclass.td.base import TensorCollection
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class PackLayout:
     def __post_init__(self) -> None: ...
     def unpack(self, flat: Tensor) -> TensorCollection: ...
 
-class Packing(Access):
+class Packing(Removing):
     __slots__ = ()
 
     def pack(self, dim: int = -1, *, layout: PackLayout | None = None) -> tuple[Tensor, PackLayout]: ...

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from tensorclass.td.access import entries_of
 from tensorclass.td.collection import Collection
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.pointwise import Pointwise
+from tensorclass.td.update import entries_of
 
 from .classes import OnStore
 

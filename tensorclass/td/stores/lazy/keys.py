@@ -11,11 +11,12 @@ from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
 from tensorclass.td import shapes
-from tensorclass.td.access import Access, entries_of, has_keys, leaf_above
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.reading import MISSING
+from tensorclass.td.set import Writing, leaf_above
+from tensorclass.td.update import entries_of, has_keys
 from tensorclass.td.values import Misfit, batch_mismatch, contains_itself, holds
 
 from .base import LazyParts, forms_given
@@ -52,7 +53,7 @@ class LazyKeys(LazyParts):
             value: Any = self._store.column(key)[0]
             if not leaves_only or not isinstance(value, Collection):
                 keys.append((*path, key) if path else key)
-            if isinstance(value, Access) and value._is_tree():
+            if isinstance(value, Writing) and value._is_tree():
                 self._store[key]._keys_into(keys, leaves_only, (*path, key))
 
     def is_empty(self) -> bool:

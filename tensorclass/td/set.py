@@ -1,0 +1,279 @@
+"""Set values by key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+from typing_extensions import Self
+
+from . import rehearsal
+from .collection import Collection
+from .indexing import check_objects_in_files
+from .keys import NestedKey, dotted, unravel_key_to_tuple
+from .reading import Reading
+from .values import (
+    KindMismatch,
+    Misfit,
+    ShapeMismatch,
+    as_tensor,
+    batch_mismatch,
+    fit,
+    is_strided_nested,
+    shape_of,
+    strided_nested,
+)
+
+if TYPE_CHECKING:
+    from .collection import Value
+
+
+def _check_broadcast(key: str, value: Tensor, destination: Tensor) -> None:
+    """Raises when a value cannot be written into a tensor in place."""
+    got, expected = value.shape[::-1], destination.shape[::-1]
+    if len(got) > len(expected) or any(a not in (1, b) for a, b in zip(got, expected, strict=False)):
+        raise ShapeMismatch(
+            (key,),
+            f"cannot write in place: expected shape {list(destination.shape)}, or one that broadcasts to it, "
+            f"got {list(value.shape)}",
+        )
+    if value.is_meta and not destination.is_meta:
+        raise ShapeMismatch(
+            (key,), f"cannot write a tensor without data, on the device meta, into one on {destination.device}"
+        )
+
+
+def _wrong_kind(key: str, value: object, destination: object) -> KindMismatch:
+    what = "a tensor" if isinstance(destination, Tensor) else f"a {type(destination).__name__}"
+    return KindMismatch(
+        (key,), f"cannot write a {type(value).__name__} into {what} in place; set() puts it in its place"
+    )
+
+
+def leaf_above(path: Sequence[str]) -> KeyError:
+    return KeyError(f"{dotted(path)} is a leaf: it cannot hold other keys")
+
+
+class Writing(Reading):
+    """The methods that set values by key; a nested key is any nesting of tuples."""
+
+    __slots__ = ()
+
+    #: whether a tensor that has the batch size in front fits any key of a plain dict
+    _TAKES_ANY_KEY = False
+
+    if TYPE_CHECKING:
+
+        def _copy(self, source: Any, non_blocking: bool = False) -> Any: ...
+        def _fill(self, item: Any, value: Any) -> None: ...
+
+    def _fit(self, key: str, value: Any, non_blocking: bool = False) -> Value:
+        """What is stored when ``value`` is written to ``key``. A record checks its field here."""
+        return fit(self, key, value, non_blocking)
+
+    def _set(self, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
+        """Writes one key of this level."""
+        if inplace and key in self._store:
+            self._set_(key, value, non_blocking)
+            return
+        if self._lock is not None:
+            self._check_unlocked()
+        if self._device is None and type(value) is Tensor:  # what most writes are, and needs no more
+            size = self._batch_size
+            try:
+                shape = value.shape
+            except RuntimeError:
+                shape = shape_of(value, key)
+            ndim = len(size)
+            if (shape[0] == size[0]) if ndim == 1 and shape else shape[:ndim] == size:  # the first takes half the time
+                self._store[key] = value
+                return
+        self._store[key] = self._fit(key, value, non_blocking)
+
+    #: :meth:`_set` as a part of an update, which is looked at as a whole when it is done: see :meth:`_check_changed`
+    _put = _set
+
+    def _check_entering(self, entries: Mapping[str, Value]) -> None:
+        """Raises an error where entries, as they would be stored, don't fit; a record with contracts knows."""
+
+    def _check_changed(self, before: Mapping[str, Value]) -> None:
+        """Raises an error where entries that are others than before don't fit; a record with contracts knows."""
+
+    def _unnamed_fit(self, key: str, value: Any, non_blocking: bool = False) -> Value:
+        """:meth:`_fit` for contents that are copied: the names of their dimensions say nothing."""
+        if isinstance(value, Collection) and value._names is not None:
+            value = value.rename(None)
+        return self._fit(key, value, non_blocking)
+
+    def _check_in_place(self, key: str, value: Any, current: Any) -> None:
+        """Raises an error where a value cannot be written into the one that is here."""
+        if not isinstance(value, Tensor):
+            value = self._unnamed_fit(key, value)
+        if not isinstance(current, Tensor):
+            if not isinstance(value, Collection) or value._is_tree() is not current._is_tree():
+                raise _wrong_kind(key, value, current)
+            if not value._is_tree() and (objects := current._object_rows(value, (key,))):
+                check_objects_in_files(self, (), objects)
+        elif not isinstance(value, Tensor):
+            raise _wrong_kind(key, value, current)
+        else:
+            if value.shape != current.shape or value.is_meta:
+                if value.shape[: len(self._batch_size)] != self._batch_size:
+                    raise batch_mismatch(key, self._batch_size, value.shape)
+                _check_broadcast(key, value, current)
+            if current.requires_grad:
+                rehearsal.check_history((key,), current)
+
+    def _set_(self, key: str, value: Any, non_blocking: bool = False) -> None:
+        """Writes into the value of a key of this level."""
+        try:
+            destination = self._store[key]
+        except KeyError:
+            raise self._key_error(key) from None
+        if type(destination) is Tensor and type(value) is Tensor and shape_of(value, key) == destination.shape:
+            destination.copy_(value, non_blocking=non_blocking)
+            return
+        value = self._unnamed_fit(key, value, non_blocking)
+        if isinstance(destination, Tensor):
+            if not isinstance(value, Tensor):
+                raise _wrong_kind(key, value, destination)
+            _check_broadcast(key, value, destination)
+            destination.copy_(value, non_blocking=non_blocking)
+        elif not isinstance(value, Collection) or value._is_tree() is not destination._is_tree():
+            raise _wrong_kind(key, value, destination)
+        else:
+            if not value._is_tree() and (objects := destination._object_rows(value, (key,))):
+                check_objects_in_files(self, (), objects)
+            try:
+                written = self._store[key] = destination._copy(value, non_blocking)
+            except Misfit as error:
+                raise error.below(key) from None
+            if written._lock is None:
+                written._lock = destination._lock
+
+    def _parent_of(self, path: Sequence[str], create: bool = False) -> Writing:
+        """The collection that holds the last name of a nested key."""
+        node: Writing = self
+        for depth, name in enumerate(path):
+            below = node._store.get(name)
+            if below is None:
+                if not create:
+                    raise self._key_error(tuple(path[: depth + 1]))
+                node._set(name, {})
+                below = node._store[name]
+            if not isinstance(below, Writing) or not below._is_tree():
+                raise leaf_above(path[: depth + 1])
+            node = below
+        return node
+
+    def set(
+        self, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking: bool = False, **kwargs: Any
+    ) -> Self:
+        """Writes a value.
+
+        Args:
+            key: where; the collections on the way are made when they are missing.
+            item: a tensor, a collection, a mapping (becomes a nested collection), a number, array or list of numbers
+                (becomes a tensor), anything else (becomes non-tensor data).
+            inplace: write into the value that is there, if there is one.
+            non_blocking: do not wait for the transfer to the collection's device.
+        """
+        if kwargs:
+            raise TypeError(f"set: unknown arguments {sorted(kwargs)}")
+        if type(key) is str:
+            self._set(key, item, inplace, non_blocking)
+        else:
+            self._set_nested(unravel_key_to_tuple(key), item, inplace, non_blocking)
+        return self
+
+    def _set_nested(self, path: tuple[str, ...], item: Any, inplace: bool = False, non_blocking: bool = False) -> None:
+        """Writes a value below this level. What is missing on the way is made whole before any of it is stored."""
+        node: Writing = self
+        for depth, name in enumerate(path[:-1]):
+            below = node._store.get(name)
+            if below is None:
+                for key in reversed(path[depth + 1 :]):
+                    item = {key: item}
+                break
+            if not isinstance(below, Writing) or not below._is_tree():
+                raise leaf_above(path[: depth + 1])
+            node = below
+        else:
+            depth, name = len(path) - 1, path[-1]
+        try:
+            node._set(name, item, inplace, non_blocking)
+        except Misfit as error:
+            raise error.below(*path[:depth]) from None
+
+    def set_(self, key: NestedKey, item: Any, *, non_blocking: bool = False) -> Self:
+        """Writes into the value at ``key``, which must be there; works on locked collections."""
+        if type(key) is str:
+            self._set_(key, item, non_blocking)
+        else:
+            *path, last = unravel_key_to_tuple(key)
+            parent = self._parent_of(path)
+            try:
+                parent._set_(last, item, non_blocking)
+            except Misfit as error:
+                raise error.below(*path) from None
+        return self
+
+    def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
+        """Writes into rows of the value at ``key``: ``data[key][index] = value``, which waits for transfers anyway."""
+        *path, last = unravel_key_to_tuple(key)
+        self._parent_of(path)._set_at(last, value, index)
+        return self
+
+    def _set_at(self, key: str, value: Any, index: Any) -> None:
+        """:meth:`set_at_` for a key of this level."""
+        if is_strided_nested(value):
+            raise strided_nested(key)
+        if isinstance(value, (list, tuple)) and isinstance(self._store.get(key), Tensor):
+            value = as_tensor(value)
+        try:
+            entry: Any = self._store[key]
+            entry[index] = value
+        except KeyError:
+            if key in self._store:
+                raise
+            raise self._key_error(key) from None
+
+    def set_non_tensor(self, key: NestedKey, value: Any) -> Self:
+        """Writes ``value`` as non-tensor data, whatever it is."""
+        from .nontensor import NonTensorData, NonTensorDataBase
+
+        *path, last = unravel_key_to_tuple(key)
+        parent = self._parent_of(path, create=True)
+        if not isinstance(value, NonTensorDataBase):
+            value = NonTensorData(value, batch_size=parent._batch_size, device=parent._device)
+        parent._set(last, value)
+        return self
+
+    def fill_(self, key: NestedKey, value: float | bool) -> Self:
+        """Fills the value at ``key`` (all values of it when it is a collection) in place."""
+        *path, last = unravel_key_to_tuple(key)
+        self._parent_of(path)._fill_at(last, value)
+        return self
+
+    def _fill_at(self, key: str, value: Any) -> None:
+        """:meth:`fill_` for a key of this level."""
+        destination = self._store.get(key)
+        if destination is None:
+            raise self._key_error(key)
+        if isinstance(destination, Writing):
+            destination._fill(..., value)
+        else:
+            destination.fill_(value)
+
+    def setdefault(self, key: NestedKey, default: Any, inplace: bool = False) -> Any:
+        """The value at ``key``, after writing ``default`` there when there is none."""
+        if key not in self:
+            self.set(key, default, inplace=inplace)
+        return self.get(key)
+
+    def create_nested(self, key: NestedKey) -> Self:
+        """Writes an empty nested collection at ``key``."""
+        *path, last = unravel_key_to_tuple(key)
+        self._parent_of(path, create=True)._set(last, {})
+        return self
