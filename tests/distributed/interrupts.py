@@ -158,6 +158,7 @@ def tried(name: str, samples: int | None, rng: random.Random) -> tuple[int, list
         for _ in range(2):
             call()
         gc.collect()
+        gc.freeze()  # what is imported is not looked through again and again
         count = _interrupted(call, 0).count
         left_since(Held.now())
         points = (
@@ -181,6 +182,7 @@ def tried(name: str, samples: int | None, rng: random.Random) -> tuple[int, list
                 wrong.append(f"{name}: SIGINT at {outcome.where} gave {outcome.error!r}")
             if again.error is not None:
                 wrong.append(f"{name}: after SIGINT at {outcome.where} it cannot be done again: {again.error!r}")
+        gc.unfreeze()
     return len(points), wrong
 
 
