@@ -61,6 +61,22 @@ class Uninterrupted:
         """
         return Interruptible(self)
 
+    def set_handler(self, number: int, handler: Any) -> Any:
+        """Set a signal's handler inside the block, outside its interruptible parts, and return the one before.
+
+        ``signal.signal`` does not do there: the block would put its own handler back. For the main thread only.
+        """
+        block = _active[0] if _active else None  # the outermost keeps the handlers; none after an interrupt in _defer
+        handlers = {} if block is None else block._handlers
+        before = handlers[number] if number in handlers else _system.getsignal(number)
+        if block is not None and number in _SIGNALS and callable(handler):
+            handlers[number] = handler
+            _system.signal(number, block._note)
+        else:
+            handlers.pop(number, None)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not set from Python
+        return before
+
     def check(self) -> None:
         """Handle the signals that came: a point at which a long block can be left."""
         if self._pending:

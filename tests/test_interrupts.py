@@ -56,6 +56,29 @@ def test_all_signals_reach_their_handlers_though_one_raises() -> None:
     assert seen == [signal.SIGTERM]
 
 
+def test_a_handler_that_is_set_in_a_block_stays_and_gets_what_came() -> None:
+    seen: list[int] = []
+    before = signal.getsignal(signal.SIGTERM)
+
+    def handler(number: int, frame: object) -> None:
+        seen.append(number)
+
+    try:
+        with uninterrupted(), uninterrupted() as section:
+            assert section.set_handler(signal.SIGTERM, handler) == before
+            signal.raise_signal(signal.SIGTERM)
+            assert seen == []
+        assert seen == [signal.SIGTERM]
+        assert signal.getsignal(signal.SIGTERM) is handler
+        with uninterrupted() as section:
+            with section.interruptible():
+                pass
+            assert section.set_handler(signal.SIGTERM, before) is handler
+        assert signal.getsignal(signal.SIGTERM) == before
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_an_interruptible_part_is_interrupted_at_once_and_what_cleans_up_is_not() -> None:
     done = []
     with pytest.raises(KeyboardInterrupt), uninterrupted() as section:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 import torch
 from torch import Tensor
@@ -74,12 +74,12 @@ def map_iter(data: TensorCollection, fn: Callable[[Any], Any], shuffle: bool, op
 class _Iteration(Iterator[Any]):
     """The results of a call, one by one. Whatever ends it, its processes end, too."""
 
-    _is_open = False
-
     def __init__(self, scheduler: Scheduler, results: Generator[Any, None, None]) -> None:
         self._scheduler: Scheduler = scheduler
         self._results: Generator[Any, None, None] = results
-        self._is_open = True
+        # No __del__: Python drops what is raised in one, and so an interrupt that comes there, also when all is closed.
+        self._dropped: finalize[Any, _Iteration] = finalize(self, _end, results, scheduler)
+        self._dropped.atexit = False  # _close_all does that, earlier
 
     def __iter__(self) -> _Iteration:
         return self
@@ -91,18 +91,20 @@ class _Iteration(Iterator[Any]):
                     return next(self._results)
             except BaseException:
                 self._scheduler.end()
+                self._dropped.detach()
                 raise
 
     def close(self) -> None:
         """Ends the processes. What was not taken is lost."""
         with uninterrupted():
-            self._results.close()
-            self._scheduler.end()
-            self._is_open = False
+            _end(self._results, self._scheduler)
+            self._dropped.detach()
 
-    def __del__(self) -> None:
-        if self._is_open:  # at the end of the program, the modules that closing needs may be gone
-            self.close()
+
+def _end(results: Generator[Any, None, None], scheduler: Scheduler) -> None:
+    with uninterrupted():
+        results.close()
+        scheduler.end()
 
 
 def _one_by_one(scheduler: Scheduler, shuffle: bool, pbar: bool) -> Generator[Any, None, None]:

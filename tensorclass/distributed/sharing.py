@@ -18,6 +18,7 @@ import io
 import os
 import pickle
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple, TypeAlias
@@ -76,17 +77,28 @@ class Packed(NamedTuple):
 
     def opened(self) -> Any:
         """The object, put together again. Its tensors lie in the memory, and keep it."""
-        pieces: list[Tensor] = [_bytes_of(self.memory)]
-        pieces += [_bytes_of(storage) for storage in self.shared]
-        before = getattr(_now, "pieces", None), getattr(_now, "others", None)
-        _now.pieces, _now.others = pieces, self.others
+        memory = _Memory([_bytes_of(self.memory), *[_bytes_of(storage) for storage in self.shared]], self.others)
+        outer = getattr(_now, "opened", None)
+        _now.opened = weakref.ref(memory)
         try:
             return pickle.loads(self.text)
         finally:
-            _now.pieces, _now.others = before
+            _now.opened = outer
 
 
-_now: Any = threading.local()  #: the memory of what is being opened
+class _Memory:
+    """The memory of an object that is being opened."""
+
+    __slots__ = ("__weakref__", "others", "pieces")
+
+    def __init__(self, pieces: list[Tensor], others: list[Any]) -> None:
+        self.pieces: list[Tensor] = pieces
+        self.others: list[Any] = others
+
+
+#: ``opened``: a weak reference to the memory of what is being opened. An interrupt right before the ``try`` or in the
+#: ``finally`` of :meth:`Packed.opened` leaves it set; a strong one would keep the memory mapped until the next call.
+_now: Any = threading.local()
 
 
 def packed(value: Any, *, small: int | None = None, copies: bool = False) -> Packed:
@@ -258,11 +270,11 @@ def _placed(
     requires_grad: bool = False,
 ) -> Tensor:
     """The tensor at a place of what is being opened."""
-    tensor = _view(_now.pieces[piece], piece, dtype, shape, strides, start)
+    tensor = _view(_now.opened().pieces[piece], piece, dtype, shape, strides, start)
     if is_parameter:
         return Parameter(tensor, requires_grad)
     return tensor.requires_grad_() if requires_grad else tensor
 
 
 def _other(at: int) -> Any:
-    return _now.others[at]
+    return _now.opened().others[at]

@@ -129,11 +129,13 @@ def _ended_by_signals() -> Generator[None, None, None]:
     def end(number: int, frame: FrameType | None) -> NoReturn:
         raise SystemExit(128 + number)
 
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)  # none: it was not set from Python
+    with uninterrupted() as section:
+        before = section.set_handler(signal.SIGTERM, end)
+        try:
+            with section.interruptible():
+                yield
+        finally:
+            section.set_handler(signal.SIGTERM, before)
 
 
 def _compared(a: Run, b: Run, seed: int) -> ComparedRuns:

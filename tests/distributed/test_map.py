@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorclass import LazyStackedTensorDict, TensorDict, lazy_stack
+from tensorclass.distributed import mapping
 from tests.checks import assert_equal
 from tests.distributed import work
 from tests.distributed.leftovers import nothing_left
 from tests.distributed.work import Row, Total, rows
+from tests.interrupting import interrupted
 
 
 @pytest.fixture(autouse=True)
@@ -186,6 +189,16 @@ def test_an_iteration_that_is_left_ends_its_processes() -> None:
         _taken(rows(100).map_iter(work.first_number, chunksize=1, **two))
     iterator = rows(100).map_iter(work.hangs, chunksize=1, **two)
     del iterator
+
+
+def test_an_iteration_that_is_closed_is_dropped_without_a_call_in_which_an_interrupt_would_be_lost() -> None:
+    with ThreadPoolExecutor(1) as threads:
+        held = [rows(2).map_iter(work.first_number, chunksize=1, executor=threads) for _ in range(2)]
+        assert [next(one) for one in held] == [0, 0]
+        held[0].close()  # type: ignore[attr-defined]
+        assert list(held[1]) == [1]
+        outcome = interrupted(held.clear, 1, inside=mapping.__file__)
+        assert (outcome.where, outcome.noticed) == (None, ())
 
 
 def _taken(numbers: Iterator[int]) -> None:

@@ -27,10 +27,12 @@ from tensorclass import (
     UnbatchedTensor,
     lazy_stack,
 )
+from tensorclass.distributed import sharing
 from tensorclass.distributed.sharing import SMALL, packed
 from tests import strategies as draw
 from tests.checks import assert_equal
 from tests.distributed.leftovers import nothing_left
+from tests.interrupting import Held, interrupted
 
 LIMIT = 60  # seconds, for what takes one
 
@@ -299,3 +301,25 @@ def test_rows_that_differ_in_shape_come_as_lazy_stacks() -> None:
     batches = list(DataLoader(data, batch_size=2, num_workers=1))
     assert all(isinstance(batch, LazyStackedTensorDict) for batch in batches)
     assert [len(row["a"]) for batch in batches for row in batch.unbind(0)] == [0, 1, 2, 3]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts what Linux tells of a process")
+def test_an_interrupt_at_any_line_of_opening_leaves_no_memory_mapped() -> None:
+    handles = packed(large(), small=0)
+
+    def work() -> None:
+        handles.by_handles().opened()
+
+    work()
+    line = 0
+    while True:
+        line += 1
+        gc.collect()
+        before = Held.now()
+        outcome = interrupted(work, line, inside=sharing.__file__)
+        gc.collect()
+        assert Held.now().beyond(before) == [], outcome.where
+        if outcome.where is None:
+            break
+        assert isinstance(outcome.error, KeyboardInterrupt), outcome.where
+    assert line > 10

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ from typing import Any
 import pytest
 import torch
 
+from tensorclass import interrupts
 from tensorclass.cli import main
-from tensorclass.scores import IFEvalScoreData, load_scores
+from tensorclass.scores import IFEvalScoreData, command, load_scores
 from tensorclass.scores import errors as errors_module
+from tests.interrupting import Held, interrupted
 
 Write = Callable[..., Path]
 Make = Callable[..., dict[str, Any]]
@@ -224,6 +227,28 @@ def test_a_save_that_is_ended_leaves_nothing(
     assert code == 128 + number
     assert sorted(tmp_path.iterdir()) == before
     assert signal.getsignal(signal.SIGTERM) == handler
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts what Linux tells of a process")
+def test_an_interrupt_at_any_line_of_the_command_leaves_the_handlers_as_they_were(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "_run", lambda arguments: None)
+
+    def work() -> None:
+        if command.run(Namespace()):
+            raise KeyboardInterrupt
+
+    line = 0
+    while True:
+        line += 1
+        before = Held.now().state
+        outcome = interrupted(work, line, inside=(command.__file__, interrupts.__file__))
+        assert Held.now().state == before, outcome.where
+        if outcome.where is None:
+            break
+        assert not outcome.is_lost, outcome.where
+    assert line > 50
 
 
 @pytest.mark.parametrize("package", ["orjson", "rich"])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -29,8 +30,10 @@ from tensorclass.scores import (
     read_runs,
     read_scores,
 )
+from tensorclass.scores.reading import lines
 from tensorclass.scores.reading.columns import prompt_id
 from tensorclass.scores.reading.lines import json_rows
+from tests.interrupting import Held, interrupted
 
 Write = Callable[..., Path]
 Make = Callable[..., dict[str, Any]]
@@ -365,6 +368,38 @@ def test_a_compressed_file_is_read(write: Write, log_row: Make) -> None:
         read_run(write("cut.jsonl.gz", packed[:-30]))
     with pytest.raises(ScoreFileError, match=r"bad.jsonl.gz:\d+: the compressed file is cut off or damaged"):
         read_run(write("bad.jsonl.gz", packed[:100] + b"\0\0\0\0" + packed[104:]))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts what Linux tells of a process")
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_reader_that_is_interrupted_at_any_line_closes_its_file(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"log.jsonl{suffix}"
+    path.write_bytes((gzip.compress if suffix else bytes)(b'{"a": 1}\n\n{"a": 2}\n'))
+    line = 0
+    while True:
+        line += 1
+        before = Held.now()
+        outcome = interrupted(lambda: list(json_rows(path)), line, inside=lines.__file__)
+        assert outcome.noticed == (), outcome.where
+        assert Held.now().beyond(before) == [], outcome.where
+        if outcome.where is None:
+            break
+        assert isinstance(outcome.error, KeyboardInterrupt), outcome.where
+    assert line > 20
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_reader_that_waits_for_the_writer_of_a_pipe_can_be_interrupted(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    interrupt = threading.Timer(0.2, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
+    # ends the wait where the interrupt does not
+    rescue = threading.Timer(20, lambda: os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)))
+    interrupt.start()
+    rescue.start()
+    with pytest.raises(KeyboardInterrupt):
+        list(json_rows(pipe))
+    rescue.cancel()
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")

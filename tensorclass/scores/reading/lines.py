@@ -14,6 +14,7 @@ from io import BufferedIOBase, BufferedReader, FileIO
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+from tensorclass.interrupts import uninterrupted
 from tensorclass.scores.errors import ScoreFileError, require
 
 __all__ = ["LONGEST_LINE", "OnProgress", "Row", "json_rows"]
@@ -76,19 +77,26 @@ def json_rows(path: str | Path, on_progress: OnProgress | None = None) -> Iterat
 @contextmanager
 def _opened(path: str | Path) -> Generator[tuple[BufferedIOBase, BufferedIOBase], None, None]:
     """The file's (decompressed) bytes, and the file itself for its position."""
-    try:
-        raw = BufferedReader(FileIO(path), _BUFFER)
-    except OSError as error:
-        raise ScoreFileError(str(path), None, _problem(error)) from None
-    with raw:
-        mode = os.fstat(raw.fileno()).st_mode  # a pipe is fine, as of `<(zcat samples.jsonl.gz)`
-        if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not raw.isatty()):
-            raise ScoreFileError(str(path), None, "is a device; give a file with one JSON object on each line")
-        if raw.peek(2)[:2] == b"\x1f\x8b":
-            with gzip.GzipFile(fileobj=raw) as stream:
-                yield stream, raw
-        else:
-            yield raw, raw
+    with uninterrupted() as section:
+        # Opened below, where Ctrl-C works: a pipe that nobody writes to blocks. Until then, closing does nothing.
+        file = FileIO.__new__(FileIO)
+        try:
+            with section.interruptible():
+                try:
+                    FileIO.__init__(file, path)
+                except OSError as error:
+                    raise ScoreFileError(str(path), None, _problem(error)) from None
+                mode = os.fstat(file.fileno()).st_mode  # a pipe is fine, as of `<(zcat samples.jsonl.gz)`
+                if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not file.isatty()):
+                    raise ScoreFileError(str(path), None, "is a device; give a file with one JSON object on each line")
+                raw = BufferedReader(file, _BUFFER)
+                if raw.peek(2)[:2] == b"\x1f\x8b":
+                    with gzip.GzipFile(fileobj=raw) as stream:
+                        yield stream, raw
+                else:
+                    yield raw, raw
+        finally:
+            file.close()
 
 
 def _leniently(name: str, number: int, line: bytes) -> object:
