@@ -252,7 +252,7 @@ class NonTensorDataBase(TensorCollection):
     ) -> Self:
         return self._on(dict(self._store), self._device if device is None else device)
 
-    def _two(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
+    def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
         result = self._reduce(getattr, args[0], args[1], {}) if len(args) == 2 else self._shallow()
         return result, result._shallow()
 

@@ -1,10 +1,11 @@
-"""Point-wise operations: one table, in which an operation is a line.
+"""Point-wise operations: a table with a line for each operation.
 
-Where torch has a *foreach* kernel for an operation, all values of a level go through one call of it (one launch instead
-of one a tensor on an accelerator, and less overhead on a CPU): see ``foreach.py``, and ``operands.py`` for the others.
+If torch has a *foreach* kernel for an operation, all values of a level go through one call of it: one launch instead of
+one per tensor on an accelerator, and less overhead on a CPU. See ``foreach.py`` for kernels and ``operands.py`` for the
+second operand.
 
-Functions of two operands take a number, a tensor that broadcasts against the batch size (each value sees it aligned
-with the batch dimensions), or a collection with the same keys.
+A second operand is a number, a tensor that broadcasts to the batch size (aligned with the batch dimensions of each
+value), or a collection with the same keys.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ C = TypeVar("C", bound="Pointwise")
 R = TypeVar("R", covariant=True)
 
 # ---------------------------------------------------------------------------------------------------------------------
-# the three shapes of an operation's method, for type checkers
+# signatures of the table, for type checkers
 
 
 class Unary(Protocol):
@@ -43,7 +44,7 @@ class BoundBinary(Protocol[R]):
 
 
 class Binary(Protocol):
-    """``data.f(other)``; ``default`` stands for a key that one side lacks, ``"intersection"`` drops such keys."""
+    """``data.f(other, default=)``."""
 
     def __get__(self, instance: C, owner: Any) -> BoundBinary[C]: ...
 
@@ -63,19 +64,81 @@ NAMES: list[str] = []
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# what makes the methods
+# docstrings of the table
+
+_POSITIVE, _SIGNED, _INTEGERS, _BOOLEANS = "[0.25, 1.0]", "[-1.5, 2.0]", "[1, 6]", "[True, False]"
+_WITH_INFINITY = "[0.0, float('inf')]"
+#: summary, result and elements of the example of each entry, which its form in place shares
+_TEXTS: dict[str, tuple[str, str, str]] = {}
+
+_OTHER = """
+    other: a number, a tensor that broadcasts to the batch size and is aligned with the batch dimensions of each
+        value, or a collection with the same keys."""
+_DEFAULT = """
+    default: a number or a tensor, the value of a key that only one of two collections has. ``"intersection"``
+        drops such keys. Default: both collections must have the same keys."""
+_NEW = "A collection of the same class, keys and batch size. Non-tensor data is kept."
+_KEYS_DIFFER = """
+    KeyError: the keys of two collections differ.
+    TypeError: ``other`` is no operand, or torch takes no number here.
+    RuntimeError: shapes do not broadcast, or torch does not take these dtypes."""
+_NOT_WRITABLE = """
+    RuntimeError: torch cannot write the result: the dtype does not fit, or a leaf requires a gradient."""
 
 
-def _document(method: Any, name: str, what: str) -> Any:
+def _document(
+    method: Any, name: str, text: tuple[str, str, str], other: str | None = None, default: bool = True
+) -> Any:
+    """Give a method its name and docstring.
+
+    Args:
+        method: the function.
+        name: of the method; one in place ends in an underscore.
+        text: summary, result of the example, and the elements that it starts from.
+        other: the operand in the example, for methods that take one.
+        default: whether the method takes ``default=``.
+    """
+    summary, result, values = text
+    in_place = name[-1] == "_"
+    sections = [f"{summary}, {'in place' if in_place else 'element by element'}; ``torch.{name.rstrip('_')}``."]
+    if other is not None:
+        sections.append(f"Args:{_OTHER}{_DEFAULT if default else ''}")
+    sections.append(f"Returns:\n    {'This collection.' if in_place else _NEW}")
+    if in_place or other is not None:
+        sections.append(f"Raises:{_KEYS_DIFFER if other is not None else ''}{_NOT_WRITABLE if in_place else ''}")
+    sections.append(f""">>> import torch
+>>> from tensorclass import TensorDict
+>>> data = TensorDict({{"x": torch.tensor({values})}}, batch_size=[2])
+>>> data.{name}({other or ""})["x"]
+tensor({result})
+""")
     method.__name__ = name
     method.__qualname__ = f"Pointwise.{name}"
-    method.__doc__ = what
+    method.__doc__ = "\n\n".join(sections)
     NAMES.append(name)
     return method
 
 
-def unary(name: str) -> Unary:
-    """The method for a function of one tensor that has a foreach kernel."""
+def _text(name: str, summary: str, result: str, values: str) -> tuple[str, str, str]:
+    """Keep the text of an entry for its form in place, which follows it in the table and gives none of its own."""
+    if summary:
+        _TEXTS[name] = summary, result, values
+    return _TEXTS[name if summary else name[:-1]]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# functions that make the methods
+
+
+def unary(name: str, summary: str, result: str, values: str = _POSITIVE) -> Unary:
+    """The method for a function of one tensor that has a foreach kernel.
+
+    Args:
+        name: of the method and of the torch function.
+        summary: start of its docstring.
+        result: of its example.
+        values: the elements in its example.
+    """
     kernel = kernel_of(name)
 
     def method(self: Pointwise) -> Pointwise:
@@ -84,12 +147,15 @@ def unary(name: str) -> Unary:
             return self._same({})
         return self._same(dict(zip(store, run(kernel, [*store.values()]))))  # noqa: B905
 
-    result: Unary = _document(method, name, f"``torch.{name}`` of each tensor.")
-    return result
+    made: Unary = _document(method, name, _text(name, summary, result, values))
+    return made
 
 
-def unary_(name: str) -> Unary:
-    """The method for a function of one tensor in place that has a foreach kernel."""
+def unary_(name: str, summary: str = "", result: str = "", values: str = _POSITIVE) -> Unary:
+    """The method for a function of one tensor in place that has a foreach kernel. See :func:`unary`.
+
+    The text is by default that of the entry without the underscore, which precedes it.
+    """
     kernel = kernel_of(name)
 
     def method(self: Pointwise) -> Pointwise:
@@ -97,194 +163,342 @@ def unary_(name: str) -> Unary:
             run(kernel, [*self._store.values()])
         return self
 
-    result: Unary = _document(method, name, f"``torch.Tensor.{name}`` of each tensor, in place.")
-    return result
+    made: Unary = _document(method, name, _text(name, summary, result, values))
+    return made
 
 
-def single(name: str) -> Unary:
-    """The method for a function of one tensor that has no foreach kernel."""
+def single(name: str, summary: str, result: str, values: str = _POSITIVE) -> Unary:
+    """The method for a function of one tensor that has no foreach kernel. See :func:`unary`."""
     function: Callable[..., Any] = getattr(torch, name)
 
     def method(self: Pointwise) -> Pointwise:
         return self._same({key: function(value) for key, value in self._store.items()})
 
-    result: Unary = _document(method, name, f"``torch.{name}`` of each tensor.")
-    return result
+    made: Unary = _document(method, name, _text(name, summary, result, values))
+    return made
 
 
-def binary(name: str) -> Binary:
-    """The method for a function of two operands that has a foreach kernel."""
+def binary(name: str, summary: str, result: str) -> Binary:
+    """The method for a function of two operands that has a foreach kernel. See :func:`unary`."""
     kernel = kernel_of(name)
 
     def method(self: Pointwise, other: Any, *, default: Any = None) -> Pointwise:
         return self._binary(kernel, other, default)
 
-    result: Binary = _document(method, name, f"``torch.{name}`` of each tensor and ``other``.")
-    return result
+    made: Binary = _document(method, name, _text(name, summary, result, "[1.0, 4.0]"), "2")
+    return made
 
 
 def binary_(name: str) -> BinaryInPlace:
-    """The method for a function of two operands in place that has a foreach kernel."""
+    """The method for a function of two operands in place that has a foreach kernel. See :func:`unary_`."""
     kernel = kernel_of(name)
 
     def method(self: Pointwise, other: Any) -> Pointwise:
         return self._binary_(kernel, other)
 
-    what = f"``torch.Tensor.{name}`` of each tensor and ``other``, in place."
-    result: BinaryInPlace = _document(method, name, what)
-    return result
+    made: BinaryInPlace = _document(method, name, _text(name, "", "", ""), "2", default=False)
+    return made
 
 
-def pairwise(name: str) -> Binary:
-    """The method for a function of two operands that has no foreach kernel."""
+def pairwise(name: str, summary: str, result: str, values: str = "[1.0, 4.0]", other: str = "2") -> Binary:
+    """The method for a function of two operands that has no foreach kernel. See :func:`unary`.
+
+    ``other`` is the operand in the example.
+    """
     function: Callable[..., Any] = getattr(torch, name)
 
     def method(self: Pointwise, other: Any, *, default: Any = None) -> Pointwise:
         return self._pairwise(function, other, default)
 
-    result: Binary = _document(method, name, f"``torch.{name}`` of each tensor and ``other``.")
-    return result
+    made: Binary = _document(method, name, _text(name, summary, result, values), other)
+    return made
 
 
 class Pointwise(Operands):
-    """Arithmetic, comparison, logic, and functions of each element."""
+    """Arithmetic, comparison, logic, and other functions of each element."""
 
     __slots__ = ()
 
     # -- the table ----------------------------------------------------------------------------------------------------
 
-    abs: Unary = unary("abs")
+    abs: Unary = unary("abs", "Absolute value", "[1.5000, 2.0000]", _SIGNED)
     abs_: Unary = unary_("abs_")
-    acos: Unary = unary("acos")
+    acos: Unary = unary("acos", "Arc cosine, in radians", "[1.3181, 0.0000]")
     acos_: Unary = unary_("acos_")
-    asin: Unary = unary("asin")
+    asin: Unary = unary("asin", "Arc sine, in radians", "[0.2527, 1.5708]")
     asin_: Unary = unary_("asin_")
-    atan: Unary = unary("atan")
+    atan: Unary = unary("atan", "Arc tangent, in radians", "[0.2450, 0.7854]")
     atan_: Unary = unary_("atan_")
-    ceil: Unary = unary("ceil")
+    ceil: Unary = unary("ceil", "Smallest integer that is not smaller", "[-1.,  2.]", _SIGNED)
     ceil_: Unary = unary_("ceil_")
-    cos: Unary = unary("cos")
+    cos: Unary = unary("cos", "Cosine, of radians", "[0.9689, 0.5403]")
     cos_: Unary = unary_("cos_")
-    cosh: Unary = unary("cosh")
+    cosh: Unary = unary("cosh", "Hyperbolic cosine", "[1.0314, 1.5431]")
     cosh_: Unary = unary_("cosh_")
-    erf: Unary = unary("erf")
+    erf: Unary = unary("erf", "Error function", "[0.2763, 0.8427]")
     erf_: Unary = unary_("erf_")
-    erfc: Unary = unary("erfc")
+    erfc: Unary = unary("erfc", "Complementary error function, ``1 - erf(x)``", "[0.7237, 0.1573]")
     erfc_: Unary = unary_("erfc_")
-    exp: Unary = unary("exp")
+    exp: Unary = unary("exp", "Exponential function", "[1.2840, 2.7183]")
     exp_: Unary = unary_("exp_")
-    expm1: Unary = unary("expm1")
+    expm1: Unary = unary("expm1", "``exp(x) - 1``, precise for small ``x``", "[0.2840, 1.7183]")
     expm1_: Unary = unary_("expm1_")
-    floor: Unary = unary("floor")
+    floor: Unary = unary("floor", "Largest integer that is not larger", "[-2.,  2.]", _SIGNED)
     floor_: Unary = unary_("floor_")
-    frac: Unary = unary("frac")
+    frac: Unary = unary("frac", "Fractional part, with the sign of the element", "[-0.5000,  0.0000]", _SIGNED)
     frac_: Unary = unary_("frac_")
-    lgamma: Unary = unary("lgamma")
+    lgamma: Unary = unary("lgamma", "Logarithm of the absolute value of the gamma function", "[1.2880, 0.0000]")
     lgamma_: Unary = unary_("lgamma_")
-    log: Unary = unary("log")
+    log: Unary = unary("log", "Natural logarithm", "[-1.3863,  0.0000]")
     log_: Unary = unary_("log_")
-    log10: Unary = unary("log10")
+    log10: Unary = unary("log10", "Logarithm to base 10", "[-0.6021,  0.0000]")
     log10_: Unary = unary_("log10_")
-    log1p: Unary = unary("log1p")
+    log1p: Unary = unary("log1p", "``log(1 + x)``, precise for small ``x``", "[0.2231, 0.6931]")
     log1p_: Unary = unary_("log1p_")
-    log2: Unary = unary("log2")
+    log2: Unary = unary("log2", "Logarithm to base 2", "[-2.,  0.]")
     log2_: Unary = unary_("log2_")
-    neg: Unary = unary("neg")
+    neg: Unary = unary("neg", "Negative", "[ 1.5000, -2.0000]", _SIGNED)
     neg_: Unary = unary_("neg_")
-    reciprocal: Unary = unary("reciprocal")
+    reciprocal: Unary = unary("reciprocal", "``1 / x``", "[4., 1.]")
     reciprocal_: Unary = unary_("reciprocal_")
-    round: Unary = unary("round")
+    round: Unary = unary("round", "Nearest integer; of two, the even one", "[-2.,  2.]", _SIGNED)
     round_: Unary = unary_("round_")
-    rsqrt: Unary = unary("rsqrt")
+    rsqrt: Unary = unary("rsqrt", "``1 / sqrt(x)``", "[2., 1.]")
     rsqrt_: Unary = unary_("rsqrt_")
-    sigmoid: Unary = unary("sigmoid")
+    sigmoid: Unary = unary("sigmoid", "``1 / (1 + exp(-x))``", "[0.5622, 0.7311]")
     sigmoid_: Unary = unary_("sigmoid_")
-    sign: Unary = unary("sign")
+    sign: Unary = unary("sign", "Sign: -1, 0 or 1", "[-1.,  1.]", _SIGNED)
     sign_: Unary = unary_("sign_")
-    sin: Unary = unary("sin")
+    sin: Unary = unary("sin", "Sine, of radians", "[0.2474, 0.8415]")
     sin_: Unary = unary_("sin_")
-    sinh: Unary = unary("sinh")
+    sinh: Unary = unary("sinh", "Hyperbolic sine", "[0.2526, 1.1752]")
     sinh_: Unary = unary_("sinh_")
-    sqrt: Unary = unary("sqrt")
+    sqrt: Unary = unary("sqrt", "Square root", "[0.5000, 1.0000]")
     sqrt_: Unary = unary_("sqrt_")
-    tan: Unary = unary("tan")
+    tan: Unary = unary("tan", "Tangent, of radians", "[0.2553, 1.5574]")
     tan_: Unary = unary_("tan_")
-    tanh: Unary = unary("tanh")
+    tanh: Unary = unary("tanh", "Hyperbolic tangent", "[0.2449, 0.7616]")
     tanh_: Unary = unary_("tanh_")
-    trunc: Unary = unary("trunc")
+    trunc: Unary = unary("trunc", "Integer part", "[-1.,  2.]", _SIGNED)
     trunc_: Unary = unary_("trunc_")
-    zero_: Unary = unary_("zero_")
+    zero_: Unary = unary_("zero_", "Zero", "[0., 0.]")
 
-    bitwise_not: Unary = single("bitwise_not")
-    isfinite: Unary = single("isfinite")
-    isinf: Unary = single("isinf")
-    isnan: Unary = single("isnan")
-    isneginf: Unary = single("isneginf")
-    isposinf: Unary = single("isposinf")
-    isreal: Unary = single("isreal")
-    logical_not: Unary = single("logical_not")
-    square: Unary = single("square")
+    bitwise_not: Unary = single("bitwise_not", "Bitwise NOT; logical NOT of booleans", "[-2, -7]", _INTEGERS)
+    isfinite: Unary = single("isfinite", "Mask of finite elements", "[ True, False]", _WITH_INFINITY)
+    isinf: Unary = single("isinf", "Mask of infinite elements", "[False,  True]", _WITH_INFINITY)
+    isnan: Unary = single("isnan", "Mask of NaN", "[False, False]", _WITH_INFINITY)
+    isneginf: Unary = single("isneginf", "Mask of negative infinity", "[False, False]", _WITH_INFINITY)
+    isposinf: Unary = single("isposinf", "Mask of positive infinity", "[False,  True]", _WITH_INFINITY)
+    isreal: Unary = single("isreal", "Mask of elements whose imaginary part is zero", "[True, True]", _WITH_INFINITY)
+    logical_not: Unary = single("logical_not", "Mask of elements that are zero or false", "[False,  True]", _BOOLEANS)
+    square: Unary = single("square", "Square", "[2.2500, 4.0000]", _SIGNED)
 
-    mul: Binary = binary("mul")
+    mul: Binary = binary("mul", "Product", "[2., 8.]")
     mul_: BinaryInPlace = binary_("mul_")
-    div: Binary = binary("div")
+    div: Binary = binary("div", "Quotient", "[0.5000, 2.0000]")
     div_: BinaryInPlace = binary_("div_")
-    pow: Binary = binary("pow")
+    pow: Binary = binary("pow", "Power, ``self ** other``", "[ 1., 16.]")
     pow_: BinaryInPlace = binary_("pow_")
-    maximum: Binary = binary("maximum")
+    maximum: Binary = binary("maximum", "Larger one of two elements", "[2., 4.]")
     maximum_: BinaryInPlace = binary_("maximum_")
-    minimum: Binary = binary("minimum")
+    minimum: Binary = binary("minimum", "Smaller one of two elements", "[1., 2.]")
     minimum_: BinaryInPlace = binary_("minimum_")
-    clamp_max: Binary = binary("clamp_max")
+    clamp_max: Binary = binary("clamp_max", "Elements, at most ``other``", "[1., 2.]")
     clamp_max_: BinaryInPlace = binary_("clamp_max_")
-    clamp_min: Binary = binary("clamp_min")
+    clamp_min: Binary = binary("clamp_min", "Elements, at least ``other``", "[2., 4.]")
     clamp_min_: BinaryInPlace = binary_("clamp_min_")
 
-    bitwise_and: Binary = pairwise("bitwise_and")
-    bitwise_or: Binary = pairwise("bitwise_or")
-    bitwise_xor: Binary = pairwise("bitwise_xor")
-    floor_divide: Binary = pairwise("floor_divide")
-    fmod: Binary = pairwise("fmod")
-    logical_and: Binary = pairwise("logical_and")
-    logical_or: Binary = pairwise("logical_or")
-    logical_xor: Binary = pairwise("logical_xor")
-    remainder: Binary = pairwise("remainder")
+    bitwise_and: Binary = pairwise("bitwise_and", "Bitwise AND; logical AND of booleans", "[0, 2]", _INTEGERS)
+    bitwise_or: Binary = pairwise("bitwise_or", "Bitwise OR; logical OR of booleans", "[3, 6]", _INTEGERS)
+    bitwise_xor: Binary = pairwise("bitwise_xor", "Bitwise XOR; logical XOR of booleans", "[3, 4]", _INTEGERS)
+    floor_divide: Binary = pairwise("floor_divide", "Quotient, rounded down", "[0., 2.]")
+    fmod: Binary = pairwise(
+        "fmod", "Remainder of the division, with the sign of the dividend", "[-1.5000,  0.0000]", _SIGNED
+    )
+    logical_and: Binary = pairwise(
+        "logical_and", "Logical AND", "[ True, False]", _BOOLEANS, other="torch.tensor(True)"
+    )
+    logical_or: Binary = pairwise("logical_or", "Logical OR", "[True, True]", _BOOLEANS, other="torch.tensor(True)")
+    logical_xor: Binary = pairwise(
+        "logical_xor", "Logical XOR", "[False,  True]", _BOOLEANS, other="torch.tensor(True)"
+    )
+    remainder: Binary = pairwise(
+        "remainder", "Remainder of the division, with the sign of the divisor", "[0.5000, 0.0000]", _SIGNED
+    )
 
-    eq: Binary = pairwise("eq")
-    ne: Binary = pairwise("ne")
-    lt: Binary = pairwise("lt")
-    le: Binary = pairwise("le")
-    gt: Binary = pairwise("gt")
-    ge: Binary = pairwise("ge")
+    eq: Binary = pairwise("eq", "Mask of equal elements", "[False, False]")
+    ne: Binary = pairwise("ne", "Mask of elements that differ", "[True, True]")
+    lt: Binary = pairwise("lt", "Mask of elements less than ``other``", "[ True, False]")
+    le: Binary = pairwise("le", "Mask of elements less than or equal to ``other``", "[ True, False]")
+    gt: Binary = pairwise("gt", "Mask of elements greater than ``other``", "[False,  True]")
+    ge: Binary = pairwise("ge", "Mask of elements greater than or equal to ``other``", "[False,  True]")
 
     # -- with a factor or several operands ----------------------------------------------------------------------------
 
     def add(self, other: Collection | Tensor | complex, *, alpha: complex | None = None, default: Any = None) -> Self:
-        """``torch.add`` of each tensor and ``other`` times ``alpha``."""
+        """``self + alpha * other``, element by element; ``torch.add``.
+
+        Args:
+            other: a number, a tensor that broadcasts to the batch size, or a collection with the same keys.
+            alpha: a number that ``other`` is multiplied by. Default: 1.
+            default: a number or a tensor, the value of a key that only one of two collections has. ``"intersection"``
+                drops such keys. Default: both collections must have the same keys.
+
+        Returns:
+            A collection of the same class, keys and batch size. Non-tensor data is kept.
+
+        Raises:
+            KeyError: the keys of two collections differ.
+            TypeError: ``other`` is no operand.
+            RuntimeError: shapes do not broadcast.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+        >>> data.add(3, alpha=2)["x"]
+        tensor([7., 8.])
+        """
         return self._binary(_ADD, other if alpha is None else _times(other, alpha), default)
 
     def add_(self, other: Collection | Tensor | complex, *, alpha: complex | None = None) -> Self:
-        """``torch.Tensor.add_`` of each tensor and ``other`` times ``alpha``, in place."""
+        """``self + alpha * other``, in place; ``torch.Tensor.add_``.
+
+        Args:
+            other: a number, a tensor that broadcasts to the batch size, or a collection with the same keys.
+            alpha: a number that ``other`` is multiplied by. Default: 1.
+
+        Returns:
+            This collection.
+
+        Raises:
+            KeyError: the keys of two collections differ.
+            TypeError: ``other`` is no operand.
+            RuntimeError: shapes do not broadcast, or torch cannot write the result to a tensor.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+        >>> data.add_(3, alpha=2)["x"]
+        tensor([7., 8.])
+        """
         return self._binary_(_ADD_, other if alpha is None else _times(other, alpha))
 
     def sub(self, other: Collection | Tensor | complex, *, alpha: complex | None = None, default: Any = None) -> Self:
-        """``torch.sub`` of each tensor and ``other`` times ``alpha``."""
+        """``self - alpha * other``, element by element; ``torch.sub``.
+
+        Args:
+            other: a number, a tensor that broadcasts to the batch size, or a collection with the same keys.
+            alpha: a number that ``other`` is multiplied by. Default: 1.
+            default: a number or a tensor, the value of a key that only one of two collections has. ``"intersection"``
+                drops such keys. Default: both collections must have the same keys.
+
+        Returns:
+            A collection of the same class, keys and batch size. Non-tensor data is kept.
+
+        Raises:
+            KeyError: the keys of two collections differ.
+            TypeError: ``other`` is no operand.
+            RuntimeError: shapes do not broadcast.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+        >>> data.sub(3, alpha=2)["x"]
+        tensor([-5., -4.])
+        """
         return self._binary(_SUB, other if alpha is None else _times(other, alpha), default)
 
     def sub_(self, other: Collection | Tensor | complex, alpha: complex | None = None) -> Self:
-        """``torch.Tensor.sub_`` of each tensor and ``other`` times ``alpha``, in place."""
+        """``self - alpha * other``, in place; ``torch.Tensor.sub_``.
+
+        Args:
+            other: a number, a tensor that broadcasts to the batch size, or a collection with the same keys.
+            alpha: a number that ``other`` is multiplied by. Default: 1.
+
+        Returns:
+            This collection.
+
+        Raises:
+            KeyError: the keys of two collections differ.
+            TypeError: ``other`` is no operand.
+            RuntimeError: shapes do not broadcast, or torch cannot write the result to a tensor.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+        >>> data.sub_(3, alpha=2)["x"]
+        tensor([-5., -4.])
+        """
         return self._binary_(_SUB_, other if alpha is None else _times(other, alpha))
 
     def rsub(self, other: Collection | Tensor | complex, *, alpha: complex | None = None, default: Any = None) -> Self:
-        """``other`` minus each tensor times ``alpha``."""
+        """``other - alpha * self``, element by element; ``torch.rsub``.
+
+        Args:
+            other: a number, a tensor that broadcasts to the batch size, or a collection with the same keys.
+            alpha: a number that the tensors are multiplied by. Default: 1.
+            default: a number or a tensor, the value of a key that only one of two collections has. ``"intersection"``
+                drops such keys. Default: both collections must have the same keys.
+
+        Returns:
+            A collection of the same class, keys and batch size. Non-tensor data is kept.
+
+        Raises:
+            KeyError: the keys of two collections differ.
+            TypeError: ``other`` is no operand.
+            RuntimeError: shapes do not broadcast.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+        >>> data.rsub(10)["x"]
+        tensor([9., 8.])
+        """
         return self._pairwise(torch.rsub if alpha is None else _rsub(alpha), other, default)
 
     def mod(self, other: Collection | Tensor | complex) -> Self:
-        """``torch.remainder`` of each tensor and ``other``."""
+        """Remainder of the division, with the sign of the divisor; ``torch.remainder``.
+
+        Args:
+            other: a number, a tensor that broadcasts to the batch size, or a collection with the same keys.
+
+        Returns:
+            A collection of the same class, keys and batch size. Non-tensor data is kept.
+
+        Raises:
+            KeyError: the keys of two collections differ.
+            TypeError: ``other`` is no operand.
+            RuntimeError: shapes do not broadcast.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.tensor([-1.0, 4.0])}, batch_size=[2])
+        >>> data.mod(3)["x"]
+        tensor([2., 1.])
+        """
         return self._pairwise(torch.remainder, other)
 
     def lerp(self, end: Collection | Tensor, weight: Collection | Tensor | float) -> Self:
-        """``torch.lerp``: ``self + weight * (end - self)``."""
+        """Linear interpolation, ``self + weight * (end - self)``; ``torch.lerp``.
+
+        Args:
+            end: a tensor that broadcasts to the batch size, or a collection with the same keys.
+            weight: 0 gives ``self``, 1 gives ``end``; a number, or one of these.
+
+        Returns:
+            A collection of the same class, keys and batch size. Non-tensor data is kept.
+
+        Raises:
+            KeyError: the keys of two collections differ.
+            TypeError: an argument is no operand.
+            RuntimeError: shapes do not broadcast.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+        >>> data.lerp(torch.zeros(2), 0.5)["x"]
+        tensor([0.5000, 1.0000])
+        """
         ends, weights = self._required(end), self._required(weight)
         if not self._store:
             return self._same({})
@@ -292,15 +506,70 @@ class Pointwise(Operands):
         return self._same(dict(zip(self._store, results, strict=True)))
 
     def lerp_(self, end: Collection | Tensor, weight: Collection | Tensor | float) -> Self:
-        """``torch.Tensor.lerp_``, in place."""
+        """Linear interpolation in place: see :meth:`lerp` for the arguments.
+
+        Returns:
+            This collection.
+
+        Raises:
+            KeyError: the keys of two collections differ.
+            TypeError: an argument is no operand.
+            RuntimeError: shapes do not broadcast, or torch cannot write the result to a tensor.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+        >>> data.lerp_(torch.zeros(2), 0.5)["x"]
+        tensor([0.5000, 1.0000])
+        """
         return self._in_place(_LERP_, (end, weight))
 
     def addcmul(self, other1: Collection | Tensor, other2: Collection | Tensor, *, value: float | None = 1) -> Self:
-        """``torch.addcmul``: ``self + value * other1 * other2``."""
+        """``self + value * other1 * other2``, element by element; ``torch.addcmul``.
+
+        Args:
+            other1: a tensor that broadcasts to the batch size, or a collection with the same keys.
+            other2: the same.
+            value: factor of the product. Default: 1.
+
+        Returns:
+            A collection of the same class, keys and batch size. Non-tensor data is kept.
+
+        Raises:
+            KeyError: the keys of two collections differ.
+            TypeError: an argument is no operand.
+            RuntimeError: shapes do not broadcast.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+        >>> data.addcmul(torch.full((2,), 1.0), torch.full((2,), 3.0), value=2)["x"]
+        tensor([7., 8.])
+        """
         return self._three(_ADDCMUL, other1, other2, value)
 
     def addcdiv(self, other1: Collection | Tensor, other2: Collection | Tensor, value: float | None = 1) -> Self:
-        """``torch.addcdiv``: ``self + value * other1 / other2``."""
+        """``self + value * other1 / other2``, element by element; ``torch.addcdiv``.
+
+        Args:
+            other1: a tensor that broadcasts to the batch size, or a collection with the same keys.
+            other2: the same.
+            value: factor of the quotient. Default: 1.
+
+        Returns:
+            A collection of the same class, keys and batch size. Non-tensor data is kept.
+
+        Raises:
+            KeyError: the keys of two collections differ.
+            TypeError: an argument is no operand.
+            RuntimeError: shapes do not broadcast.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+        >>> data.addcdiv(torch.full((2,), 1.0), torch.full((2,), 3.0), value=2)["x"]
+        tensor([1.6667, 2.6667])
+        """
         return self._three(_ADDCDIV, other1, other2, value)
 
     def _three(self, kernel: Callable[..., Any], other1: Any, other2: Any, value: float | None) -> Self:
@@ -311,11 +580,41 @@ class Pointwise(Operands):
         return self._same(dict(zip(self._store, results, strict=True)))
 
     def addcmul_(self, other1: Collection | Tensor, other2: Collection | Tensor, *, value: float | None = 1) -> Self:
-        """``torch.Tensor.addcmul_``, in place."""
+        """``self + value * other1 * other2``, in place: see :meth:`addcmul` for the arguments.
+
+        Returns:
+            This collection.
+
+        Raises:
+            KeyError: the keys of two collections differ.
+            TypeError: an argument is no operand.
+            RuntimeError: shapes do not broadcast, or torch cannot write the result to a tensor.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+        >>> data.addcmul_(torch.full((2,), 1.0), torch.full((2,), 3.0), value=2)["x"]
+        tensor([7., 8.])
+        """
         return self._three_(_ADDCMUL_, other1, other2, value)
 
     def addcdiv_(self, other1: Collection | Tensor, other2: Collection | Tensor, *, value: float | None = 1) -> Self:
-        """``torch.Tensor.addcdiv_``, in place."""
+        """``self + value * other1 / other2``, in place: see :meth:`addcdiv` for the arguments.
+
+        Returns:
+            This collection.
+
+        Raises:
+            KeyError: the keys of two collections differ.
+            TypeError: an argument is no operand.
+            RuntimeError: shapes do not broadcast, or torch cannot write the result to a tensor.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+        >>> data.addcdiv_(torch.full((2,), 1.0), torch.full((2,), 3.0), value=2)["x"]
+        tensor([1.6667, 2.6667])
+        """
         return self._three_(_ADDCDIV_, other1, other2, value)
 
     def _three_(self, kernel: Callable[..., Any], other1: Any, other2: Any, value: float | None) -> Self:
@@ -328,7 +627,27 @@ class Pointwise(Operands):
         *,
         out: Self | None = None,
     ) -> Self:
-        """Each tensor limited to the range from ``min`` to ``max``; at least one of them is needed."""
+        """Elements limited to a range; ``torch.clamp``.
+
+        Args:
+            min: lower bound: a number, a tensor that broadcasts to the batch size, or a collection with the same keys.
+                Default: none. One of the two bounds is required.
+            max: upper bound, likewise.
+            out: collection that the result is written to, and that is returned.
+
+        Returns:
+            A collection of the same class, keys and batch size. Non-tensor data is kept.
+
+        Raises:
+            KeyError: the keys of two collections differ.
+            RuntimeError: neither bound is given, or shapes do not broadcast.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.tensor([-1.5, 2.0])}, batch_size=[2])
+        >>> data.clamp(min=0, max=1)["x"]
+        tensor([0., 1.])
+        """
         if min is None and max is None:
             raise RuntimeError("clamp: give min, max or both")
         result = self
@@ -342,18 +661,55 @@ class Pointwise(Operands):
         return out
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
-        """Copies of the values with ``value`` where ``mask``, over the leading batch dimensions, is true."""
+        """Copy with ``value`` at the rows where a mask is true.
+
+        Args:
+            mask: boolean tensor over the leading batch dimensions.
+            value: a number or bool.
+
+        Returns:
+            A collection of the same class, keys and batch size. Non-tensor data is kept.
+
+        Raises:
+            RuntimeError: the mask does not fit the shape of a tensor.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.tensor([[1.0, 2.0], [3.0, 4.0]])}, batch_size=[2])
+        >>> data.masked_fill(torch.tensor([True, False]), 0.0)["x"]
+        tensor([[0., 0.],
+                [3., 4.]])
+        """
         return self._same({key: item.masked_fill(_right(mask, item.ndim), value) for key, item in self._store.items()})
 
     def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
-        """:meth:`masked_fill` in place."""
+        """:meth:`masked_fill` in place.
+
+        Args:
+            mask: boolean tensor over the leading batch dimensions.
+            value: a number or bool.
+
+        Returns:
+            This collection.
+
+        Raises:
+            ShapeMismatch: the mask does not fit the shape of a tensor. Nothing is changed.
+            RuntimeError: torch cannot write to a tensor, for instance a leaf that requires a gradient.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.tensor([[1.0, 2.0], [3.0, 4.0]])}, batch_size=[2])
+        >>> data.masked_fill_(torch.tensor([True, False]), 0.0)["x"]
+        tensor([[0., 0.],
+                [3., 4.]])
+        """
         self._check_mask(mask, value, ())
         for item in self._store.values():
             item.masked_fill_(_right(mask, item.ndim), value)
         return self
 
     def _check_mask(self, mask: Tensor, value: Any, path: tuple[str, ...]) -> None:
-        """Raises an error where a mask does not fit a tensor: torch would find out when others have been written."""
+        """Raise if a mask does not fit a tensor: torch would notice only after it has written others."""
         fits_reals = mask.dtype is torch.bool and type(value) in (bool, int, float)
         for key, item in self._store.items():
             if isinstance(item, Pointwise):
@@ -461,11 +817,11 @@ class Pointwise(Operands):
         return self._same({key: value.__invert__() for key, value in self._store.items()})
 
     def __eq__(self, other: object) -> Self:  # type: ignore[override]
-        """Element by element: a collection of booleans. ``False`` for what cannot be compared."""
+        """Compare element by element, to a collection of booleans. ``False`` for objects that cannot be compared."""
         return self._pairwise(operator.eq, other) if isinstance(other, COMPARANDS) else _NO_OPERAND
 
     def __ne__(self, other: object) -> Self:  # type: ignore[override]
-        """Element by element: a collection of booleans. ``True`` for what cannot be compared."""
+        """Compare element by element, to a collection of booleans. ``True`` for objects that cannot be compared."""
         return self._pairwise(operator.ne, other) if isinstance(other, COMPARANDS) else _NO_OPERAND
 
     def __lt__(self, other: Collection | Tensor | float) -> Self:
@@ -483,10 +839,10 @@ class Pointwise(Operands):
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
 
-#: what the operators take as their other side
+#: second operands that the operators take
 OPERANDS: tuple[Any, ...] = (int, float, Collection, Tensor, complex, torch.SymInt, torch.SymFloat)
 COMPARANDS: tuple[Any, ...] = (*OPERANDS, Mapping)
-_NO_OPERAND: Any = NotImplemented  # of a type that checkers take for the result of an operator, in an expression too
+_NO_OPERAND: Any = NotImplemented  # typed Any, so that checkers accept it as the result of an operator
 
 
 _ADD, _ADD_ = kernel_of("add"), kernel_of("add_")

@@ -180,7 +180,7 @@ class UnbatchedTensor(Uniform):
             size[dim] += before + behind
         return self._like({}, Size(size), self._names)
 
-    def _two(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
+    def _values_and_indices(self, name: str, args: tuple[Any, ...], size: Size, names: Names) -> Any:
         return self._like({}, size, names), self._like({}, size, names)
 
     # -- the tensor itself --------------------------------------------------------------------------------------------

@@ -48,8 +48,9 @@ class Needed:
         return found
 
 
-#: given a name and what it is declared as or assigned in the body of a class, the method that it is; or None
-Table: TypeAlias = Callable[[str, "ast.expr | None", "ast.expr | None", "Context"], "ast.FunctionDef | None"]
+#: given a name and what it is declared as or assigned in the body of a class, the method that it is (with its
+#: overloads, if it has some); an empty list for other names
+Table: TypeAlias = Callable[[str, "ast.expr | None", "ast.expr | None", "Context"], "list[ast.FunctionDef]"]
 
 
 @dataclass
@@ -65,6 +66,8 @@ class Context:
     table: Table | None = None
     #: those that stand behind a statement of the stub
     comments: dict[ast.AST, str] = field(default_factory=dict[ast.AST, str])
+    #: overloads that were made from the entries of tables
+    overloads: set[ast.AST] = field(default_factory=set[ast.AST])
     #: annotations that were inferred from what a name is assigned: another assignment widens them
     inferred: dict[ast.stmt, str | None] = field(default_factory=dict[ast.stmt, "str | None"])
 

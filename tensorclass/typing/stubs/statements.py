@@ -84,8 +84,8 @@ def _stub(statement: ast.stmt, context: Context, place: Place, known: set[str]) 
         case ast.AnnAssign(target=ast.Name() as target):
             if place.is_class and context.table is not None:
                 method = context.table(target.id, statement.annotation, statement.value, context)
-                if method is not None:
-                    return [method]
+                if method:
+                    return [*method]
             if target.id == "__hash__" and place.is_class and isinstance(statement.value, ast.Constant):
                 return [_unhashable(target, context)]
             stub = ast.AnnAssign(target, statement.annotation, _value(statement, context, place, known), 1)
@@ -244,8 +244,8 @@ def _assigned(target: ast.expr, value: ast.expr, context: Context, place: Place,
     name = target.id
     if place.is_class and context.table is not None:
         method = context.table(name, None, value, context)
-        if method is not None:
-            return [method]
+        if method:
+            return [*method]
     own = place.variable(name, value, known)
     if own is not None:
         return [own]
@@ -382,7 +382,7 @@ def _widened(name: str, old: ast.Assign | ast.AnnAssign, new: ast.Assign | ast.A
 
 
 def _is_overload(function: ast.FunctionDef | ast.AsyncFunctionDef, context: Context) -> bool:
-    return any(
+    return function in context.overloads or any(
         context.names.origin(decorator) in ("typing.overload", "typing_extensions.overload")
         for decorator in function.decorator_list
     )

@@ -1,8 +1,8 @@
 """Methods that come from a table: an entry of it is a call, ``abs = unary("abs")``, and becomes a ``def`` in the stub.
 
 What the call gives is declared as a protocol of descriptors. The signature of the method is the one that its
-``__get__`` gives: ``Callable[[], C]``, or another protocol with a ``__call__``. So a new entry, or a new kind of entries,
-needs no line here.
+``__get__`` gives: ``Callable[[], C]``, or another protocol with a ``__call__``, which may have overloads. So a new entry,
+or a new kind of entries, needs no line here.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from .names import Names
 
 def method_of(
     name: str, annotation: ast.expr | None, value: ast.expr | None, context: Context
-) -> ast.FunctionDef | None:
-    """The method that a name in the body of a class is, if it is an entry of a table."""
+) -> list[ast.FunctionDef]:
+    """The method that a name in the body of a class is, with its overloads; empty if it is no entry of a table."""
     names = context.names
     if annotation is None:
         maker = names.definition(value.func) if isinstance(value, ast.Call) else None
         if maker is None or not isinstance(maker[0], ast.FunctionDef) or maker[0].returns is None:
-            return None
+            return []
         annotation, names = maker[0].returns, maker[1]
     descriptor = names.definition(annotation)
-    get = _method(descriptor[0], "__get__") if descriptor is not None else None
+    get = next(iter(_methods(descriptor[0], "__get__")), None) if descriptor is not None else None
     if descriptor is None or get is None or get.returns is None or len(get.args.args) < 2:
-        return None
+        return []
     instance = get.args.args[1].annotation
     own = {instance.id: context.need("typing_extensions.Self")} if isinstance(instance, ast.Name) else {}
     return _bound(name, get.returns, descriptor[1], own, context)
@@ -36,7 +36,7 @@ def method_of(
 
 def _bound(
     name: str, given: ast.expr, names: Names, own: Mapping[str, str], context: Context
-) -> ast.FunctionDef | None:
+) -> list[ast.FunctionDef]:
     """The method whose bound form has the type ``given``."""
     arguments = ast.arguments(
         posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[]
@@ -52,27 +52,38 @@ def _bound(
             arguments.posonlyargs.insert(0, ast.arg("self"))
             if not items:
                 arguments.args, arguments.posonlyargs = arguments.posonlyargs, []
-            return _function(name, arguments, rename.of(returns))
+            return [_function(name, arguments, rename.of(returns))]
         case ast.Subscript(value=value, slice=item):
             protocol = names.definition(value)
-            call = _method(protocol[0], "__call__") if protocol is not None else None
-            if protocol is None or call is None or call.returns is None:
-                return None
+            calls = _methods(protocol[0], "__call__") if protocol is not None else []
+            if protocol is None:
+                return []
             argument = _Rename(names, own, context).of(item)
             parameters = _type_parameters(protocol[0])
             rename = _Rename(protocol[1], dict.fromkeys(parameters[:1], ast.unparse(argument)), context)
-            arguments = copy.deepcopy(signature(call.args))
-            for parameter in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
-                if parameter.annotation is not None:
-                    parameter.annotation = rename.of(parameter.annotation)
-            return _function(name, arguments, rename.of(call.returns))
+            return [_renamed(name, call, rename, context) for call in calls if call.returns is not None]
         case _:
-            return None
+            return []
 
 
-def _method(definition: ast.stmt, name: str) -> ast.FunctionDef | None:
+def _renamed(name: str, call: ast.FunctionDef, rename: _Rename, context: Context) -> ast.FunctionDef:
+    """A ``__call__`` as the method of this name."""
+    arguments = copy.deepcopy(signature(call.args))
+    for parameter in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
+        if parameter.annotation is not None:
+            parameter.annotation = rename.of(parameter.annotation)
+    method = _function(name, arguments, rename.of(call.returns or ast.Constant(None)))
+    if call.decorator_list:
+        method.decorator_list = [ast.Name(context.need("typing.overload"), ast.Load())]
+        context.overloads.add(method)
+    return method
+
+
+
+def _methods(definition: ast.stmt, name: str) -> list[ast.FunctionDef]:
+    """The definitions of a method: one, or its overloads."""
     body = definition.body if isinstance(definition, ast.ClassDef) else []
-    return next((item for item in body if isinstance(item, ast.FunctionDef) and item.name == name), None)
+    return [item for item in body if isinstance(item, ast.FunctionDef) and item.name == name]
 
 
 def _type_parameters(definition: ast.stmt) -> list[str]:

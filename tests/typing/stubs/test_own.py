@@ -17,7 +17,7 @@ STUBS = REPOSITORY / "stubs" / "tensorclass-stubs"
 
 TABLE = """\
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, overload
 from table.numbers import Number
 
 C = TypeVar("C", bound="Base")
@@ -32,17 +32,28 @@ class Unary(Protocol):
 class Binary(Protocol):
     def __get__(self, instance: C, owner: Any) -> Bound[C]: ...
 
+class BoundTotal(Protocol[R]):
+    @overload
+    def __call__(self, dim: int = ...) -> R: ...
+    @overload
+    def __call__(self, dim: None) -> Number: ...
+
+class Total(Protocol):
+    def __get__(self, instance: C, owner: Any) -> BoundTotal[C]: ...
+
 def unary(name: str) -> Unary: ...
 def binary(name: str) -> Binary: ...
+def total(name: str) -> Total: ...
 def _helper() -> int: ...
 """
 CLASS = """\
 from typing import TYPE_CHECKING
-from .kinds import Binary, _helper, binary, unary
+from .kinds import Binary, Total, _helper, binary, total, unary
 
 class Base:
     abs, neg = unary("abs"), unary("neg")
     mul: Binary = binary("mul")
+    sum: Total = total("sum")
     _private = unary("x")
     count = len("abc")
     def _hidden(self) -> int: ...
@@ -83,6 +94,10 @@ def test_a_new_entry_of_a_table_needs_no_line(tmp_path: Path) -> None:
         "    def abs(self) -> Self: ...",
         "    def neg(self) -> Self: ...",
         "    def mul(self, other: Number, *, default: Any = None) -> Self: ...",
+        "    @overload",
+        "    def sum(self, dim: int = ...) -> Self: ...",
+        "    @overload",
+        "    def sum(self, dim: None) -> Number: ...",
         "    count: int",
         "",
         "x: int",

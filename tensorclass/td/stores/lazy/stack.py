@@ -32,7 +32,7 @@ from .rows import LazyRows
 from .shaping import LazyShaping
 
 if TYPE_CHECKING:
-    from tensorclass.td.reductions import Dim
+    from tensorclass.td.reduction_methods import Dim
     from tensorclass.td.shapes import Names
 
 T = TypeVar("T", bound=TensorCollection)

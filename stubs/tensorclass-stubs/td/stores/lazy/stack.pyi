@@ -9,7 +9,7 @@ from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.stores.lazy.keys import LazyKeys
 from tensorclass.td.stores.lazy.rows import LazyRows
 from tensorclass.td.stores.lazy.shaping import LazyShaping
-from tensorclass.td.reductions import Dim
+from tensorclass.td.reduction_methods import Dim
 
 T = TypeVar("T", bound=TensorCollection)
 
