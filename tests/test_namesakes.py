@@ -56,7 +56,7 @@ def notebook(request: pytest.FixtureRequest) -> Iterator[Notebook]:
 
 
 OLD_VALUE = r"an earlier definition \(<cell 1>:5\) came; the class was defined again.* Sample.from_any\(value\)"
-NEW_VALUE = r"a later definition \(<cell 3>:5\) came; .*still means the older one: define that again"
+NEW_VALUE = r"a later definition \(<cell 3>:5\) came; .*still refer to the older one: define them again"
 
 
 def test_a_value_of_the_older_class_is_named_so(notebook: Notebook) -> None:
@@ -111,7 +111,7 @@ def test_stages_say_it(notebook: Notebook) -> None:
     with pytest.raises(TypeError, match=OLD_VALUE):
         new(notebook.old)
     for first, second in ((old, new), (new, old)):
-        with pytest.raises(TypeError, match="define that again"):
+        with pytest.raises(TypeError, match="define them again"):
             first >> second
 
     def wrong(record: Any) -> Any:
@@ -159,7 +159,7 @@ def test_classes_that_are_no_records_are_told_apart() -> None:
         "Run", (TensorClass,), exec_body=lambda space: space.update(__annotations__=annotations)
     )
     assert record(first.TRAIN).mode is first.TRAIN
-    with pytest.raises(TypeError, match=r"there are two classes of this name.*make the value anew$"):
+    with pytest.raises(TypeError, match=r"there are two classes of this name.*create the value again$"):
         record(second.TRAIN)
 
 

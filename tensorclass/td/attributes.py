@@ -1,4 +1,4 @@
-"""What is known of each tensor, in the form of the tree: device, dtype, shape, address."""
+"""Attributes of each tensor as a tree: device, dtype, shape, address."""
 
 from __future__ import annotations
 
@@ -25,22 +25,29 @@ class Attributes(Collection):
     __slots__ = ()
 
     if TYPE_CHECKING:
-        #: makes the entry for one tensor in what :meth:`attrs` gives; the module of records sets it
+        #: makes the entry of one tensor for :meth:`attrs`; the module of records sets it
         _described: ClassVar[Callable[..., TensorCollection]]
 
     def attrs(self, *, fields: Sequence[str] = _ATTRIBUTES, num_threads: int | None = None) -> TensorCollection:
-        """The device, dtype and shape of each tensor, without its values: what a copy of the structure needs.
+        """Return the device, dtype and shape of each tensor, without its values: enough to rebuild the structure.
 
         Args:
-            fields: which of ``"device"``, ``"dtype"`` and ``"shape"`` to read; the others are ``None``.
-            num_threads: how many threads read them, where reading takes time; none by default.
+            fields: the attributes to read, some of ``"device"``, ``"dtype"`` and ``"shape"``; the others become
+                ``None``. Default: all three.
+            num_threads: the number of threads that read them, useful if reading takes time. Default: none.
 
         Returns:
-            A TensorDict without batch dimensions that has a :class:`TensorAttrs` for each tensor. Objects stay.
+            A TensorDict without batch dimensions that holds a :class:`TensorAttrs` for each tensor. Non-tensor data is
+            kept.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.zeros(3, 4)}, [3]).attrs()["a"].tgt_shape
-        torch.Size([3, 4])
+        Raises:
+            ValueError: there is no such attribute.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(3, 4)}, [3]).attrs()["a"].tgt_shape
+            torch.Size([3, 4])
         """
         wanted = (fields,) if isinstance(fields, str) else tuple(fields)
         if unknown := [name for name in wanted if name not in _ATTRIBUTES]:
@@ -65,15 +72,21 @@ class Attributes(Collection):
         return self._untyped({})._like(store, Size())
 
     def data_ptr(self, *, storage: bool = False) -> TensorCollection:
-        """The address of the first element of each tensor, as integer tensors in a TensorDict on the CPU.
+        """Return the address in memory of each tensor's first element.
 
         Args:
-            storage: the address of the memory that a tensor is a view of, where its own begins later.
+            storage: return the address of each tensor's storage, which begins earlier if the tensor is a view into it.
+                Default: ``False``.
 
-        >>> from tensorclass import TensorDict
-        >>> rows = TensorDict({"a": torch.zeros(3)}, [3])
-        >>> bool(rows.data_ptr()["a"] == rows["a"].data_ptr())
-        True
+        Returns:
+            A TensorDict on the CPU, without batch dimensions, with an int64 tensor for each tensor.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> rows = TensorDict({"a": torch.zeros(3)}, [3])
+            >>> bool(rows.data_ptr()["a"] == rows["a"].data_ptr())
+            True
         """
         store: Store = {}
         for key, value in self._store.items():

@@ -1,4 +1,4 @@
-"""The base of all collections: the families of operations put together."""
+"""The base class of all collections: the families of operations combined."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ class TensorCollection(
     State,
     Printing,
 ):
-    """A store of values under string keys that behaves like one tensor of the shape of its batch size.
+    """A store of values under string keys that behaves like one tensor whose shape is the batch size.
 
-    The base of :class:`TensorDict` (any keys) and of records (declared keys). It is not made directly.
+    The base class of :class:`TensorDict` (any keys) and of records (declared keys). It cannot be instantiated itself.
     """
 
     __slots__ = ()
@@ -93,13 +93,26 @@ class TensorCollection(
                 return result
         if all(issubclass(kind, Collection) or kind is Tensor or kind is Parameter for kind in types):
             raise unsupported(func, cls)
-        return NotImplemented  # another type may know
+        return NotImplemented  # another type may have an implementation
 
     def get_sub_tensordict(self, idx: Index) -> Self:
-        """The rows at an index as a collection that writes through to this one, for every kind of index.
+        """Return the rows at an index as a collection that writes through to this one, for every type of index.
 
-        See :class:`SubTensorDict`. ``data[idx]`` is a collection of its own, whose tensors share memory with those here
-        only where the index gives views.
+        ``data[idx]`` is an independent collection; its tensors share memory with this one only if the index gives
+        views. See :class:`SubTensorDict`.
+
+        Args:
+            idx: an index into the batch.
+
+        Returns:
+            A collection of the batch size of ``data[idx]``. What is set or written there is written into the rows here.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(3)}, [3])
+            >>> data.get_sub_tensordict(torch.tensor([0, 2])).fill_("a", 1)["a"], data["a"]
+            (tensor([1., 1.]), tensor([1., 0., 1.]))
         """
         from .stores.sub import SubTensorDict
 
@@ -113,27 +126,33 @@ class TensorCollection(
         device: DeviceLike | None = None,
         names: Sequence[str | None] | None = None,
     ) -> Self:
-        """A collection that reads from a mapping and writes to it, without a copy.
+        """Return a collection that reads from a mapping and writes to it, without a copy.
+
+        Operations return collections on a plain dict. Operations in place read the values, change them and write them
+        back.
 
         Args:
-            store: gives and takes the values under strings. A mutable mapping in it is a nested collection that reads
-                and writes through too. It is given tensors and collections (nested ones and non-tensor data).
-            batch_size: the dimensions that all values have in front; none by default.
-            device: that of all values, if it is to be checked. Nothing is moved.
-            names: a name or ``None`` for each batch dimension.
+            store: returns and takes values under string keys. A mutable mapping in it is a nested collection that reads
+                and writes through, too. Tensors and collections (nested ones and non-tensor data) are written to it.
+            batch_size: the leading dimensions that all values share. Default: none.
+            device: the device that all values must be on. Nothing is moved. Default: any.
+            names: a name or ``None`` for each batch dimension. Default: no names.
+
+        Returns:
+            A collection of this class on ``store``.
 
         Raises:
-            RuntimeError: a value does not have the batch size in front, or is on another device.
+            RuntimeError: a value's shape does not begin with the batch size, or it is on another device.
+            TypeError: ``store`` is not a mutable mapping.
 
-        Operations give collections on a plain dict. Those in place take the values, change them, and write them back.
-
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> store = {"a": torch.zeros(3), "b": {"c": torch.ones(3)}}
-        >>> data = TensorDict.from_store(store, [3])
-        >>> data["b", "d"] = torch.ones(3)
-        >>> list(store["b"])
-        ['c', 'd']
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> store = {"a": torch.zeros(3), "b": {"c": torch.ones(3)}}
+            >>> data = TensorDict.from_store(store, [3])
+            >>> data["b", "d"] = torch.ones(3)
+            >>> list(store["b"])
+            ['c', 'd']
         """
         from .stores.mapping import check, through
 
@@ -147,22 +166,34 @@ class TensorCollection(
 
     @classmethod
     def _check_keys(cls, keys: Mapping[str, Any], complete: bool = False) -> None:
-        """Raises an error where keys are not those that the collection can have; a record knows."""
+        """Raise if a key is not allowed. Records override this."""
 
     def _check_entry(self, key: str, value: Any) -> None:
-        """Raises an error where a value is none for its key; a record knows."""
+        """Raise if the value does not fit its key. Records override this."""
 
     def _nested_class(self, key: str) -> type[TensorCollection]:
-        """The class of a mapping as the value of a key; a record knows."""
+        """Return the class of a nested collection that is made from a mapping under a key. Records override this."""
         from .tensordict import TensorDict
 
         return TensorDict
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> TensorDict:
-        """A :class:`TensorDict` with copies of the values, nested records becoming TensorDicts too.
+        """Return a :class:`TensorDict` with copies of the values. Nested records become TensorDicts, too.
 
         Args:
-            retain_none: also write ``None`` for the fields of records that are ``None``; by default they are left out.
+            retain_none: include record fields that are ``None``. Default: leave them out.
+
+        Returns:
+            A TensorDict that shares no memory with this collection.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorClass, TensorDict
+            >>> class Point(TensorClass):
+            ...     x: torch.Tensor
+            >>> data = Point(x=torch.zeros(3), batch_size=[3]).to_tensordict()
+            >>> type(data) is TensorDict, list(data.keys()), data.batch_size
+            (True, ['x'], torch.Size([3]))
         """
         from .tensordict import TensorDict
 
@@ -173,7 +204,7 @@ class TensorCollection(
         return TensorDict._of(self, store)
 
     def _items_for_export(self, retain_none: bool) -> Any:
-        """The items of the store; a record adds those of its fields that are ``None`` where that is asked for."""
+        """Return the items of the store. Records add the fields that are ``None`` if ``retain_none`` is set."""
         return self._store.items()
 
     @classmethod
@@ -181,11 +212,21 @@ class TensorCollection(
         return cls(source, batch_size=batch_size, device=device, names=names)  # type: ignore[call-arg]
 
     def auto_batch_size_(self, batch_dims: int | None = None, keep_compliant_size: bool = False) -> Self:
-        """Sets the batch size to the leading dimensions that all values share, at every level.
+        """Set the batch size to the leading dimensions that all values share, at every level.
 
         Args:
-            batch_dims: how many dimensions at most.
-            keep_compliant_size: leave nested collections whose batch size fits already as they are.
+            batch_dims: the maximum number of dimensions. Default: as many as are shared.
+            keep_compliant_size: keep the batch size of nested collections that fits already. Default: ``False``.
+
+        Returns:
+            This collection.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(3, 4), "b": torch.zeros(3, 5)})
+            >>> data.auto_batch_size_().batch_size
+            torch.Size([3])
         """
         before: list[tuple[Collection, Size, Names]] = []
         _sizes_below(self, before)
@@ -217,31 +258,31 @@ class TensorCollection(
 
 
 def _sizes_below(node: Collection, found: list[tuple[Collection, Size, Names]]) -> None:
-    """The batch size and names of a collection and of those that it consists of."""
+    """Collect the batch size and names of a collection and of all collections below it."""
     found.append((node, node._batch_size, node._names))
     for below in node._nodes():
         _sizes_below(below, found)
 
 
 def has_shape(value: Any) -> bool:
-    """Whether a value has a shape of its own; empty collections and objects for a whole batch take any."""
+    """Return whether a value has a shape of its own. Empty collections and objects of a whole batch have none."""
     if not isinstance(value, TensorCollection):
         return True
-    for item in value._store.values():  # noqa: SIM110  (a generator costs more than the answer)
+    for item in value._store.values():  # noqa: SIM110  (a generator would cost more than the loop)
         if has_shape(item):
             return True
     return False
 
 
-# annotations in the tables are for checkers; typing.get_type_hints of a record shall find its fields alone
+# The annotations in the tables are for type checkers; typing.get_type_hints of a record must find only its fields.
 for _family in TensorCollection.__mro__:
     if vars(_family).get("__annotations__"):
         del _family.__annotations__
 
 
-# Where torch.compile sees an attribute being set, it guards that no class in front of the one that has the slot has
-# another attribute of this name. With the slots only behind all the classes of methods there are some thirty of these
-# guards for each slot, wherever a compiled function makes a collection: half of the time that its guards take.
+# When torch.compile sees an attribute being set, it guards that no class before the owner of the slot in the MRO has an
+# attribute of this name. The slots belong to the last class, Collection, so that each slot would get some thirty guards
+# wherever a compiled function makes a collection: half of the time that all its guards take.
 for _slot in Collection.__slots__:
     if _slot != "__weakref__":
         setattr(TensorCollection, _slot, Collection.__dict__[_slot])

@@ -1,6 +1,6 @@
-"""Tensors in pickles of protocol 5: their memory goes beside the pickle, which Ray, Dask and others do not copy again.
+"""Pickling of tensors with protocol 5: their memory travels beside the pickle, so Ray, Dask and others do not copy it.
 
-Whoever pickles with a ``buffer_callback`` gets the memory of each tensor as it is; others have it in the pickle.
+With a ``buffer_callback`` the pickler passes on the memory of each tensor as it is; without one the pickle contains it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from torch import Tensor
 
 from .shared_pages import WORTH, copy_on_write
 
-_SMALL = 1024  #: bytes of a tensor that are not worth a buffer of their own
+_SMALL = 1024  #: bytes; smaller tensors are not worth a buffer of their own
 
 _frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
 
 
 class Held:
-    """Stands for a tensor in a pickle of protocol 5, from which it comes back as a tensor."""
+    """The form of a tensor in a pickle of protocol 5. Unpickling returns the tensor."""
 
     __slots__ = ("__weakref__", "tensor")
     tensor: Tensor
@@ -36,14 +36,14 @@ class Held:
         return restored, (held, tensor.dtype, tuple(tensor.shape), stride, self.tensor.requires_grad)
 
 
-#: by the id of its tensor: what stands in two places of a tree is one in the pickle, which keeps what it has seen
+#: by the id of the tensor: a tensor that occurs twice in a tree is pickled once, because the pickler sees one object
 _held: WeakValueDictionary[int, Held] = WeakValueDictionary()
 
 
 def held(value: Any) -> Any:
-    """What stands for a value in a pickle of protocol 5: for a tensor in main memory its :class:`Held`.
+    """Return the form of a value in a pickle of protocol 5: a :class:`Held` for a tensor in main memory.
 
-    Dicts, lists and tuples are looked into; collections in them are pickled by themselves.
+    Dicts, lists and tuples are searched for tensors. Collections in them are pickled by themselves.
     """
     kind = value.__class__
     if kind is Tensor:
@@ -64,7 +64,7 @@ def held(value: Any) -> Any:
 
 
 def _plain(tensor: Tensor) -> bool:
-    """Whether a tensor is numbers in main memory and nothing more."""
+    """Return whether a tensor is plain numbers in main memory."""
     return (
         tensor.device.type == "cpu"
         and tensor.layout == torch.strided
@@ -73,11 +73,11 @@ def _plain(tensor: Tensor) -> bool:
 
 
 def _memory(tensor: Tensor) -> tuple[Tensor, tuple[int, ...] | None]:
-    """The items as they lie in memory, and how far apart those of each dimension are there, where that says more."""
+    """Return the elements in memory order, and their strides unless the tensor is contiguous."""
     if tensor.is_contiguous():
         return tensor.view(-1), None
     span = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
-    if span <= tensor.numel():  # other orders of dimensions; rows that are one in memory
+    if span <= tensor.numel():  # permuted dimensions, or expanded rows that share memory
         return tensor.as_strided((span,), (1,)), tensor.stride()
     return tensor.contiguous().view(-1), None
 
@@ -85,9 +85,9 @@ def _memory(tensor: Tensor) -> tuple[Tensor, tuple[int, ...] | None]:
 def restored(
     buffer: Any, dtype: torch.dtype, shape: Sequence[int], stride: Sequence[int] | None, requires_grad: bool
 ) -> Tensor:
-    """What unpickling calls: a tensor that can be written to, and no other process sees it.
+    """Rebuild a tensor from a buffer: writable, and not shared with other processes.
 
-    Its memory is that of the buffer where this one alone has it, or where pages that are written become copies; else a
+    The tensor uses the buffer's memory if it is writable, or if its pages can be mapped copy-on-write; otherwise a
     copy.
     """
     if not math.prod(shape):
@@ -105,7 +105,7 @@ def restored(
 
 
 def _shared(stands: Held) -> Any:
-    """What a pickle between processes of one program has instead: the tensor, whose memory goes as a handle."""
+    """Reduce a tensor for another process of the same program: its memory is passed as a handle."""
     return _itself, (stands.tensor,)
 
 

@@ -1,4 +1,4 @@
-"""Other keys on the same values: select, exclude, rename, replace, flat and nested."""
+"""Rearrange keys over the same values: select, exclude, rename, replace, flatten and unflatten."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _node(tree: dict[str, Any], path: Sequence[str], key: str) -> dict[str, Any]:
-    """The dict at a path of a tree of dicts, made where it is missing; a collection on the way is opened."""
+    """Return the dict at a path of a tree of dicts. Create missing dicts; replace collections on the way by dicts."""
     for name in path:
         found = tree.get(name)
         below: dict[str, Any] = found  # type: ignore[assignment]
@@ -39,26 +39,36 @@ def _node(tree: dict[str, Any], path: Sequence[str], key: str) -> dict[str, Any]
 
 
 class Choosing(Removing):
-    """Operations that choose, rename or rearrange keys."""
+    """Operations that select, rename or rearrange keys."""
 
     __slots__ = ()
 
     def rename_keys(self, mapping: Mapping[NestedKey, NestedKey], *, strict: bool = True) -> Self:
-        """A collection on the same values with other keys, ``{old: new}``; several can swap names at once.
+        """Return a collection with the same values under other keys. Several keys can swap names at once.
 
         Args:
-            mapping: the new key for each old one, nested or not.
-            strict: a key that is missing is a ``KeyError``; otherwise it is left out.
+            mapping: ``{old: new}``, keys nested or not.
+            strict: raise if an old key does not exist; otherwise ignore it. Default: ``True``.
+
+        Returns:
+            A new collection. Tensors are shared.
 
         Raises:
-            ValueError: two keys get the same name or lie inside one another, or a new key is there already and is not
-                renamed itself.
+            KeyError: an old key does not exist and ``strict`` is set.
+            ValueError: two keys are renamed to the same key or to one below the other, or a new key exists already and
+                is not renamed itself.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": 1, "b": 2}).rename_keys({"a": "b", "b": "a"})
+            >>> data["a"], data["b"]
+            (tensor(2), tensor(1))
         """
         result = self.copy()
         olds = [unravel_key_to_tuple(old) for old in mapping]
         if len(set(olds)) < len(olds):
             twice = sorted({".".join(old) for old in olds if olds.count(old) > 1})
-            raise ValueError(f"rename_keys: the old keys {twice} are given twice, in different spellings")
+            raise ValueError(f"rename_keys: the old keys {twice} are given twice, in different nestings of tuples")
         moves = {unravel_key_to_tuple(old): unravel_key_to_tuple(new) for old, new in mapping.items()}
         values = {old: result._find(old) for old in moves}
         for old in [old for old, value in values.items() if value is MISSING]:
@@ -69,22 +79,31 @@ class Choosing(Removing):
             for first, second in pairwise(paths):
                 if second[: len(first)] == first:
                     raise ValueError(
-                        f"rename_keys: the {what} keys {first} and {second} are one, or lie in one another"
+                        f"rename_keys: the {what} keys {first} and {second} are equal, or one lies below the other"
                     )
         for old in moves:
             result.pop(old)
             result._drop_emptied(old[:-1])
         for new in moves.values():
             if result._find(new) is not MISSING:
-                raise ValueError(f"rename_keys: {new} is there already and is not renamed itself")
+                raise ValueError(f"rename_keys: {new} exists already and is not renamed itself")
         for old, new in moves.items():
             result._set_nested(new, values[old])
         return result
 
-    # -- choosing -----------------------------------------------------------------------------------------------------
+    # -- selecting ----------------------------------------------------------------------------------------------------
 
     def copy(self) -> Self:
-        """New collections on the same tensors."""
+        """Return new collections, at every level, that share the tensors.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": 1})
+            >>> copied = data.copy()
+            >>> copied["b"] = 2
+            >>> list(data.keys()), copied["a"] is data["a"]
+            (['a'], True)
+        """
         return self._shallow()
 
     __copy__ = copy
@@ -97,7 +116,23 @@ class Choosing(Removing):
         device: DeviceLike | None = MISSING,
         names: Sequence[str | None] | None = MISSING,
     ) -> Self:
-        """A collection like this one without its leaves; with ``recurse``, nested collections stay, empty too."""
+        """Return a collection like this one without its leaves.
+
+        Args:
+            recurse: keep nested collections, without their leaves. Default: ``False``.
+            batch_size: the batch size. Default: that of this collection.
+            device: the device, ``None`` for any. Default: that of this collection.
+            names: a name or ``None`` for each batch dimension. Default: those of this collection.
+
+        Returns:
+            A new collection of this class.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": 1, "b": {"c": 2}}, device="cpu").empty(recurse=True)
+            >>> list(data.keys(True)), data.device
+            (['b'], device(type='cpu'))
+        """
         size = self._batch_size if batch_size is None else shapes.as_size(batch_size)
         if names is MISSING:
             new_names = shapes.names_fitted(self._names, len(size))
@@ -119,17 +154,25 @@ class Choosing(Removing):
         return result
 
     def select(self, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Self:
-        """Only some keys.
+        """Return a collection with some of the keys.
 
         Args:
-            keys: the keys, nested or not.
-            inplace: remove the others from this collection and return it.
-            strict: a key that is missing is a ``KeyError``; otherwise it is left out.
-            as_tensordict: give a record's values as a TensorDict.
+            keys: the keys to keep, nested or not.
+            inplace: remove all other keys from this collection and return it. Default: ``False``.
+            strict: raise if a key does not exist; otherwise ignore it. Default: ``True``.
+            as_tensordict: return a TensorDict also for a record. Default: ``False``.
 
-        >>> from tensorclass import TensorDict
-        >>> list(TensorDict({"a": 1, "b": {"c": 2, "d": 3}}).select(("b", "c")).keys(True, True))
-        [('b', 'c')]
+        Returns:
+            A new collection that shares the tensors; this collection if ``inplace`` is set.
+
+        Raises:
+            KeyError: a key does not exist and ``strict`` is set.
+            RuntimeError: ``inplace`` is set and the collection is locked.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> list(TensorDict({"a": 1, "b": {"c": 2, "d": 3}}).select(("b", "c")).keys(True, True))
+            [('b', 'c')]
         """
         store = self._selected(tree_of(keys), strict)
         if not inplace:
@@ -156,11 +199,22 @@ class Choosing(Removing):
         return store
 
     def exclude(self, *keys: NestedKey, inplace: bool = False) -> Self:
-        """All keys but some; those that are missing do not matter.
+        """Return a collection without some of the keys.
 
-        >>> from tensorclass import TensorDict
-        >>> list(TensorDict({"a": 1, "b": {"c": 2, "d": 3}}).exclude("a", ("b", "c")).keys(True, True))
-        [('b', 'd')]
+        Args:
+            keys: the keys to leave out, nested or not. Keys that do not exist are ignored.
+            inplace: remove these keys from this collection and return it. Default: ``False``.
+
+        Returns:
+            A new collection that shares the tensors; this collection if ``inplace`` is set.
+
+        Raises:
+            RuntimeError: ``inplace`` is set, one of the keys exists and the collection is locked.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> list(TensorDict({"a": 1, "b": {"c": 2, "d": 3}}).exclude("a", ("b", "c")).keys(True, True))
+            [('b', 'd')]
         """
         store = self._excluded(tree_of(keys))
         if not inplace:
@@ -201,14 +255,27 @@ class Choosing(Removing):
         strict: bool = True,
         reproduce_struct: bool = False,
     ) -> tuple[Self, ...]:
-        """One collection for each set of keys, and one more with what remains.
+        """Split a collection by key: one collection for each set of keys, and one with the remaining keys.
 
         Args:
-            key_sets: sets of keys; a key of a set is missing in the sets behind it.
-            inplace: take the keys out of this collection, which comes last in the result.
-            default: what a missing key gets; a missing key is a ``KeyError`` without it.
-            strict: with ``False``, missing keys are left out.
-            reproduce_struct: all of them have all nested collections, those without keys too.
+            key_sets: sets of keys, nested or not. A key is missing for the sets after the first that has it.
+            inplace: remove the keys from this collection, which is the last one of the result. Default: ``False``.
+            default: the value of a missing key. Without it a missing key is an error.
+            strict: with ``False``, missing keys are left out. Default: ``True``.
+            reproduce_struct: keep all nested collections in all results, also empty ones. Default: ``False``.
+
+        Returns:
+            A tuple with one collection more than there are sets. Tensors are shared.
+
+        Raises:
+            KeyError: a key is missing, ``strict`` is set and there is no ``default``.
+            RuntimeError: ``inplace`` is set and the collection is locked.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> first, rest = TensorDict({"a": 1, "b": 2, "c": 3}).split_keys(["a", "c"])
+            >>> list(first.keys()), list(rest.keys())
+            (['a', 'c'], ['b'])
         """
         if inplace:
             self._check_unlocked()
@@ -235,7 +302,7 @@ class Choosing(Removing):
         return (*parts, self if inplace else left)
 
     def _classed(self, part: Collection) -> Store:
-        """The values of a part of this collection, with nested collections of the classes that they have here."""
+        """Return the values of a partial copy. Nested collections get the classes that they have in this collection."""
         store: Store = {}
         for key, value in part._store.items():
             own = self._store.get(key)
@@ -246,8 +313,8 @@ class Choosing(Removing):
         return store
 
     def _take_out(self, paths: list[tuple[str, ...]], keep_emptied: bool) -> None:
-        """Removes the values at the paths, as far as there are any, and then the collections that have become empty."""
-        for path in sorted(paths, key=len):  # whole collections first, which the parts have now
+        """Remove the values at the paths that exist, then collections that have become empty."""
+        for path in sorted(paths, key=len):  # whole collections first: the results hold them
             if self._find(path) is not MISSING:
                 self.pop(path)
         if not keep_emptied:
@@ -257,19 +324,27 @@ class Choosing(Removing):
     def separates(
         self, *keys: NestedKey, default: Any = MISSING, strict: bool = True, filter_empty: bool = True
     ) -> Self:
-        """Takes keys out of this collection, and gives them as another one; see :meth:`split_keys`.
+        """Remove keys from this collection and return them as another one. See :meth:`split_keys`.
 
         Args:
             keys: the keys, nested or not.
-            default: what a missing key gets; without it a missing key is a ``KeyError``.
-            strict: with ``False``, a missing key gets ``None`` where there is no ``default``.
-            filter_empty: leave nested collections out that are empty afterwards.
+            default: the value of a missing key. Without it a missing key is an error.
+            strict: with ``False`` and without ``default``, a missing key gets ``None``. Default: ``True``.
+            filter_empty: leave out nested collections that are empty afterwards. Default: ``True``.
 
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"a": 1, "b": {"c": 2}})
-        >>> part = data.separates(("b", "c"))
-        >>> list(part.keys(True, True)), list(data.keys())
-        ([('b', 'c')], ['a'])
+        Returns:
+            A collection with the keys. Tensors are shared.
+
+        Raises:
+            KeyError: a key is missing, ``strict`` is set and there is no ``default``.
+            RuntimeError: the collection is locked.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": 1, "b": {"c": 2}})
+            >>> part = data.separates(("b", "c"))
+            >>> list(part.keys(True, True)), list(data.keys())
+            ([('b', 'c')], ['a'])
         """
         if default is MISSING and not strict:
             default = None
@@ -278,11 +353,18 @@ class Choosing(Removing):
     # -- filtering ----------------------------------------------------------------------------------------------------
 
     def filter_empty_(self) -> Self:
-        """Removes nested collections that hold neither tensors nor objects, here and below.
+        """Remove nested collections without tensors and objects, at every level.
 
-        >>> from tensorclass import TensorDict
-        >>> list(TensorDict({"a": 1, "b": {"c": {}}}).filter_empty_().keys())
-        ['a']
+        Returns:
+            This collection.
+
+        Raises:
+            RuntimeError: the collection is locked.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> list(TensorDict({"a": 1, "b": {"c": {}}}).filter_empty_().keys())
+            ['a']
         """
         self._check_unlocked()
         for key, value in list(self._store.items()):
@@ -295,11 +377,15 @@ class Choosing(Removing):
         return self
 
     def filter_non_tensor_data(self) -> Self:
-        """The tensors and the nested collections, without text and other objects.
+        """Return a collection without text and other objects.
 
-        >>> from tensorclass import TensorDict
-        >>> list(TensorDict({"a": 1, "text": "hello"}).filter_non_tensor_data().keys())
-        ['a']
+        Returns:
+            A new collection with the tensors, which are shared, and the nested collections.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> list(TensorDict({"a": 1, "text": "hello"}).filter_non_tensor_data().keys())
+            ['a']
         """
         store: Store = {}
         for key, value in self._store.items():
@@ -310,11 +396,15 @@ class Choosing(Removing):
         return self._same(store)
 
     def non_tensor_items(self, include_nested: bool = False) -> tuple[tuple[FlatKey, Any], ...]:
-        """The keys and values of text and other objects, as they are stored; see :meth:`get`.
+        """Return the items whose values are text or other objects, as they are stored. See :meth:`get`.
 
-        >>> from tensorclass import TensorDict
-        >>> [(key, value.data) for key, value in TensorDict({"a": 1, "text": "hello"}).non_tensor_items()]
-        [('text', 'hello')]
+        Args:
+            include_nested: include items of nested collections, under nested keys. Default: ``False``.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> [(key, value.data) for key, value in TensorDict({"a": 1, "text": "hello"}).non_tensor_items()]
+            [('text', 'hello')]
         """
         return tuple(
             (key, value)
@@ -323,13 +413,30 @@ class Choosing(Removing):
         )
 
     def _drop_emptied(self, path: tuple[str, ...]) -> None:
-        """Removes the collection at ``path``, and those above it, as far as they have no keys."""
+        """Remove the collection at ``path``, and then its parents, as long as they have no keys."""
         while path and isinstance(node := self._find(path), Removing) and not node._store:
             self.pop(path)
             path = path[:-1]
 
     def replace(self, *args: Any, **kwargs: Any) -> Self:
-        """A collection that shares the values, but for those given: ``data.replace({"a": 1})`` or ``replace(a=1)``."""
+        """Return a collection with other values under some keys: ``data.replace({"a": 1})`` or ``data.replace(a=1)``.
+
+        Args:
+            args: a mapping or a collection with new values, as :meth:`update` takes it.
+            kwargs: more new values by key.
+
+        Returns:
+            A new collection. All other values are shared.
+
+        Raises:
+            TypeError: there is more than one positional argument.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": 1, "b": 2})
+            >>> data.replace(a=5)["a"], data["a"]
+            (tensor(5), tensor(1))
+        """
         if len(args) > 1:
             raise TypeError(
                 f"replace: expected one mapping or collection and keywords, got {len(args)} positional arguments"
@@ -339,11 +446,23 @@ class Choosing(Removing):
     # -- flat and nested ----------------------------------------------------------------------------------------------
 
     def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: IsLeaf | None = None) -> Self:
-        """The leaves under keys joined by ``separator``, on one level.
+        """Return the leaves on one level, under keys joined by a separator.
 
-        >>> from tensorclass import TensorDict
-        >>> list(TensorDict({"a": 1, "b": {"c": 2}}).flatten_keys().keys())
-        ['a', 'b.c']
+        Args:
+            separator: the string between the names of a nested key. Default: ``"."``.
+            inplace: change this collection and return it. Default: ``False``.
+            is_leaf: called with the class of a nested collection. If it returns ``True``, the collection is kept whole.
+
+        Returns:
+            A new collection that shares the tensors; this collection if ``inplace`` is set.
+
+        Raises:
+            KeyError: two keys become the same.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> list(TensorDict({"a": 1, "b": {"c": 2}}).flatten_keys().keys())
+            ['a', 'b.c']
         """
         store: Store = {}
         self._flatten_into(store, "", separator, is_leaf)
@@ -370,11 +489,22 @@ class Choosing(Removing):
             store[name] = value
 
     def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Self:
-        """The inverse of :meth:`flatten_keys`: a key that holds ``separator`` becomes a nested one.
+        """Turn keys that contain a separator into nested keys: the inverse of :meth:`flatten_keys`.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a.b": 1, "a.c": 2}).unflatten_keys()["a", "c"]
-        tensor(2)
+        Args:
+            separator: the string between the names of a nested key. Default: ``"."``.
+            inplace: change this collection and return it. Default: ``False``.
+
+        Returns:
+            A new collection that shares the tensors; this collection if ``inplace`` is set.
+
+        Raises:
+            KeyError: a key has two values, or lies below a leaf.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a.b": 1, "a.c": 2}).unflatten_keys()["a", "c"]
+            tensor(2)
         """
         if inplace:
             self._check_unlocked()
@@ -407,17 +537,22 @@ class Choosing(Removing):
         return self
 
     def _nested(self, tree: Any) -> Store:
-        """A store from a tree of dicts: each dict becomes a collection with this one's batch size."""
+        """Convert a tree of dicts: each dict becomes a collection with this one's batch size."""
         return {
             key: self._untyped(self._nested(value)) if type(value) is dict else value for key, value in tree.items()
         }
 
     @classmethod
     def fromkeys(cls, keys: Iterable[NestedKey], value: Any = 0) -> Self:
-        """A collection without batch dimensions that has ``value`` under each key.
+        """Return a collection without batch dimensions that has the same value under each key.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict.fromkeys(["a", ("b", "c")], 1)["b", "c"]
-        tensor(1)
+        Args:
+            keys: the keys, nested or not.
+            value: what :meth:`set` takes. Default: 0.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict.fromkeys(["a", ("b", "c")], 1)["b", "c"]
+            tensor(1)
         """
         return cls({unravel_key(key): value for key in keys})  # type: ignore[call-arg]

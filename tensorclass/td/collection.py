@@ -1,7 +1,7 @@
 """The core of a collection: a store of values under string keys, and the metadata that makes it behave like one tensor.
 
-Everything here is small on purpose. The families of operations (indexing, shaping, ...) are classes of their own, one
-module each, that stand on :class:`Collection`; :mod:`tensorclass.td.base` puts them together.
+The families of operations (indexing, shaping, ...) are classes of their own, one module each, that are based on
+:class:`Collection`; :mod:`tensorclass.td.base` combines them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 DeviceLike: TypeAlias = torch.device | str | int
 
-#: what is known of the transforms of ``torch.func``; torch has stubs for it, but not as a part of ``torch._C``
+#: the internals of the ``torch.func`` transforms; torch ships stubs for them, but not as a part of ``torch._C``
 functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
 
 
 def as_device(device: DeviceLike | None) -> torch.device | None:
-    """A device in the form that tensors report, so that devices compare by ``==``: an index for accelerators.
+    """Return a device in the form that tensors report, with an index for accelerators, so that ``==`` compares devices.
 
     >>> as_device("cpu")
     device(type='cpu')
@@ -44,45 +44,44 @@ def as_device(device: DeviceLike | None) -> torch.device | None:
     return torch.empty((), device=device).device if needs_index else device
 
 
-#: modules that ask a dataset for its length
+#: the modules of torch that take the length of a dataset
 _LOADERS = tuple([f"torch.utils.data.{name}" for name in ("dataloader", "dataset", "distributed", "sampler")])
 
 
 def no_dataset(collection: Collection) -> str:
-    """Return the error text for a collection without batch dimensions where a dataset is wanted."""
+    """Return the error message for a collection without batch dimensions that is used as a dataset."""
     name = type(collection).__name__
     return (
-        f"this {name} has the batch size [], hence no rows that a loader could load: it is one sample. Give it the "
-        f"batch size of its values, {name}(..., batch_size=[n]) or .auto_batch_size_(1), or put it into a list "
-        "of samples"
+        f"this {name} has the batch size [], so it is one sample and has no rows to load. Give it the batch size of "
+        f"its values, {name}(..., batch_size=[n]) or .auto_batch_size_(1), or put it into a list of samples"
     )
 
 
 class Collection:
     """A store plus a batch size, a device, dimension names and a lock.
 
-    The slots are set by :meth:`_like` (and its kin) and by the constructors; no other place makes an instance. Code in
-    this package that has checked its values by construction ends in :meth:`_like`, which checks nothing.
+    Only :meth:`_like`, its variants and the constructors set the slots. Operations whose results are correct by
+    construction end in :meth:`_like`, which checks nothing.
     """
 
     __slots__ = ("__weakref__", "_batch_size", "_context", "_device", "_lock", "_names", "_store")
 
-    if TYPE_CHECKING:  # typing.get_type_hints of a record shall find its fields, not these
+    if TYPE_CHECKING:  # so that typing.get_type_hints of a record finds its fields, not these
         _store: Store
         _batch_size: Size
         _device: torch.device | None
         _names: Names
-        # None: unlocked. A tuple: locked; it refers to the collections that hold this one and were locked with it.
+        # None: unlocked. A tuple: locked, with references to the parents that were locked with this one.
         _lock: tuple[weakref.ref[Collection], ...] | None
-        # What a `with` statement undoes; unset where there is nothing (see context).
+        # How a `with` statement undoes the last operation (see context); unset if it cannot.
         _context: tuple[Any, ...]
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # == compares element by element, as a tensor's does
 
-    # -- making one ---------------------------------------------------------------------------------------------------
+    # -- private constructors -----------------------------------------------------------------------------------------
 
     def _like(self, store: Store, batch_size: Size, names: Names = None) -> Self:
-        """A collection of this class on ``store``: nothing is checked, the device is kept, the lock is not."""
+        """Return a collection of this class on ``store``. Nothing is checked, the device is kept, the lock is not."""
         new = object.__new__(self.__class__)
         new._store = store
         new._batch_size = batch_size
@@ -92,7 +91,7 @@ class Collection:
         return new
 
     def _same(self, store: Store) -> Self:
-        """:meth:`_like` with this batch size and these names."""
+        """:meth:`_like` with the same batch size and names."""
         new = object.__new__(self.__class__)
         new._store = store
         new._batch_size = self._batch_size
@@ -108,16 +107,16 @@ class Collection:
         return new
 
     def _untyped(self, store: Store) -> TensorCollection:
-        """:meth:`_same` for a result whose keys are others than this one's: a record gives a TensorDict here."""
+        """:meth:`_same` for a result with other keys. Records return a TensorDict here."""
         return self._same(store)  # type: ignore[return-value]
 
-    # -- what a collection shares with a tensor -----------------------------------------------------------------------
+    # -- the interface of tensors -------------------------------------------------------------------------------------
 
     @property
     def batch_size(self) -> Size:
-        """The shape that every value has in front.
+        """The leading dimensions that all values share.
 
-        Setting it checks every value and reaches nested collections whose own batch size does not begin with it.
+        Setting it checks every value. Nested collections whose own batch size is shorter take the new one.
         """
         return self._batch_size
 
@@ -127,7 +126,7 @@ class Collection:
 
     @property
     def shape(self) -> Size:
-        """The batch size: what a collection has where a tensor has a shape."""
+        """The batch size, under the name that tensors use."""
         return self._batch_size
 
     @shape.setter
@@ -142,7 +141,7 @@ class Collection:
         self._take_batch_size(size)
 
     def _check_batch_size(self, size: Size, path: tuple[str, ...]) -> None:
-        """Raises an error where a value does not have ``size`` in front and cannot take it."""
+        """Raise if the shape of a value does not begin with ``size`` and the value cannot take it."""
         ndim = len(size)
         for key, value in self._store.items():
             shape = value.shape
@@ -150,18 +149,18 @@ class Collection:
                 if not isinstance(value, Collection) or len(shape) >= ndim:
                     raise RuntimeError(
                         f"batch_size: {list(size)} does not fit {'.'.join((*path, key))!r}, of shape {list(shape)}; "
-                        "every value must have the batch size in front. Nothing was changed"
+                        "the shape of every value must begin with the batch size. Nothing was changed"
                     )
                 value._check_batch_size(size, (*path, key))
 
     def _check_behind(self, size: Size) -> None:
-        """Raises an error where values don't fit behind a batch size that they have in front; a record knows."""
+        """Raise if the dimensions of a value behind the batch size do not fit. Records override this."""
         for value in self._store.values():
             if isinstance(value, Collection) and len(value._batch_size) < len(size):
                 value._check_behind(size)
 
     def _take_batch_size(self, size: Size) -> None:
-        """Sets a checked batch size, also in nested collections that have fewer dimensions."""
+        """Set a checked batch size, also in nested collections that have fewer dimensions."""
         ndim = len(size)
         for value in self._store.values():
             if isinstance(value, Collection) and len(value._batch_size) < ndim:
@@ -182,11 +181,23 @@ class Collection:
         return len(self._batch_size)
 
     def dim(self) -> int:
-        """The number of batch dimensions."""
+        """Return the number of batch dimensions.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({}, [2, 3]).dim()
+            2
+        """
         return len(self._batch_size)
 
     def ndimension(self) -> int:
-        """The number of batch dimensions."""
+        """Return the number of batch dimensions.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({}, [2, 3]).ndimension()
+            2
+        """
         return len(self._batch_size)
 
     @overload
@@ -194,19 +205,40 @@ class Collection:
     @overload
     def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> Size | int:
-        """The batch size, or its entry at ``dim``."""
+        """Return the batch size, or the size of one batch dimension.
+
+        Args:
+            dim: a batch dimension; negative ones count from the end. Default: all.
+
+        Returns:
+            A ``torch.Size``, or an int if ``dim`` is given.
+
+        Raises:
+            IndexError: there is no such dimension.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({}, [2, 3]).size(), TensorDict({}, [2, 3]).size(-1)
+            (torch.Size([2, 3]), 3)
+        """
         return self._batch_size if dim is None else self._batch_size[dim]
 
     def numel(self) -> int:
-        """The number of items that the batch size holds, at least 1 as for a tensor without dimensions."""
+        """Return the number of elements of the batch: the product of the batch size, 1 without batch dimensions.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({}, [2, 3]).numel()
+            6
+        """
         return shapes.numel(self._batch_size)
 
     def __len__(self) -> int:
-        """The size of the first batch dimension; 0 when there is none."""
+        """Return the size of the first batch dimension; 0 without batch dimensions."""
         return self._batch_size[0] if self._batch_size else self._no_rows()
 
     def _no_rows(self) -> int:
-        """0, the length of a collection without batch dimensions; an error for a loader, which would load nothing."""
+        """Return 0, the length without batch dimensions. Raise if a data loader asks, because it would load nothing."""
         if not is_dynamo_compiling() and sys._getframe(2).f_globals.get("__name__") in _LOADERS:
             raise TypeError(no_dataset(self))
         return 0
@@ -221,24 +253,33 @@ class Collection:
 
     @property
     def device(self) -> torch.device | None:
-        """The device that values are cast to when they are written; ``None`` where each may live on its own."""
+        """The device to which values are moved when they are set; ``None`` if each value may be on its own device."""
         return self._device
 
     @device.setter
     def device(self, value: DeviceLike) -> None:
         raise RuntimeError(
-            "device cannot be set, because values would have to move: use .to(device), which gives a collection on the "
-            "new device, or .clear_device_() to lift the restriction to one device"
+            "device cannot be set, because values would have to move: .to(device) returns a collection on the new "
+            "device, .clear_device_() allows any device"
         )
 
     def clear_device_(self) -> Self:
-        """Lets values of any device in, here and in nested collections. Nothing is moved."""
+        """Accept values on any device, here and in nested collections. No value is moved.
+
+        Returns:
+            This collection, with ``device`` ``None``.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> print(TensorDict({"a": 1}, device="cpu").clear_device_().device)
+            None
+        """
         if is_dynamo_compiling():
             self._clear_device()
             return self
         nodes: list[Collection] = [self]
         seen = {id(self)}
-        for node in nodes:  # it grows on the way
+        for node in nodes:  # grows during the loop
             for below in node._nodes():
                 if id(below) not in seen:
                     seen.add(id(below))
@@ -261,7 +302,7 @@ class Collection:
 
     @property
     def names(self) -> list[str | None]:
-        """The names of the batch dimensions, ``None`` where one has no name."""
+        """The names of the batch dimensions; ``None`` for a dimension without a name."""
         return [None] * len(self._batch_size) if self._names is None else list(self._names)
 
     @names.setter
@@ -273,7 +314,7 @@ class Collection:
         self._set_names(names)
 
     def _check_names(self, names: Names) -> None:
-        """Raises an error where a nested collection has one of these names for a further dimension of its own."""
+        """Raise if a nested collection uses one of these names for a further dimension of its own."""
         if names is None:
             return
         ndim = len(self._batch_size)
@@ -282,13 +323,13 @@ class Collection:
             twice = [name for name in own if name is not None and name in names]
             if twice:
                 raise ValueError(
-                    f"names: a nested collection has {twice} among its names {node.names}, for dimensions beyond the "
-                    f"{ndim} that get the names {list(names)}; rename its dimensions first. Nothing was changed"
+                    f"names: a nested collection uses {twice} among its names {node.names} for dimensions behind the "
+                    f"{ndim} that would be named {list(names)}; rename its dimensions first. Nothing was changed"
                 )
             node._check_names((*names, *own))
 
     def _set_names(self, names: Names) -> None:
-        """Sets checked names, and those of the leading dimensions of nested collections."""
+        """Set checked names, also for the leading dimensions of nested collections."""
         self._names = names
         for value in self._store.values():
             if isinstance(value, Collection):
@@ -301,18 +342,25 @@ class Collection:
                 )
 
     def refine_names(self, *names: str | ellipsis | None) -> Self:  # noqa: F821
-        """Gives names to dimensions that have none; ``...`` stands for those that stay as they are.
+        """Name dimensions that have no name yet, in place.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({}, [2, 3, 4]).refine_names("x", ...).names
-        ['x', None, None]
+        Args:
+            names: a name for each dimension. ``...`` (at most once) stands for dimensions that keep their names.
+
+        Returns:
+            This collection.
 
         Raises:
             RuntimeError: a dimension has another name already.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({}, [2, 3, 4]).refine_names("x", ...).names
+            ['x', None, None]
         """
         given: list[Any] = list(names)
         if given.count(...) > 1:
-            raise RuntimeError("refine_names: ... can appear once")
+            raise RuntimeError("refine_names: ... can appear only once")
         if ... in given:
             at = given.index(...)
             fill = self.ndim - len(given) + 1
@@ -324,12 +372,45 @@ class Collection:
         return self
 
     def rename_(self, *names: str | None, **rename_map: str) -> Self:
-        """Renames the dimensions in place: all of them by position, or some as ``old="new"``."""
+        """Rename batch dimensions in place.
+
+        Args:
+            names: the new names of all dimensions, as arguments or as one sequence; ``None`` removes a name.
+            rename_map: instead, the new name of some dimensions as ``old="new"``.
+
+        Returns:
+            This collection.
+
+        Raises:
+            ValueError: both forms are used, a name to replace does not exist, or the number of names is wrong.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({}, [2, 3]).rename_("x", "y").rename_(x="z").names
+            ['z', 'y']
+        """
         self._rename_to(self._renamed(names, rename_map))
         return self
 
     def rename(self, *names: str | None, **rename_map: str) -> Self:
-        """A collection that shares the values, with other dimension names: by position, or as ``old="new"``."""
+        """:meth:`rename_` on a new collection that shares the values.
+
+        Args:
+            names: the new names of all dimensions, as arguments or as one sequence; ``None`` removes a name.
+            rename_map: instead, the new name of some dimensions as ``old="new"``.
+
+        Returns:
+            A new collection. Tensors are shared.
+
+        Raises:
+            ValueError: both forms are used, a name to replace does not exist, or the number of names is wrong.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({}, [2], names=["time"])
+            >>> data.rename("row").names, data.names
+            (['row'], ['time'])
+        """
         new = self._shallow()
         new._rename_to(self._renamed(names, rename_map))
         return new
@@ -346,7 +427,7 @@ class Collection:
         return shapes.as_names([rename_map.get(name, name) if name else name for name in self.names], self.ndim)
 
     def _shallow(self) -> Self:
-        """New collections on the same values, at every level."""
+        """Return new collections with the same values, at every level."""
         return self._same(
             {key: value._shallow() if isinstance(value, Collection) else value for key, value in self._store.items()}
         )
@@ -354,35 +435,35 @@ class Collection:
     # -- the tree -----------------------------------------------------------------------------------------------------
 
     def _is_tree(self) -> bool:
-        """Whether this is a nested collection among values; text and objects are leaves, collections by class only."""
+        """Return whether this is a nested collection. Text and objects are leaves, despite their base class."""
         return True
 
     def _nodes(self) -> list[TensorCollection]:
-        """The collections that this one consists of, one level below: what a lock, or a device, reaches next."""
+        """Return the collections one level below, which locks and devices reach next."""
         return [value for value in self._store.values() if isinstance(value, Collection)]
 
     def _holds_values(self) -> bool:
-        """Whether the values are in this collection itself, and not in those that it consists of."""
+        """Return whether the values are in this collection itself, not in components as those of a lazy stack."""
         return True
 
     def _beside(self) -> Sequence[Collection]:
-        """Return the collections in memory that this one reads or holds, but not as values: say, parts or objects."""
+        """Return the collections that this one refers to other than as values: components or objects."""
         return ()
 
     def _held(self) -> Tensor | None:
-        """The tensor of an unbatched one, which is a leaf where it stands; ``None`` for all others."""
+        """Return the tensor of an unbatched tensor, which is a leaf; ``None`` for all other collections."""
         return None
 
     def _own_operands(self, operand: Any) -> Iterator[Any]:
-        """The operands of the tensors of a leaf that is no tensor, when it meets another value."""
+        """Yield the operands for the tensors of a leaf other than a tensor in an operation with ``operand``."""
         return iter(())
 
     def _content(self) -> tuple[Any, ...]:
-        """What a leaf that is no tensor holds: it has changed when one of these is another object."""
+        """Return the content of a leaf that is not a tensor. It has changed if one of these is another object."""
         return tuple(self._store.values())
 
     def _leaves(self) -> Iterator[Tensor]:
-        """The tensors of the tree, depth first, in the order of the keys."""
+        """Yield the tensors of the tree, depth first, in the order of the keys."""
         for value in self._store.values():
             if isinstance(value, Collection):
                 yield from value._leaves()
@@ -390,7 +471,7 @@ class Collection:
                 yield value
 
     def _named_leaves(self) -> list[tuple[tuple[str, ...], Tensor]]:
-        """The tensors of the tree with their keys, as flat tuples."""
+        """Return the tensors of the tree with their keys as flat tuples."""
         leaves: list[tuple[tuple[str, ...], Tensor]] = []
         for key, value in self._store.items():
             if isinstance(value, Tensor):
@@ -400,11 +481,11 @@ class Collection:
         return leaves
 
     def _aligned_parts(self, operand: Any) -> Any:
-        """Where the leaves are those of several parts: pairs of a part and its operand."""
+        """Return pairs of a component and its operand if the leaves belong to several components (a lazy stack's)."""
         return None
 
     def _with_leaves(self, leaves: Iterator[Tensor]) -> Self:
-        """The same tree with other tensors, taken in the order of :meth:`_leaves`."""
+        """Return the same tree with other tensors, in the order of :meth:`_leaves`."""
         return self._same(
             {
                 key: value._with_leaves(leaves) if isinstance(value, Collection) else next(leaves)
@@ -413,7 +494,7 @@ class Collection:
         )
 
     def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
-        """Takes the tensors of :meth:`_leaves` back after they were written into: they can be copies."""
+        """Take back the tensors of :meth:`_leaves` after writes into them: other stores may have returned copies."""
         for value in self._store.values():
             if isinstance(value, Collection):
                 value._put_leaves(leaves)

@@ -1,4 +1,4 @@
-"""Several collections made one: stack, cat and where."""
+"""Combine several collections: stack, cat, where and merge."""
 
 from __future__ import annotations
 
@@ -18,31 +18,35 @@ from .keys import NestedKey, dotted, unravel_key_to_tuple
 if TYPE_CHECKING:
     from .base import TensorCollection
     from .collection import Store
-    from .stores.lazy import lazily, lazy_stack, maybe_dense_stack  # set by that module, which needs this one
+    from .stores.lazy import lazily, lazy_stack, maybe_dense_stack  # set by that module, which imports this one
 
 T = TypeVar("T", bound="TensorCollection")
 
 
 def stack(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
-    """Collections of one batch size and one set of keys, stacked along a new batch dimension.
+    """Stack collections of one batch size and the same keys along a new batch dimension.
 
-    Equal non-tensor data stays one; different ones make a :class:`NonTensorStack`.
+    Non-tensor data that is equal in all collections stays one object; otherwise it becomes a :class:`NonTensorStack`.
 
     Args:
         input: the collections, at least one.
-        dim: where the new dimension comes, ``-1`` being behind all batch dimensions.
-        out: a collection of the result's batch size to write it into, in place where it has the keys.
+        dim: the position of the new dimension; ``-1`` is behind all batch dimensions. Default: 0.
+        out: a collection of the result's batch size to write into, in place for keys that it has.
 
     Returns:
-        The stack, on the device of the first, with its dimension names where all have the same.
+        A new collection with copies of the tensors, on the device of the first collection, with its dimension names if
+        all collections share them; ``out`` if it is given.
 
     Raises:
         RuntimeError: batch sizes, keys, or shapes behind the batch dimensions differ.
+        TypeError: an item is not a collection.
 
-    >>> from tensorclass import TensorDict
-    >>> rows = [TensorDict({"a": torch.zeros(3)}) for _ in range(4)]
-    >>> stack(rows)["a"].shape
-    torch.Size([4, 3])
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> rows = [TensorDict({"a": torch.zeros(3)}) for _ in range(4)]
+        >>> stack(rows)["a"].shape
+        torch.Size([4, 3])
     """
     items: Sequence[T] = input
     if type(input) is not list:
@@ -58,22 +62,26 @@ def stack(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
 
 
 def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
-    """Collections of one set of keys joined along an existing batch dimension.
+    """Concatenate collections with the same keys along an existing batch dimension.
 
     Args:
         input: the collections, at least one.
-        dim: the batch dimension to join along; the others must agree.
-        out: a collection of the result's batch size to write it into, in place where it has the keys.
+        dim: the batch dimension. All other batch dimensions must agree. Default: 0.
+        out: a collection of the result's batch size to write into, in place for keys that it has.
 
     Returns:
-        All items, on the device of the first, with its dimension names.
+        A new collection with copies of the tensors, on the device of the first collection, with its dimension names;
+        ``out`` if it is given.
 
     Raises:
-        RuntimeError: batch sizes (but for ``dim``), keys, or shapes behind the batch dimensions differ.
+        RuntimeError: batch sizes (other than along ``dim``), keys, or shapes behind the batch dimensions differ.
+        TypeError: an item is not a collection.
 
-    >>> from tensorclass import TensorDict
-    >>> cat([TensorDict({"a": torch.zeros(3)}, [3]), TensorDict({"a": torch.zeros(2)}, [2])]).batch_size
-    torch.Size([5])
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> cat([TensorDict({"a": torch.zeros(3)}, [3]), TensorDict({"a": torch.zeros(2)}, [2])]).batch_size
+        torch.Size([5])
     """
     items: Sequence[T] = input
     if type(input) is not list:
@@ -100,24 +108,34 @@ def where(
     out: T | None = None,
     pad: float | None = None,
 ) -> T:
-    """The items of ``input`` where ``condition`` is true, of ``other`` elsewhere.
+    """Return the elements of ``input`` where a condition is true, and those of ``other`` elsewhere.
 
     Args:
-        condition: a boolean tensor over the batch.
-        input: a collection; or one number or tensor over the batch for all values, when ``other`` is a collection.
+        condition: a boolean tensor whose shape broadcasts to the batch size.
+        input: a collection; or one number or tensor over the batch for all values if ``other`` is a collection.
         other: a collection, or one number or tensor over the batch for all values.
-        out: a collection of the result's batch size to write it into, in place where it has the keys.
-        pad: what stands for a key that only one of the two has; without it such a key is a ``KeyError``.
+        out: a collection of the result's batch size to write into, in place for keys that it has.
+        pad: the value of keys that only one of the two collections has. Without it such a key is an error.
 
-    >>> from tensorclass import TensorDict
-    >>> where(torch.tensor([True, False]), TensorDict({"a": torch.ones(2)}, [2]), 0)["a"]
-    tensor([1., 0.])
+    Returns:
+        A new collection with copies of the tensors; ``out`` if it is given.
+
+    Raises:
+        KeyError: only one of the two collections has a key, and there is no ``pad``.
+        RuntimeError: shapes do not broadcast.
+        TypeError: neither ``input`` nor ``other`` is a collection.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> where(torch.tensor([True, False]), TensorDict({"a": torch.ones(2)}, [2]), 0)["a"]
+        tensor([1., 0.])
     """
     chosen: Any = input.where(condition, other, out=out, pad=pad) if isinstance(input, Combining) else None
     if chosen is None and isinstance(other, Combining):
         chosen = other.where(~condition, input, out=out, pad=pad)
     if chosen is None:
-        raise TypeError(f"where: expected a collection on one side, got {type(input).__name__}, {type(other).__name__}")
+        raise TypeError(f"where: expected at least one collection, got {type(input).__name__}, {type(other).__name__}")
     return chosen  # type: ignore[no-any-return]
 
 
@@ -125,23 +143,27 @@ def merge_tensordicts(
     *tensordicts: T,
     callback_exist: Callable[..., Any] | Mapping[NestedKey, Callable[..., Any]] | None = None,
 ) -> T:
-    """The keys of several collections in one, which shares their values.
+    """Merge the keys of several collections into one collection, which shares their values.
 
     Args:
-        tensordicts: at least two, in batch sizes of which that of the first is the beginning.
-        callback_exist: called with all values of a key that every one of them has, gives the value of the result; or
-            such functions by key. By default, and for objects, the first collection that has a key gives its value.
+        tensordicts: at least two collections, whose batch sizes begin with that of the first.
+        callback_exist: called with all values of a key that every collection has, returns the value of the result; or a
+            mapping of such functions by key. Otherwise, and for objects, the first collection with the key gives the
+            value.
 
     Returns:
         A collection with the class, batch size, names and device of the first.
 
     Raises:
-        RuntimeError: there are fewer than two, or a value does not have the batch size of the first in front.
+        RuntimeError: there are fewer than two, or a value's shape does not begin with the batch size of the first.
+        TypeError: an item is not a collection, or a key is nested in some collections and a leaf in others.
 
-    >>> from tensorclass import TensorDict
-    >>> merged = merge_tensordicts(TensorDict({"a": 1, "b": 2}), TensorDict({"b": 3}), callback_exist=torch.add)
-    >>> merged["a"], merged["b"]
-    (tensor(1), tensor(5))
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> merged = merge_tensordicts(TensorDict({"a": 1, "b": 2}), TensorDict({"b": 3}), callback_exist=torch.add)
+        >>> merged["a"], merged["b"]
+        (tensor(1), tensor(5))
     """
     if len(tensordicts) < 2:
         raise RuntimeError(f"merge_tensordicts: expected at least two collections, got {len(tensordicts)}")
@@ -156,9 +178,9 @@ def merge_tensordicts(
 
 
 def _merged(items: list[Any], callback: Callable[..., Any], count: int, path: tuple[str, ...]) -> Any:
-    """One level of the merged collections; ``count`` is the number of all, of which ``items`` are here.
+    """Merge one level. ``items`` are the collections that have this level, ``count`` is the number of all collections.
 
-    ``callback`` gives the function for a nested key, or ``None``.
+    ``callback`` returns the function for a nested key, or ``None``.
     """
     result = items[0]._same({})
     for item in items:
@@ -171,8 +193,8 @@ def _merged(items: list[Any], callback: Callable[..., Any], count: int, path: tu
             if any(trees):
                 if not all(trees):
                     raise TypeError(
-                        f"merge_tensordicts: {'.'.join(here)!r} is a nested collection in some of them and a leaf in "
-                        "others"
+                        f"merge_tensordicts: {'.'.join(here)!r} is a nested collection in some collections and a leaf "
+                        "in others"
                     )
                 value = _merged(values, callback, count, here)
             elif len(values) == count and not isinstance(value, Collection):
@@ -183,7 +205,7 @@ def _merged(items: list[Any], callback: Callable[..., Any], count: int, path: tu
 
 
 class Combining(Collection):
-    """The methods behind :func:`stack`, :func:`cat` and :func:`where`; non-tensor data answers them itself."""
+    """The methods behind :func:`stack`, :func:`cat` and :func:`where`. Non-tensor data overrides them."""
 
     __slots__ = ()
 
@@ -203,7 +225,7 @@ class Combining(Collection):
             for key, value in self._store.items():
                 column: list[Any] = [s[key] for s in stores]
                 if type(value) is not Tensor and isinstance(value, Combining):
-                    # directly: torch would only hand them back (see torch_functions)
+                    # directly, because torch.stack would dispatch back to it (see torch_functions)
                     store[key] = value._stack(column, dim)
                 else:
                     store[key] = torch.stack(column, dim)
@@ -248,7 +270,7 @@ class Combining(Collection):
         return self._like(store, shapes.with_size(batch_size, dim, total), self._names)
 
     def _cannot_combine(self, what: str, items: list[Any], dim: int | None, error: Exception | None = None) -> NoReturn:
-        """Raises what is wrong with the collections: found only now, so that those that fit pay nothing for it."""
+        """Raise an error that says why the collections do not fit. Collections that fit do not pay for these checks."""
         for position, item in enumerate(items):
             if not isinstance(item, Collection):
                 raise TypeError(f"{what}: expected collections only, item {position} is a {type(item).__name__}")
@@ -282,7 +304,7 @@ class Combining(Collection):
         raise error if error is not None else RuntimeError(f"{what}: the collections do not fit together")
 
     def _check_kinds(self, what: str, items: list[Any], first: int = 0) -> None:
-        """Non-tensor data and a nested collection do not become one, even where neither has an entry."""
+        """Raise if non-tensor data and a nested collection are to be combined, also if neither has an entry."""
         for position, item in enumerate(items, first):
             if isinstance(item, Combining) and item._is_tree() != self._is_tree():
                 raise RuntimeError(
@@ -291,48 +313,136 @@ class Combining(Collection):
 
     @classmethod
     def stack(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
-        """:func:`tensorclass.stack`."""
+        """Stack collections along a new batch dimension. See :func:`tensorclass.stack`.
+
+        Args:
+            input: the collections, at least one, of one batch size and with the same keys.
+            dim: the position of the new dimension. Default: 0.
+            out: a collection to write into.
+
+        Returns:
+            A new collection with copies of the tensors; ``out`` if it is given.
+
+        Raises:
+            RuntimeError: the collections do not fit together.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict.stack([TensorDict({"a": 1}), TensorDict({"a": 2})])["a"]
+            tensor([1, 2])
+        """
         return stack(input, dim, out=out)
 
     @classmethod
     def cat(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
-        """:func:`tensorclass.cat`."""
+        """Concatenate collections along a batch dimension. See :func:`tensorclass.cat`.
+
+        Args:
+            input: the collections, at least one, with the same keys.
+            dim: the batch dimension. Default: 0.
+            out: a collection to write into.
+
+        Returns:
+            A new collection with copies of the tensors; ``out`` if it is given.
+
+        Raises:
+            RuntimeError: the collections do not fit together.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> rows = TensorDict({"a": torch.arange(2)}, [2])
+            >>> TensorDict.cat([rows, rows])["a"]
+            tensor([0, 1, 0, 1])
+        """
         return cat(input, dim, out=out)
 
     @classmethod
     def lazy_stack(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None, **kwargs: Any) -> T:
-        """:func:`tensorclass.lazy_stack`."""
+        """Stack collections lazily. See :func:`tensorclass.lazy_stack`.
+
+        Args:
+            input: the collections, of one batch size. Keys and shapes behind the batch dimensions may differ.
+            dim: the position of the new dimension. Default: 0.
+            out: a collection to write into.
+            kwargs: further options of :func:`tensorclass.lazy_stack`.
+
+        Returns:
+            A lazy stack on the collections themselves; ``out`` if it is given.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> rows = TensorDict.lazy_stack([TensorDict({"a": 1}), TensorDict({"a": 2})])
+            >>> rows["a"]
+            tensor([1, 2])
+        """
         return lazy_stack(input, dim, out=out, **kwargs)
 
     @classmethod
     def maybe_dense_stack(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None, **kwargs: Any) -> T:
-        """:func:`tensorclass.maybe_dense_stack`."""
+        """Stack collections, lazily if they do not fit together. See :func:`tensorclass.maybe_dense_stack`.
+
+        Args:
+            input: the collections, of one batch size.
+            dim: the position of the new dimension. Default: 0.
+            out: a collection to write into.
+            kwargs: further options of :func:`tensorclass.lazy_stack`.
+
+        Returns:
+            A new collection with copies of the tensors, or a lazy stack on the collections; ``out`` if it is given.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import LazyStackedTensorDict, TensorDict
+            >>> rows = [TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.zeros(3)})]
+            >>> isinstance(TensorDict.maybe_dense_stack(rows), LazyStackedTensorDict)
+            True
+        """
         return maybe_dense_stack(input, dim, out=out, **kwargs)
 
     def to_lazystack(self, dim: int = 0) -> Self:
-        """A lazy stack of what there is at each position of a batch dimension; the values are shared.
+        """Split a collection along a batch dimension into a lazy stack.
 
-        >>> from tensorclass import TensorDict
-        >>> rows = TensorDict({"a": torch.zeros(3)}, [3]).to_lazystack()
-        >>> rows.append(TensorDict({"a": torch.ones(())}))
-        >>> rows["a"]
-        tensor([0., 0., 0., 1.])
+        Args:
+            dim: the batch dimension. Default: 0.
+
+        Returns:
+            A lazy stack of the slices. Tensors share memory.
 
         Raises:
-            RuntimeError: the dimension has no position, and a stack needs a part.
+            RuntimeError: the dimension has size 0, and a lazy stack needs a component.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> rows = TensorDict({"a": torch.zeros(3)}, [3]).to_lazystack()
+            >>> rows.append(TensorDict({"a": torch.ones(())}))
+            >>> rows["a"]
+            tensor([0., 0., 0., 1.])
         """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         if not self._batch_size[dim]:
             raise RuntimeError(
-                f"to_lazystack: dimension {dim} of {list(self._batch_size)} has no position to be a part"
+                f"to_lazystack: dimension {dim} of {list(self._batch_size)} has size 0, and a lazy stack needs at "
+                "least one component"
             )
         return lazily(list(self.unbind(dim)), dim, name=self.names[dim])  # type: ignore[no-any-return]
 
     def densify(self, layout: torch.layout = torch.strided) -> Self:
-        """The same with every lazy stack in it read: values of one shape stacked, others as nested tensors.
+        """Return a collection with every lazy stack read: equal shapes are stacked, others become nested tensors.
 
         Args:
-            layout: of the nested tensors, ``torch.strided`` or ``torch.jagged``.
+            layout: the layout of nested tensors, ``torch.strided`` (default) or ``torch.jagged``.
+
+        Returns:
+            A new collection. Tensors outside of lazy stacks are shared.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict, lazy_stack
+            >>> rows = lazy_stack([TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.zeros(3)})])
+            >>> rows.densify(torch.jagged)["a"].offsets()
+            tensor([0, 2, 5])
         """
         return self._same(
             {
@@ -342,12 +452,26 @@ class Combining(Collection):
         )
 
     def to_padded_tensor(self, padding: float = 0.0, mask_key: NestedKey | None = None) -> Self:
-        """The same with every nested tensor, and every lazy stack of different shapes, as a padded tensor.
+        """Return a collection with padded tensors in place of nested tensors and of lazy stacks of different shapes.
 
         Args:
-            padding: what is put where a tensor has nothing.
-            mask_key: where a mask is written that is true for the items of the batch that are no padding; for a batch
-                in which a dimension differs from part to part (its size is ``-1``).
+            padding: the value of padded elements. Default: 0.
+            mask_key: the key under which to set a boolean mask that is true where the batch is not padded; for a batch
+                with a dimension of varying size (its size is ``-1``). Default: no mask.
+
+        Returns:
+            A new collection. Other tensors are shared.
+
+        Raises:
+            RuntimeError: ``mask_key`` is given and no batch dimension varies.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict, lazy_stack
+            >>> rows = lazy_stack([TensorDict({"a": torch.ones(1)}), TensorDict({"a": torch.ones(2)})])
+            >>> rows.densify(torch.jagged).to_padded_tensor()["a"]
+            tensor([[1., 0.],
+                    [1., 1.]])
         """
         store: Store = {}
         ndim = len(self._batch_size)
@@ -368,8 +492,8 @@ class Combining(Collection):
         if mask_key is not None:
             if mask is None:
                 raise RuntimeError(
-                    "to_padded_tensor: a mask tells which items of the batch are padding; here no batch dimension "
-                    f"differs between the parts (the batch size is {list(size)}), so that there is nothing to tell"
+                    "to_padded_tensor: mask_key: a mask marks padded elements of the batch, and no batch dimension "
+                    f"varies here (the batch size is {list(size)}); leave mask_key out"
                 )
             result.set(mask_key, mask)  # type: ignore[attr-defined]
         return result
@@ -387,10 +511,30 @@ class Combining(Collection):
         pad: float | None = None,
         update_batch_size: bool = False,
     ) -> Self:
-        """The items of this collection where ``condition`` is true, of ``other`` elsewhere. See :func:`where`.
+        """Return the elements of this collection where a condition is true, and those of ``other`` elsewhere.
 
         Args:
-            update_batch_size: ``out`` takes the batch size, and the values, of a result of another batch size.
+            condition: a boolean tensor whose shape broadcasts to the batch size.
+            other: a collection, or one number or tensor over the batch for all values.
+            out: a collection to write into, in place for keys that it has.
+            pad: the value of keys that only one of the two collections has. Without it such a key is an error.
+            update_batch_size: let ``out`` take the batch size and the values of the result if the batch sizes differ.
+                Default: ``False``.
+
+        Returns:
+            A new collection with copies of the tensors; ``out`` if it is given.
+
+        Raises:
+            KeyError: only one of the two collections has a key, and there is no ``pad``.
+            RuntimeError: shapes do not broadcast.
+            TypeError: the condition is not a tensor.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.tensor([1, 2])}, [2])
+            >>> data.where(data["a"] > 1, 0)["a"]
+            tensor([0, 2])
         """
         if not isinstance(condition, Tensor):
             raise TypeError(f"where: expected a boolean tensor as the condition, got a {type(condition).__name__}")
@@ -406,7 +550,7 @@ class Combining(Collection):
             )
         theirs: Any = other._store
         store: Store = {}
-        spread: dict[int, Tensor] = {}  # the condition as values of so many dimensions meet it
+        spread: dict[int, Tensor] = {}  # number of dimensions of a value -> the condition, broadcastable to it
         for key, value in self._store.items():
             operand = theirs.get(key)
             if type(value) is Tensor and type(operand) is Tensor and value.shape == operand.shape:
@@ -436,7 +580,7 @@ class Combining(Collection):
 
 
 def _chosen(path: tuple[str, ...], condition: Tensor, value: Any, other: Any, pad: float | None) -> Any:
-    """One value where ``condition`` is true, a tensor or a number elsewhere."""
+    """Choose one value where ``condition`` is true, a tensor or a number elsewhere."""
     if isinstance(value, Combining):
         return value._where(condition, other, pad, path)
     if isinstance(other, Tensor) and other.ndim:
@@ -454,11 +598,9 @@ def _chosen(path: tuple[str, ...], condition: Tensor, value: Any, other: Any, pa
 
 
 def _padding(path: tuple[str, ...], pad: float | None, side: str, value: Any) -> Any:
-    """What stands for a value that one of the two lacks, in the dtype of the other's."""
+    """Return the replacement for a value that one collection lacks, in the dtype of the other's value."""
     if pad is None:
-        raise KeyError(
-            f"where: {'.'.join(path)!r} is missing in the {side} collection; give pad= a value to stand for it"
-        )
+        raise KeyError(f"where: {'.'.join(path)!r} is missing in the {side} collection; give its value as pad=")
     return torch.full_like(value, pad) if isinstance(value, Tensor) or value._is_tree() else pad
 
 
@@ -469,13 +611,13 @@ def _cannot_choose(path: tuple[str, ...], value: Any, other: Any) -> RuntimeErro
 
 
 def _common_names(items: list[Any]) -> shapes.Names:
-    """The dimension names of all, or none where they differ."""
+    """Return the dimension names that all items share, ``None`` if they differ."""
     names: shapes.Names = items[0]._names
     return names if all(getattr(item, "_names", None) == names for item in items) else None
 
 
 def _written(result: Any, out: Any) -> Any:
-    """Writes a result into ``out``."""
+    """Write a result into ``out`` and return it."""
     if out._batch_size != result._batch_size:
         raise RuntimeError(
             f"out: expected the batch size of the result, {list(result._batch_size)}, got {list(out._batch_size)}"
@@ -484,5 +626,5 @@ def _written(result: Any, out: Any) -> Any:
 
 
 def _right(tensor: Tensor, ndim: int) -> Tensor:
-    """The tensor with dimensions of size 1 behind, so that it meets a value along the batch dimensions."""
+    """Append dimensions of size 1 so that a tensor over the batch broadcasts against a value of ``ndim`` dimensions."""
     return tensor.reshape(tensor.shape + (1,) * (ndim - tensor.ndim)) if tensor.ndim < ndim else tensor

@@ -1,4 +1,4 @@
-"""Whether two collections hold close values: what tests ask."""
+"""Compare the values of two collections in tests."""
 
 from __future__ import annotations
 
@@ -24,31 +24,32 @@ def assert_close(
     msg: str = "",
     prefix: NestedKey = (),
 ) -> bool:
-    """Raises an error unless two collections have the same keys, and tensors that are close under each of them.
+    """Raise unless two collections have the same keys and close tensors.
 
-    Batch sizes, dimension names and objects (text, ...) are not compared; a record can be compared with a TensorDict.
+    Batch sizes, dimension names and objects (text, ...) are not compared. A record can be compared with a TensorDict.
 
     Args:
         actual: the collection to check.
-        expected: what its values should be.
-        rtol: relative tolerance; by default what :func:`torch.testing.assert_close` takes for the dtype.
-        atol: absolute tolerance; likewise.
-        equal_nan: NaN equals NaN.
-        intersection: compare only the keys that both have.
-        msg: put into the error message.
-        prefix: put before the keys in the error message.
+        expected: the expected values.
+        rtol: relative tolerance. Default: that of :func:`torch.testing.assert_close` for the dtype.
+        atol: absolute tolerance. Default: likewise.
+        equal_nan: treat NaN as equal to NaN. Default: ``True``.
+        intersection: compare only keys that both collections have. Default: ``False``.
+        msg: text to add to the error message.
+        prefix: a nested key to put before the keys in error messages.
 
     Returns:
         ``True``.
 
     Raises:
-        TypeError: one of the two is no collection.
+        TypeError: an argument is not a collection.
         KeyError: the keys differ.
-        AssertionError: values, shapes, dtypes or devices differ; it names the key, and how far the values are apart.
+        AssertionError: values, shapes, dtypes or devices differ. The message names the key and the distance.
 
-    >>> from tensorclass import TensorDict
-    >>> assert_close(TensorDict({"a": 1.0}), TensorDict({"a": 1.0 + 1e-7}))
-    True
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> assert_close(TensorDict({"a": 1.0}), TensorDict({"a": 1.0 + 1e-7}))
+        True
     """
     if not isinstance(actual, Collection) or not isinstance(expected, Collection):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(

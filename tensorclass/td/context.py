@@ -1,12 +1,13 @@
-"""What a ``with`` statement undoes: ``with data.view(-1) as flat: ...`` writes what changes inside back into ``data``.
+"""Undo an operation at the end of a ``with`` statement.
 
-An operation that can be undone notes how in the slot ``_context`` of its result: a weak reference to its source, an
-:class:`Inverse`, and its arguments. That is all that a call without ``with`` pays for it. What is in the result is
-looked at when the block begins, and again when it ends.
+``with data.view(-1) as flat: ...`` writes changes of ``flat`` back into ``data``. An operation that can be undone notes
+how in the slot ``_context`` of its result: a weak reference to its source, an :class:`Inverse`, and its arguments. A
+call without ``with`` pays for nothing else. The values of the result are recorded when the block begins and compared
+when it ends.
 
-The source gets the changes in the kind that they were made in. A value that was replaced is replaced there, a new one
-is set, a key that was removed is removed. What was written into a value in place is in the source already where both
-lie in the same memory, and is written into the source's value where the operation copied.
+Each change is repeated in the source. A replaced value is replaced there, a new one is set, a removed key is removed. A
+value that was written in place is in the source already if both share memory; if the operation copied, it is written
+into the source's value.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 Path: TypeAlias = tuple[str, ...]
 
-#: what is in the slot ``_context`` as long as there is nothing
+#: the value of an unset slot ``_context``
 NOTHING: Any = ((), None)
 
 
@@ -39,13 +40,13 @@ def _same_path(source: Removing, path: Path, *args: object) -> Path:
 
 @dataclass(frozen=True)
 class Inverse:
-    """How what was written into the result of an operation comes back into its source.
+    """The way back from the result of an operation to its source.
 
-    ``value(new, old, source, ndim, *args)`` gives a value in the source's terms. ``old`` is the one that is there
-    (``MISSING`` when there is none), ``ndim`` the number of batch dimensions of the result, ``args`` are those of the
-    operation. ``path(source, path, *args)`` is the key in the source. When the operation ``copies``, what is written
-    into values of the result in place is not seen in the source; ``content``, called like ``value``, then gives what is
-    written there.
+    ``value(new, old, source, ndim, *args)`` converts a value of the result for the source. ``old`` is the present value
+    of the source (``MISSING`` if there is none), ``ndim`` the number of batch dimensions of the result, ``args`` are
+    the arguments of the operation. ``path(source, path, *args)`` returns the key in the source. ``content`` is set if
+    the operation copies, so that writes in place into the result do not reach the source; called like ``value``, it
+    returns what to write there.
     """
 
     value: Callable[..., Any]
@@ -82,7 +83,7 @@ def _turned(new: Any, old: Any, source: Collection, ndim: int, k: int, dims: tup
 
 
 def _read_as_before(new: Any, old: Any, source: Collection, ndim: int) -> Any:
-    """After a view of another dtype: what stands for a value of the source becomes of its dtype again."""
+    """Undo a view of another dtype."""
     return new.view(old.dtype) if isinstance(new, Tensor) and isinstance(old, Tensor) else new
 
 
@@ -95,7 +96,7 @@ TURNED = Inverse(_turned, content=_turned)
 VIEWED = Inverse(_read_as_before)
 
 
-# -- of casts, and of other keys --------------------------------------------------------------------------------------
+# -- inverses of casts and of operations on keys ----------------------------------------------------------------------
 
 
 def _cast(new: Any, old: Any, source: Collection, ndim: int) -> Any:
@@ -103,7 +104,7 @@ def _cast(new: Any, old: Any, source: Collection, ndim: int) -> Any:
 
 
 def _cast_where_it_changed(new: Tensor, old: Tensor, source: Collection, ndim: int) -> Tensor:
-    """The numbers that are still what the cast made of the old ones are the old ones, in their precision."""
+    """Cast back. Elements that did not change keep the source's value, in its precision."""
     same = old.to(device=new.device, dtype=new.dtype) == new
     return torch.where(same.to(old.device), old, new.to(device=old.device, dtype=old.dtype))
 
@@ -113,7 +114,7 @@ def _unchanged(new: Any, old: Any, source: Collection, ndim: int, separator: str
 
 
 def _nested_path(source: Removing, path: Path, separator: str) -> Path:
-    """The key in a source whose keys were flattened; a name there can hold the separator itself."""
+    """Return the key in a source whose keys were flattened. Names may contain the separator themselves."""
     name, *rest = path
     found: list[str] = []
     node: Any = source
@@ -130,7 +131,7 @@ def _nested_path(source: Removing, path: Path, separator: str) -> Path:
 
 
 def _flat_path(source: Removing, path: Path, separator: str) -> Path:
-    """The key in a source whose keys were unflattened; what was nested before is nested still."""
+    """Return the key in a source whose keys were unflattened. Collections that were nested before stay nested."""
     for depth in range(len(path), 0, -1):
         name = separator.join(path[:depth])
         value = source._store.get(name)
@@ -144,21 +145,21 @@ FLAT_KEYS = Inverse(_unchanged, _nested_path)
 NESTED_KEYS = Inverse(_unchanged, _flat_path)
 
 
-# -- what changed -----------------------------------------------------------------------------------------------------
+# -- changes within a block -------------------------------------------------------------------------------------------
 
-#: what is noted of a tensor that lies in the memory of the source's
+#: marks a tensor that shares memory with the source
 SHARED = -1
-#: what is noted of a nested collection on another store than a dict, whose own `with` looks after it
+#: marks a nested collection on another store than a dict, which has a `with` block of its own
 ITS_OWN: Any = object()
 
 
 def _version(value: Tensor) -> int | None:
-    """Counts what is written into a tensor in place; ``None`` where torch does not count, or does not tell."""
+    """Return torch's count of writes in place; ``None`` for an inference tensor or under ``torch.compile``."""
     return None if torch.compiler.is_compiling() or value.is_inference() else value._version
 
 
 def _noted(node: Collection, copies: bool, entered: list[Any]) -> dict[str, tuple[Any, Any]]:
-    """The values of every level, each with what tells whether something was written into it."""
+    """Record the values of every level, each with a mark by which a write in place can be detected."""
     noted: dict[str, tuple[Any, Any]] = {}
     for key, value in node._store.items():
         if isinstance(value, Tensor):
@@ -174,18 +175,18 @@ def _noted(node: Collection, copies: bool, entered: list[Any]) -> dict[str, tupl
 
 
 def _is_plain(node: Collection) -> bool:
-    """Whether all levels stand on dicts: another store may give copies of what it holds."""
+    """Return whether all levels are based on dicts. Other stores may return copies of their values."""
     store: Any = node._store
     return type(store) is dict and all(_is_plain(value) for value in node._nodes())
 
 
 class _Changes:
-    """The differences between a collection and what was noted of it."""
+    """The differences between a collection and its recorded values."""
 
     def __init__(self, now: Collection, before: dict[str, tuple[Any, Any]]) -> None:
         self.removed: list[Path] = []
         self.replaced: list[tuple[Path, Any]] = []
-        self.written: list[tuple[Path, Any]] = []  # in place, into a value that does not share the source's memory
+        self.written: list[tuple[Path, Any]] = []  # in place, without sharing memory with the source
         self._compare(now, before, ())
 
     def _compare(self, now: Collection, before: dict[str, tuple[Any, Any]], path: Path) -> None:
@@ -213,14 +214,14 @@ def _identical(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
 
 
 class Block:
-    """A ``with`` statement on the result of an operation, between its begin and its end."""
+    """A ``with`` statement on the result of an operation, from its begin to its end."""
 
     def __init__(self, result: Collection, inverse: Inverse, ref: weakref.ref[Any], args: tuple[Any, ...]) -> None:
         source = ref()
         if source is None:
             raise RuntimeError(
-                f"with: the collection that this {type(result).__name__} was made from is gone, so that nothing can be "
-                "written back into it; keep it in a variable, also between operations in a row: "
+                f"with: the collection that this {type(result).__name__} was made from no longer exists, so that "
+                "nothing can be written back into it; keep it in a variable, also between operations in a row: "
                 "`a = data.view(-1)`, then `with a.unsqueeze(0) as b: ...`"
             )
         self.source: Removing = source
@@ -235,18 +236,18 @@ class Block:
         self.noted: Any = _noted(result, copies, self.entered) if result._is_tree() else result._content()
 
     def leave(self, result: Collection, *exception: Any) -> None:
-        """Ends the block: unless an exception came, the changes are written back."""
+        """End the block. Without an exception, write the changes back."""
         for value in reversed(self.entered):
             value.__exit__(*exception)
         if exception[0] is None:
             self.write_back(result)
 
     def write_back(self, result: Collection) -> None:
-        """Writes what changed in the result into the source: all of it, or on an error nothing."""
+        """Write all changes of the result into the source; none of them on an error."""
         if result._batch_size != self.size:
             raise RuntimeError(
-                f"with: the batch size became {list(result._batch_size)} inside of the block, from {list(self.size)}; "
-                "it must stay so that changes can be written back"
+                f"with: the batch size changed from {list(self.size)} to {list(result._batch_size)} inside the block; "
+                "changes can only be written back if it stays the same"
             )
         source, ndim, inverse = self.source, len(self.size), self.inverse
         if not result._is_tree():
@@ -273,7 +274,7 @@ class Block:
 
 
 def _rewrite(source: Removing, removed: list[Path], replaced: list[tuple[Path, Any]]) -> None:
-    """Removes and sets keys; on an error everything is as it was."""
+    """Remove and set keys. On an error, restore the previous state."""
     before: list[tuple[Collection, dict[str, Any]]] = []
     _levels(source, before)
     try:
@@ -281,7 +282,7 @@ def _rewrite(source: Removing, removed: list[Path], replaced: list[tuple[Path, A
             if source._find(path) is not MISSING:
                 source.pop(path)
         for path, value in replaced:
-            # an object is written as set_ does it, which a lock allows
+            # replace an object in place, because a lock allows that
             inplace = not isinstance(value, Tensor) and not value._is_tree()
             old = source._find(path)
             inplace = inplace and isinstance(old, Collection) and not old._is_tree()
@@ -308,9 +309,21 @@ class Contexts(Collection):
     __slots__ = ()
 
     def clear_refs_for_compile_(self) -> Self:
-        """Forgets what a ``with`` statement after the last operation would undo, here and in nested collections.
+        """Forget how a ``with`` statement would undo the last operation, here and in nested collections.
 
-        For what a compiled function returns: ``torch.compile`` cannot give back the weak reference that it would need.
+        Call it on results of a compiled function: ``torch.compile`` cannot return the weak reference to the source.
+
+        Returns:
+            This collection.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(2, 3)}, [2, 3])
+            >>> with data.view(-1).clear_refs_for_compile_() as flat:
+            ...     flat["b"] = torch.ones(6)
+            >>> "b" in data  # nothing was written back
+            False
         """
         self._context = (getattr(self, "_context", NOTHING)[0], None)
         for value in self._store.values():
@@ -318,11 +331,11 @@ class Contexts(Collection):
                 value.clear_refs_for_compile_()
         return self
 
-    # _context is (blocks, undo, ...): the blocks that were entered and not left yet, and what the next one undoes. That
-    # is None, the name of a method, or an Inverse, followed by a reference to the source and arguments.
+    # _context is (blocks, undo, ...): the open blocks, and how the next block undoes the operation. `undo` is None, the
+    # name of a method, or an Inverse, followed by a reference to the source and the arguments.
 
     def _undoes(self, undo: str | None) -> None:
-        """Says which method undoes the operation that comes to its end."""
+        """Note the method that undoes the operation which ends now."""
         self._context = (getattr(self, "_context", NOTHING)[0], undo)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""New values in the form of existing ones: the ``*_like`` functions and the ``new_*`` methods."""
+"""Create new values shaped like existing ones: the ``*_like`` functions and the ``new_*`` methods."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _STORAGES = (None, "shared", "memmap", "h5", "zarr")
 
 
 class Creation(Collection):
-    """``new_zeros``, ``new_full`` and the machinery of ``torch.zeros_like`` and its kin."""
+    """``new_zeros``, ``new_full`` and the implementation of ``torch.zeros_like`` and its variants."""
 
     __slots__ = ()
 
     def _each(self, function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Self:
-        """``function(value, *args, **kwargs)`` for each value, nested ones included; a ``device`` is the result's."""
+        """Call ``function(value, *args, **kwargs)`` for each value, nested ones included."""
         result = self._same({key: function(value, *args, **kwargs) for key, value in self._store.items()})
         if kwargs.get("device") is not None:
             result._device = as_device(kwargs["device"])
@@ -43,7 +43,7 @@ class Creation(Collection):
         kwargs = {key: value for key, value in kwargs.items() if value is not None or key == "device"}
         if "device" not in kwargs and self._device is not None:
             kwargs["device"] = self._device
-        empty_lazy = kwargs.pop("empty_lazy", None)  # which tensors do not know
+        empty_lazy = kwargs.pop("empty_lazy", None)  # tensors do not take this argument
         store = {
             key: getattr(value, name)(batch_size + value.shape[ndim:], *args, **kwargs)
             if not empty_lazy or isinstance(value, Tensor)
@@ -65,37 +65,44 @@ class Creation(Collection):
         device: DeviceLike | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Zeros, in the shapes and dtypes of a schema.
+        """Return zeros in the shapes and dtypes of a schema.
 
         Args:
             schema: for each key, nested or not, the shape behind the batch dimensions and the dtype.
-            batch_size: of the result; none by default.
-            storage: where the values live: ``None`` for memory, ``"shared"`` for shared memory, ``"memmap"`` for the
-                files of a folder, ``"h5"`` or ``"zarr"`` for arrays in a file. Files take no space before they are
-                written.
-            device: of the result; for ``"h5"`` and ``"zarr"`` where tensors go when they are read.
-            kwargs: options of a storage: those of :meth:`memmap_like` for ``"memmap"``, among them the folder, as
-                ``prefix``; those of :meth:`to_h5` or :meth:`to_zarr`, and the ``filename``. The others have none.
+            batch_size: the batch size. Default: none.
+            storage: the place of the values: ``None`` for memory, ``"shared"`` for shared memory, ``"memmap"`` for the
+                files of
+                a folder, ``"h5"`` or ``"zarr"`` for arrays in a file. Files take up no space until they are written.
+                Default: ``None``.
+            device: the device of the result; for ``"h5"`` and ``"zarr"`` the device onto which values are read.
+            kwargs: options of a storage: for ``"memmap"`` those of :meth:`memmap_like`, with the folder as ``prefix``;
+                for ``"h5"`` and ``"zarr"`` those of :meth:`to_h5` and :meth:`to_zarr`, with the ``filename``.
+
+        Returns:
+            A collection of this class, based on the storage.
 
         Raises:
-            NotImplementedError: there is no such storage here.
+            NotImplementedError: the storage is one of a peer that is not supported here (``"redis"``, ``"dragonfly"``).
             ValueError: there is no storage of this name.
-            KeyError: ``"h5"`` and ``"zarr"`` need a ``filename``.
+            KeyError: ``"h5"`` or ``"zarr"`` was given without a ``filename``.
+            TypeError: options were given for a storage without options.
 
-        >>> from tensorclass import TensorDict
-        >>> rows = TensorDict.from_schema({"a": ([4], torch.float32), "n": ([], torch.int64)}, batch_size=[3])
-        >>> rows["a"].shape, rows["n"].dtype
-        (torch.Size([3, 4]), torch.int64)
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> rows = TensorDict.from_schema({"a": ([4], torch.float32), "n": ([], torch.int64)}, batch_size=[3])
+            >>> rows["a"].shape, rows["n"].dtype
+            (torch.Size([3, 4]), torch.int64)
         """
         if storage in ("redis", "dragonfly"):
-            raise NotImplementedError(f"from_schema: there is no storage={storage!r} here; expected one of {_STORAGES}")
+            raise NotImplementedError(f"from_schema: storage={storage!r} is not supported; expected one of {_STORAGES}")
         if storage not in _STORAGES:
             raise ValueError(f"from_schema: expected storage to be one of {_STORAGES}, got {storage!r}")
         if kwargs and storage in (None, "shared"):
             raise TypeError(f"from_schema: storage={storage!r} has no options, got {sorted(kwargs)}")
         in_file = storage in ("h5", "zarr")
         if in_file and "filename" not in kwargs:
-            raise KeyError(f"from_schema: storage={storage!r} needs a filename=, where the values are to be")
+            raise KeyError(f"from_schema: storage={storage!r} needs a filename= for its values")
         size = shapes.as_size(batch_size)
         tree: dict[str, Any] = {}
         for key, (shape, dtype) in schema.items():
@@ -128,17 +135,27 @@ class Creation(Collection):
         pin_memory: bool | None = None,
         empty_lazy: bool = False,
     ) -> Self:
-        """Zeros with another batch size.
+        """Return zeros with another batch size.
 
         Args:
             size: the batch size, as ints or as one sequence.
-            dtype: of all tensors; each keeps its own by default.
-            device: of the result, ``None`` for none; what it is here by default.
-            requires_grad: whether the tensors require gradients.
-            layout: of the tensors.
-            pin_memory: put them into page-locked memory.
-            empty_lazy: what is a lazy stack here is one in the result too, of parts that have nested collections but
-                no values yet; by default its values are stacked.
+            dtype: the dtype of all tensors. Default: each tensor keeps its own.
+            device: the device of the result, ``None`` for any. Default: that of this collection.
+            requires_grad: whether the tensors require gradients. Default: ``False``.
+            layout: the layout of the tensors. Default: ``torch.strided``.
+            pin_memory: allocate page-locked memory. Default: ``False``.
+            empty_lazy: make a lazy stack of a lazy stack, whose components have nested collections but no values yet.
+                Default: ``False``, its values are stacked.
+
+        Returns:
+            A new collection of this class with tensors of the shape ``size`` plus the dimensions behind the batch size
+            here.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.ones(2, 3)}, [2]).new_zeros(4)["a"].shape
+            torch.Size([4, 3])
         """
         options = _options(dtype, device, requires_grad, layout, pin_memory, empty_lazy)
         return self._new("new_zeros", size, (), options)
@@ -153,7 +170,27 @@ class Creation(Collection):
         pin_memory: bool | None = None,
         empty_lazy: bool = False,
     ) -> Self:
-        """Ones with another batch size; see :meth:`new_zeros` for the arguments."""
+        """Return ones with another batch size.
+
+        Args:
+            size: the batch size, as ints or as one sequence.
+            dtype: the dtype of all tensors. Default: each tensor keeps its own.
+            device: the device of the result, ``None`` for any. Default: that of this collection.
+            requires_grad: whether the tensors require gradients. Default: ``False``.
+            layout: the layout of the tensors. Default: ``torch.strided``.
+            pin_memory: allocate page-locked memory. Default: ``False``.
+            empty_lazy: as for :meth:`new_zeros`.
+
+        Returns:
+            A new collection of this class with tensors of the shape ``size`` plus the dimensions behind the batch size
+            here.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(2)}, [2]).new_ones(3)["a"]
+            tensor([1., 1., 1.])
+        """
         options = _options(dtype, device, requires_grad, layout, pin_memory, empty_lazy)
         return self._new("new_ones", size, (), options)
 
@@ -167,7 +204,27 @@ class Creation(Collection):
         pin_memory: bool | None = None,
         empty_lazy: bool = False,
     ) -> Self:
-        """Uninitialised values with another batch size; see :meth:`new_zeros` for the arguments."""
+        """Return uninitialized tensors with another batch size.
+
+        Args:
+            size: the batch size, as ints or as one sequence.
+            dtype: the dtype of all tensors. Default: each tensor keeps its own.
+            device: the device of the result, ``None`` for any. Default: that of this collection.
+            requires_grad: whether the tensors require gradients. Default: ``False``.
+            layout: the layout of the tensors. Default: ``torch.strided``.
+            pin_memory: allocate page-locked memory. Default: ``False``.
+            empty_lazy: as for :meth:`new_zeros`.
+
+        Returns:
+            A new collection of this class with tensors of the shape ``size`` plus the dimensions behind the batch size
+            here.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(2, 3)}, [2]).new_empty(4, dtype=torch.int64)["a"].shape
+            torch.Size([4, 3])
+        """
         options = _options(dtype, device, requires_grad, layout, pin_memory, empty_lazy)
         return self._new("new_empty", size, (), options)
 
@@ -183,7 +240,28 @@ class Creation(Collection):
         pin_memory: bool | None = None,
         empty_lazy: bool = False,
     ) -> Self:
-        """``fill_value`` everywhere, with another batch size; see :meth:`new_zeros` for the arguments."""
+        """Return tensors filled with one number, with another batch size.
+
+        Args:
+            size: the batch size, as an int or a sequence.
+            fill_value: the number.
+            dtype: the dtype of all tensors. Default: each tensor keeps its own.
+            device: the device of the result, ``None`` for any. Default: that of this collection.
+            requires_grad: whether the tensors require gradients. Default: ``False``.
+            layout: the layout of the tensors. Default: ``torch.strided``.
+            pin_memory: allocate page-locked memory. Default: ``False``.
+            empty_lazy: as for :meth:`new_zeros`.
+
+        Returns:
+            A new collection of this class with tensors of the shape ``size`` plus the dimensions behind the batch size
+            here.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(2)}, [2]).new_full(3, 7)["a"]
+            tensor([7., 7., 7.])
+        """
         options = _options(dtype, device, requires_grad, layout, pin_memory, empty_lazy)
         return self._new("new_full", (size,), (fill_value,), options)
 
@@ -196,10 +274,25 @@ class Creation(Collection):
         requires_grad: bool = False,
         pin_memory: bool | None = None,
     ) -> Self:
-        """A copy of ``data`` with the dtypes and devices of the values here: of a collection, value by value.
+        """Return a copy of data in the dtypes and on the devices of the values here.
 
-        Of a tensor (or an array, a number, a sequence of numbers) there is a copy for each value. The arguments are
-        those of :meth:`new_zeros`.
+        Args:
+            data: a collection, copied value by value. A tensor, array, number or sequence of numbers is copied for each
+                value.
+            dtype: the dtype of all tensors. Default: that of the value under the same key.
+            device: the device of the result, ``None`` for any. Default: that of the value under the same key.
+            requires_grad: whether the tensors require gradients. Default: ``False``.
+            pin_memory: copy to page-locked memory. Default: ``False``.
+
+        Returns:
+            A new collection with the batch size of ``data``: for a tensor, the first of its dimensions, as many as this
+            collection has batch dimensions.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(2)}, [2]).new_tensor([1, 2, 3])["a"]
+            tensor([1., 2., 3.])
         """
         if isinstance(data, Collection):
             batch_size, names, sources = data._batch_size, data._names, data._store

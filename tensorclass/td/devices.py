@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .collection import Store
 
 R = TypeVar("R", covariant=True)
-#: called with the key, always as a tuple, and the tensor
+#: called with the key (always a tuple) and the tensor; returns whether to cast it
 CastFilter: TypeAlias = Callable[[Any, Tensor], builtins.bool]
 
 
@@ -30,7 +30,7 @@ C = TypeVar("C", bound="Devices")
 
 
 class MoveOptions(TypedDict, total=False):
-    """What ``cpu`` and ``cuda`` pass on to ``to``."""
+    """The arguments that ``cpu`` and ``cuda`` pass on to ``to``."""
 
     dtype: torch.dtype | None
     non_blocking: bool | None
@@ -48,29 +48,70 @@ class BoundCast(Protocol[R]):
 
 
 class Cast(Protocol):
-    """``data.float()`` and its kin."""
+    """The type of ``data.float()`` and its variants."""
 
     def __get__(self, instance: C, owner: Any) -> BoundCast[C]: ...
 
 
 def _cast(name: str, dtype: torch.dtype) -> Cast:
-    """The method that casts to one dtype."""
+    """Return the method that casts to one dtype."""
 
     def method(self: Devices, *, cast_filter: CastFilter | None = None) -> Devices:
         return self.type(dtype, cast_filter=cast_filter)
 
     method.__name__ = name
     method.__qualname__ = f"Devices.{name}"
-    method.__doc__ = f"The values as ``{dtype}``; only those for which ``cast_filter(key, tensor)`` is true, if given."
+    method.__doc__ = _cast_doc(name, dtype)
     return cast("Cast", method)
 
 
+_CAST_DOC = """Cast the values to ``{dtype}``.
+
+Args:
+    cast_filter: called with the key (a tuple) and the tensor, returns whether to cast the tensor. Default: cast all.
+
+Returns:
+    A new collection, in which tensors that need no cast are shared.
+
+{raises}Example:
+    >>> from tensorclass import TensorDict
+{example}
+"""
+_CAST = """\
+    >>> TensorDict({{"a": 1}}).{name}()["a"].dtype
+    {dtype}"""
+_EXPERIMENTAL_CAST = """\
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")  # torch calls this dtype experimental
+    ...     TensorDict({{"a": 1}}).{name}()["a"].dtype
+    {dtype}"""
+_QUANTIZED_CAST = """\
+    >>> TensorDict({{"a": 1.0}}).{name}()
+    Traceback (most recent call last):
+        ...
+    RuntimeError: empty_strided not supported on quantized tensors yet"""
+_QUANTIZED_RAISES = """\
+Raises:
+    RuntimeError: a tensor is not quantized. Torch has no such cast: quantize it, for instance with
+        ``torch.quantize_per_tensor``.
+
+"""
+
+
+def _cast_doc(name: str, dtype: torch.dtype) -> str:
+    quantized = name.startswith("q")
+    example = _QUANTIZED_CAST if quantized else _EXPERIMENTAL_CAST if dtype is torch.complex32 else _CAST
+    raises = _QUANTIZED_RAISES if quantized else ""
+    return _CAST_DOC.format(dtype=dtype, raises=raises, example=example.format(name=name, dtype=dtype))
+
+
 class Devices(Collection):
-    """``to`` and its kin, ``clone``, ``detach``, ``requires_grad_``, ``data``, ``grad``."""
+    """``to`` and its variants, ``clone``, ``detach``, ``requires_grad_``, ``data``, ``grad``."""
 
     __slots__ = ()
 
-    #: whether a cast to a floating or complex dtype casts integers and booleans too
+    #: whether a cast to a floating or complex dtype also casts integers and booleans
     _CASTS_INTEGERS: ClassVar[builtins.bool] = True
 
     # -- copies -------------------------------------------------------------------------------------------------------
@@ -78,7 +119,25 @@ class Devices(Collection):
     def clone(
         self, recurse: builtins.bool = True, *, memory_format: torch.memory_format = torch.preserve_format
     ) -> Self:
-        """A copy: of the tensors too, or with ``recurse=False`` only of the collections, sharing the tensors."""
+        """Return a copy.
+
+        Args:
+            recurse: copy the tensors, too. ``False`` copies only the collections, which share the tensors. Default:
+                ``True``.
+            memory_format: of the copied tensors. Default: that of each tensor.
+
+        Returns:
+            A new collection. With ``recurse`` it shares no memory with this one.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(2)}, [2])
+            >>> copied = data.clone()
+            >>> copied["a"] += 1
+            >>> data["a"], data.clone(recurse=False)["a"] is data["a"]
+            (tensor([0., 0.]), True)
+        """
         if not recurse:
             return self._shallow()
         return self._same({key: value.clone(memory_format=memory_format) for key, value in self._store.items()})
@@ -140,7 +199,7 @@ class Devices(Collection):
         num_threads: int | None = ...,
         inplace: builtins.bool = ...,
     ) -> Self: ...
-    def to(  # pyright: ignore[reportInconsistentOverload]  # what is given by position is sorted out by its type
+    def to(  # pyright: ignore[reportInconsistentOverload]  # positional arguments are told apart by type
         self,
         *args: Any,
         device: Any = None,
@@ -155,27 +214,42 @@ class Devices(Collection):
         num_threads: int | None = None,
         inplace: builtins.bool = False,
     ) -> Self:
-        """The values on another device, of another dtype, or both.
+        """Return the values on another device, in another dtype, or both.
 
-        ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(other)`` with a tensor (its device and dtype) or a
-        collection (its device, and the dtype that all its tensors share, if there is one), and the same by keyword.
-        ``to(data.attrs())`` gives each tensor the device and the dtype of the one under its key in ``data``.
+        The forms are ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(other)`` with a tensor (its device and
+        dtype) or a collection (its device, and the dtype that its tensors share, if any), and the same by keyword. With
+        ``to(data.attrs())`` each tensor takes the device and the dtype of the tensor under its key in ``data``.
 
         Args:
-            device: where to; the result has it as its device.
-            dtype: of all tensors; in a record, where it is floating or complex, of those that are so already.
-            non_blocking: ``True`` does not wait for the transfer, where the memory allows that.
-            copy: copy tensors that would come as they are.
-            memory_format: of the tensors.
-            batch_size: another batch size for the result.
-            other: a tensor or a collection to be like.
-            cast_filter: called with key (a tuple) and tensor, whether the tensor is cast; the others are only moved.
-            non_blocking_pin: put the tensors into page-locked memory first, from which transfers run by themselves.
-            num_threads: how many threads do that.
-            inplace: replace the values of this collection.
+            device: the device of the result. Default: unchanged.
+            dtype: the dtype of all tensors. Records cast only floating and complex tensors to a floating or complex
+                dtype. Default: unchanged.
+            non_blocking: do not wait for the transfer, if the memory allows that. Default: ``False``.
+            copy: copy also tensors that need no change. Default: ``False``.
+            memory_format: the memory format of the tensors. Default: unchanged.
+            batch_size: another batch size for the result. Default: unchanged.
+            other: a tensor or a collection whose device and dtype are taken.
+            cast_filter: called with the key (a tuple) and the tensor, returns whether to cast the tensor; all others
+                are only moved.
+            non_blocking_pin: copy the tensors to page-locked memory first, from which they transfer asynchronously.
+                Default: ``False``.
+            num_threads: the number of threads for this copy. Default: none.
+            inplace: replace the values of this collection. Default: ``False``.
 
         Returns:
-            This collection itself when nothing changes.
+            A new collection, in which tensors that need no change are shared; this collection if nothing changes or
+            ``inplace`` is set.
+
+        Raises:
+            TypeError: a positional argument is neither a device nor a dtype, a tensor or a collection.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(2, 3)}, [2])
+            >>> moved = data.to("meta", torch.float16)
+            >>> moved.device, moved["a"].dtype
+            (device(type='meta'), torch.float16)
         """
         if inplace or non_blocking_pin or cast_filter is not None:
             source: Any = self.pin_memory(num_threads) if non_blocking_pin else self
@@ -238,7 +312,7 @@ class Devices(Collection):
         return result
 
     def _as_described(self, attrs: Any, non_blocking: builtins.bool) -> Self:
-        """Each tensor on the device and of the dtype that ``attrs()`` of another collection says under its key."""
+        """Convert each tensor to the device and the dtype that ``attrs()`` of another collection has under its key."""
         store: Store = {}
         for key, value in self._store.items():
             wanted = attrs._store.get(key)
@@ -256,7 +330,7 @@ class Devices(Collection):
         return result
 
     def _placed(self, device: torch.device, non_blocking: builtins.bool, /) -> Self:
-        """The values on a device; tensors that are there already need no call."""
+        """Return the values on a device. Tensors that are on it already need no call."""
         return self._on(
             {
                 key: value if value.device == device else value.to(device, non_blocking=non_blocking)
@@ -275,7 +349,7 @@ class Devices(Collection):
         numbers: builtins.bool = True,
         /,
     ) -> Self:
-        """The values elsewhere, of another dtype, or both; integers and booleans keep theirs without ``numbers``."""
+        """Move the values to a device, cast them, or both. Without ``numbers``, integers and booleans are not cast."""
         if dtype is not None and not (numbers and self._CASTS_INTEGERS) and _is_inexact(dtype):
             return self._moved_inexact(device, dtype, non_blocking, copy, memory_format)
         if device is None and not copy and memory_format is None:
@@ -298,7 +372,7 @@ class Devices(Collection):
         copy: builtins.bool,
         memory_format: torch.memory_format | None,
     ) -> Self:
-        """:meth:`_moved`, where only tensors of floating or complex dtypes take the dtype, at all levels below."""
+        """:meth:`_moved` with a floating or complex dtype, to which only floating and complex tensors are cast."""
         moves = device is not None or copy or memory_format is not None
         kwargs: dict[str, Any] = {"non_blocking": non_blocking, "copy": copy}
         if device is not None:
@@ -316,7 +390,7 @@ class Devices(Collection):
         return self._on(store, self._device if device is None else device)
 
     def _take_values(self, source: Collection) -> Self:
-        """Replaces the values by those of a collection with the same keys, at every level, and takes its device."""
+        """Replace the values by those of a collection with the same keys, at every level, and take its device."""
         if source is not self:
             self._check_unlocked()
             for key, value in source._store.items():
@@ -329,16 +403,59 @@ class Devices(Collection):
         return self
 
     def cpu(self, **kwargs: Unpack[MoveOptions]) -> Self:
-        """The values in main memory; see :meth:`to` for more arguments."""
+        """Return the values in main memory.
+
+        Args:
+            kwargs: further arguments of :meth:`to`.
+
+        Returns:
+            A new collection, in which tensors that are on the CPU already are shared.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": 1}).cpu().device
+            device(type='cpu')
+        """
         return self.to("cpu", **kwargs)
 
     def cuda(self, device: DeviceLike | None = None, **kwargs: Unpack[MoveOptions]) -> Self:
-        """The values on a CUDA device, the current one by default; see :meth:`to` for more arguments."""
+        """Return the values on a CUDA device.
+
+        Args:
+            device: the device or its number. Default: the current CUDA device.
+            kwargs: further arguments of :meth:`to`.
+
+        Returns:
+            A new collection, in which tensors that are on this device already are shared.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> if torch.cuda.is_available():
+            ...     assert TensorDict({"a": 1}).cuda().is_cuda
+        """
         target = "cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device
         return self.to(target, **kwargs)
 
     def pin_memory(self, num_threads: int | None = None, inplace: builtins.bool = False) -> Self:
-        """The values in page-locked memory, from which transfers to an accelerator can run by themselves."""
+        """Return the values in page-locked memory, from which they transfer asynchronously to an accelerator.
+
+        Args:
+            num_threads: the number of threads that copy. Default: none.
+            inplace: replace the memory of the tensors of this collection. Default: ``False``.
+
+        Returns:
+            A new collection; this collection if ``inplace`` is set.
+
+        Raises:
+            RuntimeError: there is no accelerator, or a tensor is on one.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> if torch.cuda.is_available():
+            ...     assert TensorDict({"a": torch.zeros(2)}, [2]).pin_memory()["a"].is_pinned()
+        """
         pinned = _in_threads(list(self._leaves()), Tensor.pin_memory, num_threads or 0)
         if not inplace:
             return self._with_leaves(iter(pinned))
@@ -347,17 +464,53 @@ class Devices(Collection):
         return self
 
     def pin_memory_(self, num_threads: int = 0) -> Self:
-        """:meth:`pin_memory` in place."""
+        """:meth:`pin_memory` in place.
+
+        Args:
+            num_threads: the number of threads that copy. Default: 0, none.
+
+        Returns:
+            This collection.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> if torch.cuda.is_available():
+            ...     assert TensorDict({"a": torch.zeros(2)}, [2]).pin_memory_()["a"].is_pinned()
+        """
         return self.pin_memory(num_threads, inplace=True)
 
     def record_stream(self, stream: torch.Stream) -> Self:
-        """Tells the allocator that a CUDA stream uses the tensors, so that their memory is not given away before."""
+        """Tell the allocator that a CUDA stream uses the tensors, so that their memory is not reused before it is done.
+
+        Args:
+            stream: the stream.
+
+        Returns:
+            This collection.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> if torch.cuda.is_available():
+            ...     data = TensorDict({"a": 1}).cuda().record_stream(torch.cuda.Stream())
+        """
         for leaf in self._leaves():
             leaf.record_stream(stream)
         return self
 
     def as_tensor(self) -> Self:
-        """The values as plain tensors, sharing memory: what lies in a file is read as a tensor on the same bytes."""
+        """Return a collection on a plain dict. Values with an ``as_tensor`` method of their own are converted by it.
+
+        Returns:
+            A new collection. Tensors are shared; values that another store keeps in a file are read.
+
+        Example:
+            >>> from tensorclass import TensorDict, lazy_stack
+            >>> rows = lazy_stack([TensorDict({"a": 1}), TensorDict({"a": 2})])
+            >>> type(rows.as_tensor()).__name__
+            'TensorDict'
+        """
         store: Store = {}
         for key, value in self._store.items():
             plain = getattr(value, "as_tensor", None)
@@ -366,21 +519,30 @@ class Devices(Collection):
 
     @property
     def is_cuda(self) -> builtins.bool:
-        """Whether the device is a CUDA device."""
+        """``True`` if the device is a CUDA device."""
         return self._device is not None and self._device.type == "cuda"
 
     @property
     def is_cpu(self) -> builtins.bool:
-        """Whether the device is the CPU."""
+        """``True`` if the device is the CPU."""
         return self._device is not None and self._device.type == "cpu"
 
     @property
     def is_meta(self) -> builtins.bool:
-        """Whether the device is ``meta``: shapes and dtypes without memory."""
+        """``True`` if the device is ``meta``: shapes and dtypes without memory."""
         return self._device is not None and self._device.type == "meta"
 
     def auto_device_(self) -> Self:
-        """Sets the device to that of the values, if all of them share one."""
+        """Set the device to that of the tensors if all of them share one.
+
+        Returns:
+            This collection. No value is moved.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": 1}).auto_device_().device
+            device(type='cpu')
+        """
         devices = {leaf.device for leaf in self._leaves()}
         if len(devices) == 1:
             self._set_device(devices.pop())
@@ -395,7 +557,22 @@ class Devices(Collection):
     # -- dtypes -------------------------------------------------------------------------------------------------------
 
     def type(self, dst_type: torch.dtype, *, cast_filter: CastFilter | None = None) -> Self:
-        """The values in another dtype; only those for which ``cast_filter(key, tensor)`` is true, if it is given."""
+        """Cast the values to a dtype.
+
+        Args:
+            dst_type: the dtype. Records cast only floating and complex tensors to a floating or complex dtype.
+            cast_filter: called with the key (a tuple) and the tensor, returns whether to cast the tensor. Default: cast
+                all.
+
+        Returns:
+            A new collection, in which tensors that need no cast are shared.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": 1}).type(torch.float64)["a"]
+            tensor(1., dtype=torch.float64)
+        """
         if cast_filter is None:
             if not self._CASTS_INTEGERS and _is_inexact(dtype := _as_dtype(dst_type)):
                 store: Store = {}
@@ -444,41 +621,89 @@ class Devices(Collection):
 
     @property
     def dtype(self) -> torch.dtype | None:
-        """The dtype that all tensors share; ``None`` when they differ or there is none."""
+        """The dtype that all tensors share; ``None`` if they differ or there are none."""
         dtypes = {leaf.dtype for leaf in self._leaves()}
         return dtypes.pop() if len(dtypes) == 1 else None
 
     def is_floating_point(self) -> builtins.bool:
-        """Whether all tensors are of a floating point dtype."""
+        """Return whether all tensors have a floating point dtype.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": 1.0}).is_floating_point(), TensorDict({"a": 1.0, "b": 1}).is_floating_point()
+            (True, False)
+        """
         return all(leaf.is_floating_point() for leaf in self._leaves())
 
     # -- gradients ----------------------------------------------------------------------------------------------------
 
     def detach(self) -> Self:
-        """The values without their history of operations, sharing memory."""
+        """Return the values without their autograd history.
+
+        Returns:
+            A new collection. Tensors share memory.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> weights = TensorDict({"a": torch.ones(2)}).requires_grad_()
+            >>> (weights * 2).detach().requires_grad
+            False
+        """
         return self._same({key: value.detach() for key, value in self._store.items()})
 
     def detach_(self) -> Self:
-        """:meth:`detach` in place."""
+        """:meth:`detach` in place.
+
+        Returns:
+            This collection.
+
+        Raises:
+            RuntimeError: a tensor is a view of another one, which torch does not detach.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> weights = TensorDict({"a": torch.ones(2)}).requires_grad_()
+            >>> (weights * 2).detach_().requires_grad
+            False
+        """
         leaves = list(self._leaves())
         if not is_dynamo_compiling():
-            leaves.sort(key=Tensor._is_view, reverse=True)  # torch refuses those: before any other is detached
+            leaves.sort(key=Tensor._is_view, reverse=True)  # torch rejects views: raise before another one is detached
         for leaf in leaves:
             leaf.detach_()
         return self
 
     @property
     def requires_grad(self) -> builtins.bool:
-        """Whether a tensor among the values requires gradients."""
+        """``True`` if any of the tensors requires gradients."""
         return any(leaf.requires_grad for leaf in self._leaves())
 
     def requires_grad_(self, requires_grad: builtins.bool = True) -> Self:
-        """Sets whether the tensors require gradients."""
+        """Set whether the tensors require gradients.
+
+        Args:
+            requires_grad: whether they do. Default: ``True``.
+
+        Returns:
+            This collection.
+
+        Raises:
+            RuntimeError: a tensor is neither floating nor complex, or not a leaf of the autograd graph. Nothing was
+                changed.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.ones(2)}).requires_grad_()["a"].requires_grad
+            True
+        """
         leaves = list(self._leaves())
         if requires_grad:
             for leaf in leaves:
                 if not (leaf.is_floating_point() or leaf.is_complex()):
-                    torch.empty(0, dtype=leaf.dtype).requires_grad_()  # its error, before the first tensor is changed
+                    torch.empty(0, dtype=leaf.dtype).requires_grad_()  # raises before the first tensor is changed
         before = [leaf.requires_grad for leaf in leaves]
         try:
             for leaf in leaves:
@@ -492,7 +717,7 @@ class Devices(Collection):
 
     @property
     def data(self) -> Self:
-        """The values as ``tensor.data`` gives them: sharing memory, unknown to autograd."""
+        """The values as ``tensor.data`` returns them: memory is shared, autograd does not track them."""
         return self._plain()
 
     @data.setter
@@ -500,19 +725,19 @@ class Devices(Collection):
         self._assign("data", value)
 
     def _assign(self, what: str, values: Collection) -> None:
-        """Sets an attribute of each tensor."""
+        """Set an attribute of each tensor."""
         for leaf, new in _pairs(self, values, what):
             setattr(leaf, what, new)
 
     def _plain(self) -> Self:
-        # not through the property: non-tensor data has another one of this name
+        # not through the property `data`, which is another one in non-tensor data
         return self._same(
             {key: value.data if isinstance(value, Tensor) else value._plain() for key, value in self._store.items()}
         )
 
     @property
     def grad(self) -> Self | None:
-        """The gradients, for the values that have one; ``None`` when no value has."""
+        """The gradients of values that have one, as a collection; ``None`` if no value has one."""
         store: Store = {}
         found = False
         for key, value in self._store.items():
@@ -537,23 +762,26 @@ class Devices(Collection):
         create_graph: builtins.bool = False,
         inputs: Collection | Sequence[Tensor] | None = None,
     ) -> None:
-        """Computes the gradients of all values in one pass, as ``torch.Tensor.backward`` does of one.
+        """Compute the gradients of all values in one pass, as ``torch.Tensor.backward`` does for one tensor.
 
         Args:
-            gradient: a collection with the gradient of each value that requires one; values of one number need none.
-            retain_graph: keep what is needed to go backward once more.
-            create_graph: make the gradients differentiable themselves.
-            inputs: the tensors, or a collection of those, to compute gradients for; all that led here by default.
+            gradient: a collection with a gradient for each value that requires one. Scalars need none.
+            retain_graph: keep the graph for another backward pass. Default: the value of ``create_graph``.
+            create_graph: make the gradients differentiable. Default: ``False``.
+            inputs: the tensors for which to accumulate gradients, as a sequence or a collection. Default: all leaves of
+                the autograd graph.
 
         Raises:
-            RuntimeError: no value requires gradients; or one is not a single number and there is no ``gradient``.
+            RuntimeError: no value requires gradients; or a value is not a scalar and there is no ``gradient``.
             KeyError: ``gradient`` lacks a value.
 
-        >>> from tensorclass import TensorDict
-        >>> weights = TensorDict({"a": torch.ones(2), "b": torch.ones(())}).requires_grad_()
-        >>> (weights * 3).sum().backward()
-        >>> weights.grad["a"]
-        tensor([3., 3.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> weights = TensorDict({"a": torch.ones(2), "b": torch.ones(())}).requires_grad_()
+            >>> (weights * 3).sum().backward()
+            >>> weights.grad["a"]
+            tensor([3., 3.])
         """
         tensors: list[Tensor] = []
         gradients: list[Tensor | None] = []
@@ -567,8 +795,8 @@ class Devices(Collection):
                     raise KeyError(f"backward: the gradient lacks the key {'.'.join(path)!r}")
             elif leaf.numel() != 1:
                 raise RuntimeError(
-                    f"backward: {'.'.join(path)!r} has shape {list(leaf.shape)}; give gradient= a collection like this "
-                    "one, or reduce the values to single numbers first, for instance with .sum()"
+                    f"backward: {'.'.join(path)!r} is not a scalar, its shape is {list(leaf.shape)}; give gradient= a "
+                    "collection like this one, or reduce the values to scalars first, for instance with .sum()"
                 )
             tensors.append(leaf)
             gradients.append(given)
@@ -578,7 +806,22 @@ class Devices(Collection):
         torch.autograd.backward(tensors, gradients, retain_graph, create_graph, inputs=targets)
 
     def zero_grad(self, set_to_none: builtins.bool = True) -> Self:
-        """Forgets the gradients of the values, or sets them to zero."""
+        """Discard the gradients of the values, or set them to zero.
+
+        Args:
+            set_to_none: set each ``grad`` to ``None``; ``False`` fills it with zeros in place. Default: ``True``.
+
+        Returns:
+            This collection.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> weights = TensorDict({"a": torch.ones(2)}).requires_grad_()
+            >>> weights.sum(reduce=True).backward()
+            >>> print(weights.zero_grad().grad)
+            None
+        """
         for leaf in self._leaves():
             if leaf.grad is None:
                 continue
@@ -595,7 +838,7 @@ def _is_inexact(dtype: torch.dtype) -> builtins.bool:
 
 
 def _as_dtype(given: Any) -> torch.dtype:
-    """The dtype that ``Tensor.type`` is given, which takes ``"torch.HalfTensor"`` and ``torch.HalfTensor`` as well."""
+    """Return the dtype of an argument of ``Tensor.type``: a dtype, ``"torch.HalfTensor"`` or ``torch.HalfTensor``."""
     if isinstance(given, torch.dtype):
         return given
     return cast("Tensor", torch.empty(0).type(given)).dtype
@@ -610,7 +853,7 @@ def _pairs(owner: Collection, values: Collection, what: str) -> Iterable[tuple[T
 
 
 def _is_described(collection: Collection) -> builtins.bool:
-    """Whether a collection is what ``attrs()`` gives."""
+    """Return whether a collection is a result of ``attrs()``."""
     made: Any = getattr(Attributes, "_described", None)
     if made is None:
         return False

@@ -1,4 +1,4 @@
-"""Questions about dtypes, to choose what a cast is for: ``data.half(cast_filter=is_floating)``."""
+"""Predicates on dtypes that select what to cast: ``data.half(cast_filter=is_floating)``."""
 
 from __future__ import annotations
 
@@ -10,46 +10,66 @@ import torch
 def _dtype(args: tuple[Any, ...]) -> torch.dtype | None:
     if not args:
         raise TypeError("expected a tensor, or a key and a tensor")
-    dtype: torch.dtype | None = args[-1].dtype  # a collection of several has none
+    dtype: torch.dtype | None = args[-1].dtype  # None: a collection of several dtypes
     return dtype
 
 
 def is_bool(*args: Any) -> bool:
-    """Whether a tensor (the last argument; a key may come before it) holds booleans.
+    """Return whether a tensor is boolean.
 
-    >>> is_bool(torch.tensor([True])), is_bool("key", torch.tensor([1]))
-    (True, False)
+    Args:
+        args: a tensor, or a key and a tensor, as a ``cast_filter`` is called.
+
+    Example:
+        >>> import torch
+        >>> is_bool(torch.tensor([True])), is_bool("key", torch.tensor([1]))
+        (True, False)
     """
     return _dtype(args) is torch.bool
 
 
 def is_floating(*args: Any) -> bool:
-    """Whether a tensor (the last argument; a key may come before it) is of a real floating point dtype.
+    """Return whether a tensor has a real floating point dtype.
 
-    >>> from tensorclass import TensorDict
-    >>> data = TensorDict({"a": torch.ones(2), "count": torch.arange(2)})
-    >>> data.half(cast_filter=is_floating)["count"].dtype
-    torch.int64
+    Args:
+        args: a tensor, or a key and a tensor, as a ``cast_filter`` is called.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": torch.ones(2), "count": torch.arange(2)})
+        >>> data.half(cast_filter=is_floating)["count"].dtype
+        torch.int64
     """
     dtype = _dtype(args)
     return dtype is not None and dtype.is_floating_point
 
 
 def is_inexact(*args: Any) -> bool:
-    """Whether a tensor (the last argument; a key may come before it) is of a floating point or complex dtype.
+    """Return whether a tensor has a floating point or complex dtype.
 
-    >>> is_inexact(torch.zeros(1)), is_inexact(torch.zeros(1, dtype=torch.complex64)), is_inexact(torch.tensor(1))
-    (True, True, False)
+    Args:
+        args: a tensor, or a key and a tensor, as a ``cast_filter`` is called.
+
+    Example:
+        >>> import torch
+        >>> is_inexact(torch.zeros(1)), is_inexact(torch.zeros(1, dtype=torch.complex64)), is_inexact(torch.tensor(1))
+        (True, True, False)
     """
     dtype = _dtype(args)
     return dtype is not None and (dtype.is_floating_point or dtype.is_complex)
 
 
 def is_integer(*args: Any) -> bool:
-    """Whether a tensor (the last argument; a key may come before it) holds integers; booleans are none.
+    """Return whether a tensor has an integer dtype other than bool.
 
-    >>> is_integer(torch.tensor(1)), is_integer(torch.tensor(True))
-    (True, False)
+    Args:
+        args: a tensor, or a key and a tensor, as a ``cast_filter`` is called.
+
+    Example:
+        >>> import torch
+        >>> is_integer(torch.tensor(1)), is_integer(torch.tensor(True))
+        (True, False)
     """
     dtype = _dtype(args)
     return dtype is not None and not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)

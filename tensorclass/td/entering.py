@@ -1,4 +1,4 @@
-"""How objects enter a collection: what is one object for the batch, and what has an object for each row."""
+"""Decide how objects and lists are stored: as one object for the batch, or as an object for each row."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from .shapes import Names
 
 
 def non_tensor(value: Any, batch_size: Size, device: torch.device | None, names: Names) -> Any:
-    """An object as it is stored: a list with one object for each row of the batch as a stack, else one for all of it.
+    """Return the stored form of an object.
 
-    Lists of such lists give an object for each position of two dimensions, and so on. A list of collections is stacked.
-    :class:`set_list_to_stack` says otherwise.
+    A list with one object for each row of the batch becomes a stack; nested lists give an object for each position of
+    several dimensions. A list of collections is stacked. Anything else is one object for the whole batch.
+    :class:`set_list_to_stack` changes this.
     """
     given: Any = value
     if isinstance(value, list) and (column := as_column(given, batch_size)) is not None:
@@ -30,7 +31,7 @@ def non_tensor(value: Any, batch_size: Size, device: torch.device | None, names:
 
 
 def as_column(value: list[Any], batch_size: Size) -> Any:
-    """A list as what holds its items row by row; ``None`` where it is one object."""
+    """Return a list as a stack or a stacked collection; ``None`` if it is one object."""
     mode = LIST_TO_STACK.current()
     if mode is False:
         return None
@@ -52,5 +53,5 @@ def as_column(value: list[Any], batch_size: Size) -> Any:
     return stack_of(tuple(flat), codes.expand(batch_size), None, None)
 
 
-values.non_tensor = non_tensor  # type: ignore[attr-defined]  # they need each other
+values.non_tensor = non_tensor  # type: ignore[attr-defined]  # the modules import each other
 values.NonTensorData = NonTensorData  # type: ignore[attr-defined]

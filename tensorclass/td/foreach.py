@@ -1,7 +1,8 @@
-"""Foreach kernels: one call for many tensors, also where some items of a list are collections.
+"""Foreach kernels: one call for many tensors, also if some items of the list are collections.
 
-A nested collection in the list makes torch hand the call to ``__torch_function__``, and :func:`foreach_over_trees` then
-makes one call for the tensors of all levels: so the plain case never asks whether a value is nested.
+If the list contains a nested collection, torch passes the call on to ``__torch_function__``, and
+:func:`foreach_over_trees` then makes one call for the tensors of all levels. So the plain case never checks whether a
+value is nested.
 """
 
 from __future__ import annotations
@@ -18,27 +19,28 @@ from . import rehearsal
 from .collection import Collection
 from .combining import _right
 
-#: a foreach kernel -> the method of a tensor that does the same
+#: a foreach kernel -> the tensor method that does the same
 SINGLE: dict[Callable[..., Any], str] = {}
-#: the kernels that write into the tensors of their first list, and can find that one does not fit
+#: the kernels that write into the tensors of their first list and can fail because one does not fit
 IN_PLACE: set[Callable[..., Any]] = set()
 
 
 def kernel_of(name: str) -> Callable[..., Any]:
+    """Return the foreach kernel of a name, and register it."""
     kernel: Callable[..., Any] = getattr(torch, f"_foreach_{name}")
-    # of one tensor, clamp_min and clamp_max are the same, in place too and with numbers
+    # for one tensor clamp_min and clamp_max do the same, also in place and with numbers
     SINGLE[kernel] = name.replace("maximum", "clamp_min").replace("minimum", "clamp_max")
-    if name.endswith("_") and name != "zero_":  # which fits every tensor
+    if name.endswith("_") and name != "zero_":  # zero_ fits every tensor
         IN_PLACE.add(kernel)
     return kernel
 
 
 def undispatched(error: Exception) -> bool:
-    """Whether torch has no such kernel for these tensors, so that nothing was done yet.
+    """Return whether an error says that torch has no kernel for these tensors, so nothing was computed or written.
 
-    For nested ones, inside vmap, for subclasses of tensors that do not know it, and where one of them in the list
-    answers for the collections in it too. And where integers stand beside tensors that require gradients: of a list,
-    the results of a kernel all have a history or none has.
+    That happens for nested tensors, inside ``vmap``, for tensor subclasses that do not support the kernel, or if such a
+    subclass answers for collections in the list. It also happens if integers stand beside tensors that require
+    gradients: the results of one kernel call have autograd history either all or none.
     """
     text = str(error)
     return (
@@ -51,7 +53,7 @@ def undispatched(error: Exception) -> bool:
 
 
 def foreach_over_trees(kernel: Callable[..., Any], first: list[Any], *rest: Any, **kwargs: Any) -> Any:
-    """A foreach kernel on a list in which some items are collections: one call for the tensors of all of them."""
+    """Call a foreach kernel on a list with collections among its items, once for the tensors of all of them."""
     leaves: list[Tensor] = []
     lists_of: list[Any] = [arg for arg in rest if isinstance(arg, (list, tuple))]
     lists: list[list[Any]] = [[] for _ in lists_of]
@@ -83,13 +85,13 @@ def foreach_over_trees(kernel: Callable[..., Any], first: list[Any], *rest: Any,
 
 
 def aligned(tree: Any, operand: Any) -> Iterator[Any]:
-    """The operand's tensors, one for each leaf of ``tree`` in the order of its leaves."""
+    """Yield the operand's tensors, one for each leaf of ``tree``, in the order of its leaves."""
     if not tree._is_tree():
         yield from tree._own_operands(operand)
         return
     if not isinstance(operand, Collection):
         if not isinstance(operand, Tensor) or not operand.ndim:
-            # without dimensions it takes part in type promotion as a number does, and must go on so
+            # a 0-dimensional tensor takes part in type promotion as a number, so its shape must not change
             for _ in tree._leaves():
                 yield operand
             return
@@ -97,7 +99,7 @@ def aligned(tree: Any, operand: Any) -> Iterator[Any]:
     parts = tree._aligned_parts(operand)
     if parts is not None:
         for part, own in parts:
-            if isinstance(own, Tensor) and not own.ndim:  # of one with dimensions: it promotes dtypes as such
+            if isinstance(own, Tensor) and not own.ndim:  # a slice of a larger tensor, so it promotes dtypes as such
                 for leaf in part._leaves():
                     yield own.reshape((1,) * leaf.ndim)
             else:
@@ -119,26 +121,27 @@ def aligned(tree: Any, operand: Any) -> Iterator[Any]:
 
 
 def plain(operand: Any) -> Any:
-    """What meets a tensor: no collection, for which torch would only ask again."""
+    """Return the operand. Raise if it is a collection."""
     if isinstance(operand, Collection):
         raise TypeError(f"one of the two collections has a tensor where the other has a {type(operand).__name__}")
     return operand
 
 
 def check_same_keys(left: Collection, right: Collection) -> None:
+    """Raise if two collections have different keys."""
     if left._store.keys() != right._store.keys():
         ours, theirs = (
             sorted(left._store.keys() - right._store.keys()),
             sorted(right._store.keys() - left._store.keys()),
         )
         raise KeyError(
-            f"the two collections differ in their keys: the first has {ours}, the second {theirs} beyond the other's; "
-            "select() the common keys, or give default= a value (or 'intersection') to a method such as .add()"
+            f"the two collections differ in their keys: only the first has {ours}, only the second has {theirs}; "
+            "select() the common keys, or pass default= a value (or 'intersection') to a method such as .add()"
         )
 
 
 def run(kernel: Callable[..., Any], values: list[Any], args: Any = (), kwargs: Any = {}) -> Any:  # noqa: B006
-    """The kernel on the values; where it cannot run on them, its method of each value."""
+    """Call the kernel on the values. If it does not support them, call the method of each value instead."""
     if not is_dynamo_compiling() and not _transforms_active():
         if kernel in IN_PLACE and not rehearsal.check(SINGLE[kernel], values, args, kwargs):
             return foreach_over_trees(kernel, values, *args, **kwargs)
@@ -151,6 +154,7 @@ def run(kernel: Callable[..., Any], values: list[Any], args: Any = (), kwargs: A
 
 
 def one_by_one(kernel: Callable[..., Any], values: list[Any], args: Any, kwargs: Any) -> list[Any]:
+    """Call the method of each value that a kernel corresponds to."""
     name = SINGLE[kernel]
     columns: list[list[Any]] = [arg if arg.__class__ is list else [arg] * len(values) for arg in args]
     return [getattr(value, name)(*row, **kwargs) for value, *row in zip(values, *columns)]  # noqa: B905

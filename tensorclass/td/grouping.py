@@ -1,4 +1,4 @@
-"""Rows by the value of one key: grouped, found in others, without duplicates."""
+"""Operations on rows by the value of one key: group, find in another collection, remove duplicates."""
 
 from __future__ import annotations
 
@@ -23,28 +23,31 @@ _unique: Callable[..., tuple[Tensor, Tensor]] = torch.unique  # pyright: ignore[
 
 
 def group_by(tensordict: T, key: NestedKey) -> tuple[Tensor | list[Any], tuple[T, ...]]:
-    """The rows along the first batch dimension in groups, one for each value that they have under ``key``.
+    """Group rows along the first batch dimension by their value under a key.
 
     Args:
         tensordict: a collection with at least one batch dimension.
-        key: of a tensor, whose rows are compared whole, or of objects that can be hashed and sorted (text, ...).
+        key: the key of a tensor, whose rows are compared as a whole, or of hashable and sortable objects (text, ...).
 
     Returns:
-        The values, sorted, and the groups in the same order; rows keep their order within a group.
+        The distinct values, sorted, and a tuple with one collection for each value. Rows keep their order in a group.
+        Tensors are copied.
 
     Raises:
         KeyError: there is no such key.
         ValueError: there is no batch dimension.
         TypeError: the key holds a nested collection, or objects that cannot be hashed and sorted.
 
-    >>> from tensorclass import TensorDict
-    >>> data = TensorDict({"label": torch.tensor([1, 0, 1]), "row": torch.arange(3)}, [3])
-    >>> values, groups = group_by(data, "label")
-    >>> values, [group["row"].tolist() for group in groups]
-    (tensor([0, 1]), [[1], [0, 2]])
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"label": torch.tensor([1, 0, 1]), "row": torch.arange(3)}, [3])
+        >>> values, groups = group_by(data, "label")
+        >>> values, [group["row"].tolist() for group in groups]
+        (tensor([0, 1]), [[1], [0, 2]])
     """
     if not tensordict.batch_dims:
-        raise ValueError("group_by: rows lie along the first batch dimension, and there is none")
+        raise ValueError("group_by: expected at least one batch dimension, along which rows are grouped; got none")
     value: Any = tensordict._find(unravel_key_to_tuple(key))
     if value is MISSING:
         raise KeyError(f"group_by: there is no key {key!r}; the keys are {list(tensordict.keys(True))}")
@@ -55,12 +58,12 @@ def group_by(tensordict: T, key: NestedKey) -> tuple[Tensor | list[Any], tuple[T
             values = sorted(set(objects))
         except TypeError as error:
             raise TypeError(f"group_by: the objects of {key!r} must be hashable and sortable ({error})") from None
-        place = {entry: code for code, entry in enumerate(values)}
-        codes = torch.tensor([place[entry] for entry in objects], dtype=torch.long)
+        code_of = {entry: code for code, entry in enumerate(values)}
+        codes = torch.tensor([code_of[entry] for entry in objects], dtype=torch.long)
     elif isinstance(value, Tensor):
         values, codes = _unique(value, dim=0, return_inverse=True)
     else:
-        raise TypeError(f"group_by: {key!r} holds a {type(value).__name__}; a tensor or objects are needed")
+        raise TypeError(f"group_by: {key!r}: expected a tensor or objects, got a {type(value).__name__}")
     count = len(values)
     order = torch.argsort(codes, stable=True)
     sizes = listed(torch.bincount(codes, minlength=count))
@@ -68,25 +71,27 @@ def group_by(tensordict: T, key: NestedKey) -> tuple[Tensor | list[Any], tuple[T
 
 
 def isin(input: TensorCollection, reference: TensorCollection, key: NestedKey, dim: int = 0) -> Tensor:
-    """For each slice of ``input`` along a batch dimension, whether ``reference`` has one with its value of ``key``.
+    """For each slice of ``input`` along a batch dimension, test whether ``reference`` has a slice with the same value.
 
     Args:
-        input: the collection that is asked about.
+        input: the collection whose slices are tested.
         reference: a collection with the same key.
-        key: of a tensor in both.
-        dim: the batch dimension.
+        key: the key of a tensor in both collections.
+        dim: the batch dimension. Default: 0.
 
     Returns:
-        A boolean tensor of the length of ``dim``.
+        A boolean tensor with an element for each position of ``dim``.
 
     Raises:
-        KeyError: one of the two has no tensor under ``key``.
-        ValueError: ``dim`` is no batch dimension.
+        KeyError: a collection has no tensor under ``key``.
+        ValueError: ``dim`` is not a batch dimension.
 
-    >>> from tensorclass import TensorDict
-    >>> data = TensorDict({"id": torch.tensor([4, 5, 6])}, [3])
-    >>> isin(data, data[1:], "id")
-    tensor([False,  True,  True])
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"id": torch.tensor([4, 5, 6])}, [3])
+        >>> isin(data, data[1:], "id")
+        tensor([False,  True,  True])
     """
     ours, dim = _column("isin", input, key, dim)
     theirs, _ = _column("isin", reference, key, dim)
@@ -96,23 +101,28 @@ def isin(input: TensorCollection, reference: TensorCollection, key: NestedKey, d
 
 
 def remove_duplicates(input: T, key: NestedKey, dim: int = 0, *, return_indices: bool = False) -> T | tuple[T, Tensor]:
-    """The slices along a batch dimension whose values of ``key`` differ, sorted by these values.
+    """Keep one slice along a batch dimension for each distinct value of a key, sorted by this value.
 
-    Of several slices with one value the first stays, with all that it has under other keys.
+    Of several slices with the same value the first is kept, with its values under all keys.
 
     Args:
         input: the collection.
-        key: of a tensor.
-        dim: the batch dimension.
-        return_indices: also give, for each slice of ``input``, the place of its value in the result.
+        key: the key of a tensor.
+        dim: the batch dimension. Default: 0.
+        return_indices: also return the position in the result of each slice's value. Default: ``False``.
+
+    Returns:
+        A new collection with copies of the tensors. With ``return_indices`` a tuple with an int64 tensor beside it.
 
     Raises:
         KeyError: there is no tensor under ``key``.
-        ValueError: ``dim`` is no batch dimension.
+        ValueError: ``dim`` is not a batch dimension.
 
-    >>> from tensorclass import TensorDict
-    >>> remove_duplicates(TensorDict({"id": torch.tensor([3, 1, 3])}, [3]), "id")["id"]
-    tensor([1, 3])
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> remove_duplicates(TensorDict({"id": torch.tensor([3, 1, 3])}, [3]), "id")["id"]
+        tensor([1, 3])
     """
     column, dim = _column("remove_duplicates", input, key, dim)
     values, codes = _unique(column, dim=dim, return_inverse=True)
@@ -124,7 +134,7 @@ def remove_duplicates(input: T, key: NestedKey, dim: int = 0, *, return_indices:
 
 
 def _column(what: str, data: TensorCollection, key: NestedKey, dim: int) -> tuple[Tensor, int]:
-    """The tensor under a key, and the dimension counted from the front."""
+    """Return the tensor under a key, and the dimension as a non-negative number."""
     value: Any = data._find(unravel_key_to_tuple(key))
     if not isinstance(value, Tensor):
         raise KeyError(f"{what}: there is no tensor under {key!r}; the keys are {list(data.keys(True))}")

@@ -1,4 +1,4 @@
-"""Reading and writing by index: everything a tensor takes, on the batch dimensions."""
+"""Read and write by index: everything that a tensor takes as an index, on the batch dimensions."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
         int | slice | EllipsisType | bool | Tensor | Sequence[int] | Sequence[bool] | range | NDArray[Any] | None
     )
     Index: TypeAlias = IndexItem | tuple[IndexItem, ...]
-    #: the key of objects, those that are there, and those to be written
+    #: the key of non-tensor data, the present data, and the data to write
     ObjectRows: TypeAlias = tuple[tuple[str, ...], Any, Any]
 
 
 def prepare(index: Any, batch_size: Size, keep_masks: bool = False, writing: bool = False) -> tuple[Any, ...]:
-    """An index in the form that every value takes, however many dimensions it has behind the batch dimensions.
+    """Normalize an index so that it applies to every value, whatever dimensions a value has behind the batch size.
 
-    Sequences and arrays become tensors once, masks become the positions of their true entries once (each value would
-    look for them again) unless they are to be kept, and an ellipsis is filled with the batch dimensions that it stands
-    for. For writing, positions are looked at: see :func:`_check_positions`.
+    Sequences and arrays become tensors, and masks become the positions of their true elements, unless ``keep_masks`` is
+    set: otherwise each value would search the mask again. An ellipsis is expanded to the batch dimensions that it
+    stands for. With ``writing``, positions are checked: see :func:`_check_positions`.
 
     Raises:
-        IndexError: more dimensions than the batch has, or a mask of another shape.
+        IndexError: the index has more dimensions than the batch, or a mask has another shape than the batch.
     """
     given: object = index
     kind = type(given)
@@ -82,7 +82,7 @@ def prepare(index: Any, batch_size: Size, keep_masks: bool = False, writing: boo
                 consumed += item.ndim
             elif item.ndim or item.dtype.is_floating_point or item.dtype.is_complex:
                 raise IndexError(f"tensors used as indices must be int64, int32 or bool, got {item.dtype}")
-            else:  # torch takes an int of any dtype
+            else:  # torch accepts a scalar of any integer dtype
                 consumed += 1
         out.append(item)
     if consumed > len(batch_size):
@@ -109,7 +109,7 @@ def _as_index(item: Any) -> Any:
     if isinstance(item, (list, tuple)):
         try:
             return torch.as_tensor(given) if len(given) else torch.empty(0, dtype=torch.long)
-        except (TypeError, ValueError, RuntimeError) as error:  # ragged, or of something else than numbers
+        except (TypeError, ValueError, RuntimeError) as error:  # ragged, or not of numbers
             raise _no_index(item, error) from None
     if isinstance(item, np.bool_):
         return bool(given)
@@ -122,6 +122,7 @@ def _as_index(item: Any) -> Any:
 
 
 def _no_index(item: Any, reason: Exception) -> IndexError:
+    """Return the error for an object that is not an index."""
     return IndexError(
         "a collection is indexed by keys, or by ints, slices, None, ..., bools, and sequences, arrays or tensors of "
         f"ints or bools; got {item!r} ({type(item).__name__}): {reason}"
@@ -129,7 +130,7 @@ def _no_index(item: Any, reason: Exception) -> IndexError:
 
 
 def _without_masks(items: list[Any], batch_size: Size, keep: bool) -> Iterator[Any]:
-    """The items with masks, once their shapes are checked, replaced by the positions of their true entries."""
+    """Yield the items, with masks replaced by the positions of their true elements. Raise if a mask does not fit."""
     dim = 0
     for item in items:
         if isinstance(item, Tensor) and item.dtype in (torch.bool, torch.uint8):
@@ -154,9 +155,9 @@ _select: Callable[[Tensor, int, Tensor], Tensor] = torch.index_select
 
 
 def _gathered(source: Store, rows: Tensor) -> Store | None:
-    """The values at some rows; ``None`` where torch has to look at what is wrong with them.
+    """Return the values at some rows; ``None`` if a row is negative or out of range, which needs an index.
 
-    ``index_select`` takes half the time of an index, and no negative positions.
+    ``index_select`` takes half the time of an index.
     """
     try:
         return {
@@ -170,7 +171,7 @@ def _gathered(source: Store, rows: Tensor) -> Store | None:
 
 
 class Indexing(Collection):
-    """``data[index]``, ``data[index] = ...``, iteration and their kin."""
+    """``data[index]``, ``data[index] = ...``, iteration and their variants."""
 
     __slots__ = ()
 
@@ -190,8 +191,8 @@ class Indexing(Collection):
     @overload
     def __getitem__(self, index: Index) -> Self: ...
     def __getitem__(self, index: Any) -> Any:
-        """The value of a key, or the collection of all values indexed along the batch dimensions."""
-        # the cheap kinds first; everything else is prepared
+        """Return the value of a key, or the collection of all values indexed along the batch dimensions."""
+        # the cheap cases first; every other index is prepared
         given: object = index
         kind = type(given)
         if kind is str:
@@ -222,7 +223,7 @@ class Indexing(Collection):
         return self._index(prepare(index, batch_size))
 
     def _index(self, index: tuple[Any, ...]) -> Self:
-        """Indexing with a prepared index."""
+        """Index with a prepared index."""
         source = self._store
         batch_size = self._batch_size
         item = index[0] if len(index) == 1 else index
@@ -237,7 +238,7 @@ class Indexing(Collection):
                     raise
                 store = {key: jagged.indexed(value, item) for key, value in source.items()}
         for key, result in store.items():
-            # a value knows what the index makes of it; this also spares torch.compile a computation on sizes
+            # read the batch size off a value: right for every index, and it spares torch.compile computations on sizes
             size = result.shape[: result.ndim - source[key].ndim + len(batch_size)]
             break
         else:
@@ -245,15 +246,15 @@ class Indexing(Collection):
         return self._like(store, size, None if self._names is None else shapes.names_indexed(self._names, index))
 
     def __getitems__(self, indices: list[int]) -> Self:
-        """The rows at ``indices``, for ``torch.utils.data.DataLoader``."""
+        """Return the rows at ``indices``, for ``torch.utils.data.DataLoader``."""
         return self[torch.as_tensor(indices, dtype=torch.long)]
 
     def __iter__(self) -> Iterator[Self]:
-        """The rows: collections without the first batch dimension."""
+        """Iterate over the rows: collections without the first batch dimension."""
         if not self._batch_size:
             raise TypeError(
-                f"a {type(self).__name__} without batch dimensions has no rows to iterate over; for its entries use "
-                ".keys(), .values() or .items()"
+                f"a {type(self).__name__} without batch dimensions has no rows to iterate over; iterate over its "
+                "entries with .keys(), .values() or .items()"
             )
         return iter(self.unbind(0))
 
@@ -266,11 +267,11 @@ class Indexing(Collection):
     @overload
     def __setitem__(self, index: Index, value: Any) -> None: ...
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Sets a key, or writes rows in place.
+        """Set a key, or write rows in place.
 
-        ``data[index] = rows`` takes a collection or a mapping whose batch size is that of ``data[index]`` (or can be
-        expanded to it), a number or a tensor (written to every tensor). Keys that ``data`` does not have yet are
-        allocated first, with zeros (non-tensor data: ``None``). Where something does not fit, nothing is written.
+        ``data[index] = rows`` takes a collection or a mapping of the batch size of ``data[index]`` (or one that expands
+        to it), or a number or a tensor to write into every tensor. Keys that ``data`` lacks are created first, filled
+        with zeros (non-tensor data: ``None``). On an error nothing is written.
         """
         given: object = index
         kind = type(given)
@@ -288,13 +289,13 @@ class Indexing(Collection):
             self._write_value(index, value)
 
     def _as_rows(self, rows: Mapping[Any, Any], batch_size: Size) -> Collection:
-        """A mapping as a collection to be written into rows of this one. A record looks at its fields for it."""
+        """Convert a mapping to a collection of rows for this one. Records convert by their fields."""
         from .tensordict import TensorDict
 
         return TensorDict(rows, batch_size)
 
     def _write_value(self, index: Any, value: Any) -> None:
-        """Writes one number or tensor to every tensor."""
+        """Write one number or tensor into every tensor."""
         number = type(value) in _NUMBERS
         if not number and not isinstance(value, Tensor):
             tensor = as_tensor(value)
@@ -305,7 +306,7 @@ class Indexing(Collection):
                 )
             value = tensor
         if number or not value.ndim:
-            # one value for all: a mask is best left one
+            # one value for all elements: masks are fastest as they are
             prepared = prepare(index, self._batch_size, keep_masks=True, writing=True)
         else:
             prepared = prepare(index, self._batch_size, writing=True)
@@ -315,7 +316,7 @@ class Indexing(Collection):
         self._fill(prepared[0] if len(prepared) == 1 else prepared, value)
 
     def _fill(self, item: Any, value: Any) -> None:
-        """Writes one value to every tensor at an index."""
+        """Write one value into every tensor at an index."""
         leaf: Any
         for leaf in self._store.values():
             if isinstance(leaf, Indexing):
@@ -324,7 +325,13 @@ class Indexing(Collection):
                 leaf[item] = value
 
     def _check_value(self, shape: Size, target: Size, ndim: int, path: tuple[str, ...] = ()) -> None:
-        """Raises an error where a tensor of a shape cannot be written into items; ``ndim`` of their dimensions vary."""
+        """Raise if a tensor of a shape cannot be written into every tensor at an index.
+
+        Args:
+            shape: of the tensor.
+            target: the batch size of the indexed collection.
+            ndim: the number of batch dimensions before indexing, also for nested collections with more of them.
+        """
         leaf: Any
         for key, leaf in self._store.items():
             if not isinstance(leaf, Tensor):
@@ -341,7 +348,7 @@ class Indexing(Collection):
                 )
 
     def _write(self, index: tuple[Any, ...], rows: Any) -> Any:
-        """Writes ``rows`` at a prepared index, after checking that all of them fit. See :meth:`_write_checked`."""
+        """Write ``rows`` at a prepared index, after checking that all of them fit. See :meth:`_write_checked`."""
         if self._write_views(index, rows):
             return self
         target = shapes.indexed(self._batch_size, index)
@@ -359,9 +366,9 @@ class Indexing(Collection):
         return self._write_checked(index, rows, len(self._batch_size), len(target))
 
     def _write_views(self, index: tuple[Any, ...], rows: Collection) -> bool:
-        """The common case of writing: tensors into views of tensors, of equal shapes, all with one call.
+        """Write tensors into views of tensors of the same shapes, all with one call: the most frequent case.
 
-        ``False`` where it is not that case; nothing has been written then.
+        Return ``False``, with nothing written, in all other cases.
         """
         ndim = len(self._batch_size)
         for item in index:
@@ -390,7 +397,7 @@ class Indexing(Collection):
         return True
 
     def _check_write(self, index: tuple[Any, ...], rows: Any) -> None:
-        """Raises an error where rows cannot be written at a prepared index."""
+        """Raise if rows cannot be written at a prepared index."""
         target = shapes.indexed(self._batch_size, index)
         if rows._batch_size != target:
             rows = rows.expand(target)
@@ -399,7 +406,7 @@ class Indexing(Collection):
             check_objects_in_files(self, index, objects)
 
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
-        """Raises an error where rows do not fit: their shapes behind the index, their kinds, their new keys."""
+        """Raise if rows do not fit: their shapes behind the index, their types, or their new keys."""
         store = self._store
         for key, row in rows._store.items():
             value = store.get(key)
@@ -414,7 +421,7 @@ class Indexing(Collection):
                     )
                 if behind == row.ndim - row_ndim and (
                     behind == 0 or (behind == 1 and value.size(-1) == row.size(-1))
-                ):  # the cheap way to know what the next line asks
+                ):  # a cheaper form of the next comparison
                     continue
                 if value.shape[ndim:] != row.shape[row_ndim:]:
                     check_broadcast((*path, key), value.shape[ndim:], row.shape[row_ndim:], row_ndim)
@@ -437,10 +444,10 @@ class Indexing(Collection):
                 check_broadcast((*path, key), value.shape[ndim:], row.shape[row_ndim:], row_ndim)
 
     def _object_rows(self, rows: Collection, path: tuple[str, ...]) -> list[ObjectRows]:
-        """The objects among rows that are to be written, with those that are here."""
+        """Return the objects among the rows, with the objects that they would replace."""
         found: list[ObjectRows] = []
         store = self._store
-        if store.__class__ is dict:  # what is read from another store may come from a file
+        if store.__class__ is dict:  # values that are read from another store may come from a file
             for key, row in rows._store.items():
                 value = store.get(key)
                 if isinstance(value, Indexing):
@@ -448,13 +455,13 @@ class Indexing(Collection):
         return found
 
     def _check_new_key(self, key: str) -> None:
-        """Whether a key that is not there can be; a record knows."""
+        """Raise if a new key is not allowed. Records override this."""
 
     def _write_checked(self, index: tuple[Any, ...], rows: Collection, ndim: int, row_ndim: int) -> Collection:
-        """Writes rows that fit, and gives what stands for this collection afterwards: itself, but for non-tensor data.
+        """Write rows that fit. Return the collection to store from now on: this one, or another one (non-tensor data).
 
-        ``ndim`` and ``row_ndim`` are the numbers of batch dimensions where the writing began: a nested collection can
-        have more of them here than in the rows.
+        ``ndim`` and ``row_ndim`` are the numbers of batch dimensions at the top level. Nested collections here can have
+        more batch dimensions than in the rows.
         """
         store = self._store
         item = index[0] if len(index) == 1 else index
@@ -462,7 +469,7 @@ class Indexing(Collection):
         for key, row in rows._store.items():
             value: Any = store.get(key)
             if type(value) is Tensor:
-                # torch casts where the index gives a view, and refuses to elsewhere
+                # torch casts if the index gives a view, and raises otherwise
                 value[item] = row if row.dtype is value.dtype else row.to(value.dtype)
                 continue
             if value is None:
@@ -476,18 +483,18 @@ class Indexing(Collection):
         return self
 
     def _allocate(self, row: Value, shape: Size) -> Value:
-        """Zeros for a key whose first row comes."""
+        """Return zeros for a new key, from its first row."""
         if isinstance(row, Indexing):
             return row._allocated(shape)
         return row.new_zeros(shape, device=self._device or row.device)
 
     def _allocated(self, batch_size: Size) -> Self:
-        """An empty collection of this class, to be filled row by row."""
+        """Return an empty collection of this class, to be filled row by row."""
         return self._like({}, batch_size)
 
 
 def lies_in_files(data: Collection) -> bool:
-    """Whether what is written to a collection, or to one that it was locked with, goes to files."""
+    """Return whether writes to a collection, or to one that it was locked with, go to files."""
     leaves: Iterator[Tensor] = data._leaves()
     if any(type(leaf) is MemoryMappedTensor and leaf.is_in_file() for leaf in leaves):
         return True
@@ -496,14 +503,14 @@ def lies_in_files(data: Collection) -> bool:
 
 
 def check_objects_in_files(data: Collection, index: tuple[Any, ...], objects: list[ObjectRows]) -> None:
-    """Raises an error where other objects would be written beside tensors in files: no other process would see them."""
+    """Raise if objects beside tensors in files would be replaced: other processes would not see the new ones."""
     inside = lies_in_files(data)
     for path, here, rows in objects:
         if (inside or here._stands_in_file()) and not here._holds(index, rows):
             raise RuntimeError(
-                f"{dotted(path) or 'objects'}: the objects of a memory-mapped collection are not written in place, "
-                "since its files have them all in one text; append_memmap adds rows with other objects, memmap saves a "
-                "collection with others, and a tensor of numbers can stand for them. Nothing was written"
+                f"{dotted(path) or 'objects'}: the objects of a memory-mapped collection cannot be written in place, "
+                "because its files hold all of them in one text. Append rows with other objects (append_memmap), save "
+                "a new collection (memmap), or use a tensor of numbers instead. Nothing was written"
             )
 
 
@@ -511,7 +518,7 @@ _NUMBERS = frozenset((bool, int, float, complex))
 
 
 def _is_tree(value: Any) -> bool | None:
-    """Whether a value is a nested collection (``True``), non-tensor data (``False``) or a tensor (``None``)."""
+    """Return ``True`` for a nested collection, ``False`` for non-tensor data, ``None`` for a tensor."""
     return value._is_tree() if isinstance(value, Collection) else None
 
 
@@ -523,8 +530,8 @@ def _broadcasts(got: Size, expected: Size) -> bool:
 
 
 def check_broadcast(path: tuple[str, ...], expected: Size, got: Size, row_ndim: int) -> None:
-    """Raises an error where rows of one shape behind the batch dimensions cannot be written into another."""
-    # with fewer dimensions behind, torch would align the dimensions of the rows with others
+    """Raise if rows of one shape behind the batch dimensions cannot be written into another shape."""
+    # with fewer dimensions behind the batch size, torch would align the batch dimensions of the rows with these
     if (row_ndim and len(got) < len(expected)) or not _broadcasts(got, expected):
         raise RuntimeError(
             f"{dotted(path)}: expected rows of shape {list(expected)} behind the batch dimensions, got {list(got)}; "
@@ -533,9 +540,9 @@ def check_broadcast(path: tuple[str, ...], expected: Size, got: Size, row_ndim: 
 
 
 def _check_positions(index: Sequence[Any], batch_size: Size) -> None:
-    """Raises an error for a position that is out of range: torch finds it only after it has written those before it.
+    """Raise if a position is out of range. Torch would raise only after writing the rows before it.
 
-    Only where looking costs no transfer from a device.
+    Positions on other devices are not checked, since that would need a transfer.
     """
     if is_dynamo_compiling():
         return
@@ -561,4 +568,4 @@ def _check_positions(index: Sequence[Any], batch_size: Size) -> None:
             dim += 1
 
 
-_is_wrapped: Callable[[Tensor], bool] = functorch.is_functorch_wrapped_tensor  # inside vmap, grad, ...
+_is_wrapped: Callable[[Tensor], bool] = functorch.is_functorch_wrapped_tensor  # true inside vmap, grad, ...

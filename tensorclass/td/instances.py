@@ -1,6 +1,6 @@
-"""In and out: collections from instances of dataclasses, attrs classes and models of pydantic, and back.
+"""Convert instances of dataclasses, attrs classes and pydantic models to collections and back.
 
-As in ``converting.py``, the converters themselves are :mod:`tensorclass.convert`, and imported when they are called.
+The work is done by :mod:`tensorclass.convert`, which is imported when a method is called.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BatchSize: TypeAlias = Sequence[int] | int | None
 
 
 class Instances(Collection):
-    """``from_x`` and ``to_x`` of classes of fields."""
+    """``from_x`` and ``to_x`` for instances of classes with fields."""
 
     __slots__ = ()
 
@@ -79,30 +79,36 @@ class Instances(Collection):
         batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Any:
-        """A collection from an instance of a dataclass, and of those in its fields.
+        """Convert an instance of a dataclass, and instances in its fields, to a collection.
 
         Args:
             dataclass: the instance. A field that was never set has no entry.
-            dest_cls: with ``as_tensorclass``: the class of the record, instead of one made from the dataclass.
-            auto_batch_size: find the batch size out.
-            batch_dims: how many dimensions it has at most, when it is found out.
-            as_tensorclass: make a record of it, or a record class of a dataclass: :func:`tensorclass.from_dataclass`.
-            device: where the values go.
-            batch_size: the batch size; none by default.
-            strict: for a record: ``False`` leaves fields out that the record has not, and warns of them.
+            dest_cls: with ``as_tensorclass``, the record class to use instead of one made from the dataclass.
+            auto_batch_size: set the batch size to the leading dimensions that all values share. Default: ``False``.
+            batch_dims: the maximum number of these dimensions. Default: as many as are shared.
+            as_tensorclass: return a record; for a dataclass itself a record class, as
+                :func:`tensorclass.from_dataclass` does. Default: ``False``.
+            device: the device of the values. Default: unchanged.
+            batch_size: the batch size. Default: none.
+            strict: for a record, raise if it lacks a field; ``False`` leaves such fields out, with a warning. Default:
+                ``True``.
+
+        Returns:
+            A collection of this class; a record if ``as_tensorclass`` is set. Tensors are shared.
 
         Raises:
-            TypeError: ``dataclass`` is no instance of a dataclass.
+            TypeError: ``dataclass`` is not an instance of a dataclass.
 
-        >>> import dataclasses
-        >>> from tensorclass import TensorDict
-        >>> @dataclasses.dataclass
-        ... class Point:
-        ...     x: float
-        ...     label: str = "a"
-        >>> data = TensorDict.from_dataclass(Point(0.5))
-        >>> data["x"], data.to_dataclass(Point)
-        (tensor(0.5000), Point(x=0.5, label='a'))
+        Example:
+            >>> import dataclasses
+            >>> from tensorclass import TensorDict
+            >>> @dataclasses.dataclass
+            ... class Point:
+            ...     x: float
+            ...     label: str = "a"
+            >>> data = TensorDict.from_dataclass(Point(0.5))
+            >>> data["x"], data.to_dataclass(Point)
+            (tensor(0.5000), Point(x=0.5, label='a'))
         """
         from tensorclass.convert import from_dataclass
 
@@ -122,32 +128,37 @@ class Instances(Collection):
         batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Self:
-        """A collection from an instance of a class of attrs, and of those in its fields.
+        """Convert an instance of an attrs class, and instances in its fields, to a collection.
 
-        The keys are the names of the attributes (``_x``), not those of the constructor's arguments. The function
-        :func:`tensorclass.from_attrs` takes a class, too.
+        The keys are the names of the attributes (``_x``), not of the constructor's arguments. The function
+        :func:`tensorclass.from_attrs` also takes a class.
 
         Args:
             instance: the instance. A field that was never set has no entry.
-            auto_batch_size: find the batch size out.
-            batch_dims: how many dimensions it has at most, when it is found out.
-            device: where the values go.
-            batch_size: the batch size; none by default.
-            strict: for a record: ``False`` leaves fields out that the record has not, and warns of them.
+            auto_batch_size: set the batch size to the leading dimensions that all values share. Default: ``False``.
+            batch_dims: the maximum number of these dimensions. Default: as many as are shared.
+            device: the device of the values. Default: unchanged.
+            batch_size: the batch size. Default: none.
+            strict: for a record, raise if it lacks a field; ``False`` leaves such fields out, with a warning. Default:
+                ``True``.
+
+        Returns:
+            A collection of this class. Tensors are shared.
 
         Raises:
             ImportError: attrs is not installed.
-            TypeError: ``instance`` is no instance of a class of attrs.
+            TypeError: ``instance`` is not an instance of an attrs class.
 
-        >>> import attrs
-        >>> from tensorclass import TensorDict
-        >>> @attrs.define
-        ... class Point:
-        ...     x: float
-        ...     label: str = "a"
-        >>> data = TensorDict.from_attrs(Point(0.5))
-        >>> data["x"], data.to_attrs(Point)
-        (tensor(0.5000), Point(x=0.5, label='a'))
+        Example:
+            >>> import attrs
+            >>> from tensorclass import TensorDict
+            >>> @attrs.define
+            ... class Point:
+            ...     x: float
+            ...     label: str = "a"
+            >>> data = TensorDict.from_attrs(Point(0.5))
+            >>> data["x"], data.to_attrs(Point)
+            (tensor(0.5000), Point(x=0.5, label='a'))
         """
         from tensorclass.convert import from_attrs
 
@@ -167,32 +178,36 @@ class Instances(Collection):
         batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Self:
-        """A collection from a model of pydantic (or a dataclass of pydantic), and from those in its fields.
+        """Convert a pydantic model (or pydantic dataclass), and models in its fields, to a collection.
 
-        The keys are the names of the fields, not their aliases; values that are no fields (``extra="allow"``) have
-        entries, computed fields and private attributes have none. The function :func:`tensorclass.from_pydantic` takes
-        a class, too.
+        The keys are the names of the fields, not their aliases. Extra values (``extra="allow"``) get entries; computed
+        fields and private attributes do not. The function :func:`tensorclass.from_pydantic` also takes a class.
 
         Args:
             model: the model.
-            auto_batch_size: find the batch size out.
-            batch_dims: how many dimensions it has at most, when it is found out.
-            device: where the values go.
-            batch_size: the batch size; none by default.
-            strict: for a record: ``False`` leaves fields out that the record has not, and warns of them.
+            auto_batch_size: set the batch size to the leading dimensions that all values share. Default: ``False``.
+            batch_dims: the maximum number of these dimensions. Default: as many as are shared.
+            device: the device of the values. Default: unchanged.
+            batch_size: the batch size. Default: none.
+            strict: for a record, raise if it lacks a field; ``False`` leaves such fields out, with a warning. Default:
+                ``True``.
+
+        Returns:
+            A collection of this class. Tensors are shared.
 
         Raises:
             ImportError: pydantic is not installed.
-            TypeError: ``model`` is no model.
+            TypeError: ``model`` is not a pydantic model.
 
-        >>> from pydantic import BaseModel
-        >>> from tensorclass import TensorDict
-        >>> class Point(BaseModel):
-        ...     x: float
-        ...     label: str = "a"
-        >>> data = TensorDict.from_pydantic(Point(x=0.5))
-        >>> data["x"], data.to_pydantic(Point)
-        (tensor(0.5000), Point(x=0.5, label='a'))
+        Example:
+            >>> from pydantic import BaseModel
+            >>> from tensorclass import TensorDict
+            >>> class Point(BaseModel):
+            ...     x: float
+            ...     label: str = "a"
+            >>> data = TensorDict.from_pydantic(Point(x=0.5))
+            >>> data["x"], data.to_pydantic(Point)
+            (tensor(0.5000), Point(x=0.5, label='a'))
         """
         from tensorclass.convert import from_pydantic
 
@@ -204,41 +219,87 @@ class Instances(Collection):
     # -- out ----------------------------------------------------------------------------------------------------------
 
     def to_dataclass(self: Instances, dest_cls: type[D]) -> D:
-        """An instance of a dataclass with the values in its fields, made by its constructor.
+        """Convert to an instance of a dataclass, made by its constructor.
 
-        Values become what the annotations say: nested collections instances of the classes named there, dicts or
-        tuples; tensors with one number ``int``, ``float``, ``bool`` or ``complex`` (unless they require a gradient),
-        others lists or arrays. What is annotated as a tensor, or not at all, stays what it is. Of the rows of a batch
-        ``[row.to_dataclass(Point) for row in data]`` makes instances.
+        Values are converted as the annotations say: nested collections to instances of the annotated class, to dicts or
+        to tuples; tensors with one element to ``int``, ``float``, ``bool`` or ``complex`` (unless they require
+        gradients), others to lists or arrays. Fields annotated as tensors, or not at all, get the value itself. To
+        convert each row of a batch use ``[row.to_dataclass(Point) for row in data]``.
 
         Args:
-            dest_cls: the dataclass. Its fields without default need a key; an ``InitVar`` takes the key of its name.
+            dest_cls: the dataclass. Each of its fields without default needs a key; an ``InitVar`` takes the key of its
+                name.
+
+        Returns:
+            An instance of ``dest_cls``. Tensors in it are shared.
 
         Raises:
-            TypeError: keys are missing, or are no fields; all of them are listed.
+            TypeError: keys are missing, or are not fields. The message lists all of them.
+
+        Example:
+            >>> import dataclasses
+            >>> from tensorclass import TensorDict
+            >>> @dataclasses.dataclass
+            ... class Point:
+            ...     x: float
+            ...     label: str = "a"
+            >>> TensorDict({"x": 0.5}).to_dataclass(Point)
+            Point(x=0.5, label='a')
         """
         from tensorclass.convert import to_dataclass
 
         return to_dataclass(self, dest_cls)  # type: ignore[arg-type]
 
     def to_attrs(self: Instances, dest_cls: type[D]) -> D:
-        """An instance of a class of attrs, as :meth:`to_dataclass`; its converters and validators run.
+        """Convert to an instance of an attrs class, as :meth:`to_dataclass` does. Its converters and validators run.
+
+        Args:
+            dest_cls: the class. Each of its fields without default needs a key.
+
+        Returns:
+            An instance of ``dest_cls``. Tensors in it are shared.
 
         Raises:
             ImportError: attrs is not installed.
-            TypeError: keys are missing, or are no fields; all of them are listed.
+            TypeError: keys are missing, or are not fields. The message lists all of them.
+
+        Example:
+            >>> import attrs
+            >>> from tensorclass import TensorDict
+            >>> @attrs.define
+            ... class Point:
+            ...     x: float
+            ...     label: str = "a"
+            >>> TensorDict({"x": 0.5}).to_attrs(Point)
+            Point(x=0.5, label='a')
         """
         from tensorclass.convert import to_attrs
 
         return to_attrs(self, dest_cls)  # type: ignore[arg-type]
 
     def to_pydantic(self: Instances, dest_cls: type[D]) -> D:
-        """A model (or dataclass) of pydantic, as :meth:`to_dataclass`; pydantic validates the values.
+        """Convert to a pydantic model (or dataclass), as :meth:`to_dataclass` does. Pydantic validates the values.
+
+        Args:
+            dest_cls: the class. Each of its fields without default needs a key.
+
+        Returns:
+            An instance of ``dest_cls``. Tensors in it are shared.
 
         Raises:
             ImportError: pydantic is not installed.
-            TypeError: keys are missing, or are no fields (a model with ``extra="allow"`` takes them); all are listed.
-            pydantic.ValidationError: values are not what the model takes.
+            TypeError: keys are missing, or are not fields (unless ``extra="allow"`` is set). The message lists all of
+                them.
+            pydantic.ValidationError: pydantic rejects a value.
+
+        Example:
+            >>> from pydantic import BaseModel
+            >>> from tensorclass import TensorDict
+            >>> class Point(BaseModel):
+            ...     x: float
+            ...     label: str = "a"
+            >>> TensorDict({"x": 0.5}).to_pydantic(Point)
+            Point(x=0.5, label='a')
         """
         from tensorclass.convert import to_pydantic
 

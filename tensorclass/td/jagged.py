@@ -1,7 +1,7 @@
-"""Rows of nested tensors with the jagged layout, for which torch has no indices, no splits and no ``cat``.
+"""Indexing, splitting and concatenation of jagged nested tensors, which torch does not support.
 
-What torch can do with them it does itself; operations come here only where it has refused, so that other values pay
-nothing. Each row is a tensor of its own, and the result is made of the rows: gradients go through.
+These functions are called only after torch has raised, so that other values pay nothing. They unbind the tensor into
+its rows and build the result from rows, which keeps gradients.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# torch has a part of their types only
+# torch has only some of their types
 as_nested: Callable[..., Tensor] = torch.nested.as_nested_tensor  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 as_padded: Callable[[Tensor, float], Tensor] = torch.nested.to_padded_tensor  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def among(values: Iterable[Any]) -> bool:
-    """Whether one of the values is a jagged tensor."""
+    """Return whether one of the values is a nested tensor."""
     return any(isinstance(value, Tensor) and value.is_nested for value in values)
 
 
 def indexed(value: Any, item: Any) -> Any:
-    """``value[item]``, also of a jagged tensor where the index chooses rows of its first dimension."""
+    """Return ``value[item]``. For a jagged tensor the index must select rows of the first dimension."""
     if not among((value,)):
         return value[item]
     positions = torch.arange(len(value))[item.cpu() if isinstance(item, Tensor) else item]
@@ -37,7 +37,7 @@ def indexed(value: Any, item: Any) -> Any:
 
 
 def split(value: Any, sizes: Sequence[int], dim: int) -> Any:
-    """``value.split_with_sizes(sizes, dim)``."""
+    """Return ``value.split_with_sizes(sizes, dim)``."""
     if not among((value,)):
         return value.split_with_sizes(sizes, dim)
     rows: Any = value.unbind()
@@ -46,7 +46,7 @@ def split(value: Any, sizes: Sequence[int], dim: int) -> Any:
 
 
 def cat(values: Sequence[Any], dim: int) -> Any:
-    """``torch.cat(values, dim)``."""
+    """Return ``torch.cat(values, dim)``."""
     if not among(values) or dim != 0:
         return torch.cat(list(values), dim)
     return _of([row for value in values for row in value.unbind(0)], values[0])
@@ -61,6 +61,6 @@ def _of(rows: Sequence[Tensor], value: Any) -> Tensor:
 
 def _refused(what: str, value: Tensor) -> RuntimeError:
     return RuntimeError(
-        f"{what}, but a jagged tensor of shape {list(value.shape)} has one dimension of rows only; make it a padded "
-        "tensor first: value.to_padded_tensor(0)"
+        f"{what}, but a jagged tensor of shape {list(value.shape)} has only one dimension of rows; pad it first: "
+        "value.to_padded_tensor(0)"
     )

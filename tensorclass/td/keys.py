@@ -1,7 +1,7 @@
-"""Nested keys: any nesting of tuples of strings names one place in a tree of collections.
+"""Nested keys: a tuple of strings, or any nesting of such tuples, names one entry in a tree of collections.
 
-A key is *unravelled* into a plain string or a flat tuple of strings before anything looks it up, so that
-``("a", ("b", ("c",)))`` and ``("a", "b", "c")`` are the same key.
+A key is *unravelled* into a string or a flat tuple of strings before it is looked up, so that ``("a", ("b", ("c",)))``
+and ``("a", "b", "c")`` are the same key.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ NestedKey: TypeAlias = "str | tuple[NestedKey, ...]"
 FlatKey: TypeAlias = str | tuple[str, ...]
 
 
-#: what separates the names of a nested key where it is written as one string
+#: the separator of a nested key that is written as one string
 KEY_SEPARATOR = "."
 
 
 class NoKey(TypeError, KeyError):
-    """What stands in the place of a key is none: a wrong type, and a key that no collection has."""
+    """Not a valid key: a value of a wrong type (``TypeError``), which no collection has (``KeyError``)."""
 
     def __str__(self) -> str:
-        return Exception.__str__(self)  # that of KeyError quotes the message
+        return Exception.__str__(self)  # KeyError.__str__ would quote the message
 
 
 def _key_error(key: object) -> NoKey:
@@ -31,12 +31,16 @@ def _key_error(key: object) -> NoKey:
 
 
 def unravel_key_to_tuple(key: NestedKey) -> tuple[str, ...]:
-    """The key as a flat tuple of strings.
+    """Return a key as a flat tuple of strings.
 
-    >>> unravel_key_to_tuple(("a", ("b", ("c",))))
-    ('a', 'b', 'c')
-    >>> unravel_key_to_tuple("a")
-    ('a',)
+    Raises:
+        TypeError: this is not a valid key.
+
+    Example:
+        >>> unravel_key_to_tuple(("a", ("b", ("c",))))
+        ('a', 'b', 'c')
+        >>> unravel_key_to_tuple("a")
+        ('a',)
     """
     if isinstance(key, str):
         return (key,)
@@ -54,12 +58,16 @@ def unravel_key_to_tuple(key: NestedKey) -> tuple[str, ...]:
 
 
 def unravel_key(key: NestedKey) -> FlatKey:
-    """The key in its shortest form: a string, or a flat tuple of at least two strings.
+    """Return a key in its shortest form: a string, or a flat tuple of at least two strings.
 
-    >>> unravel_key((("a",),))
-    'a'
-    >>> unravel_key(("a", ("b",)))
-    ('a', 'b')
+    Raises:
+        TypeError: this is not a valid key.
+
+    Example:
+        >>> unravel_key((("a",),))
+        'a'
+        >>> unravel_key(("a", ("b",)))
+        ('a', 'b')
     """
     if isinstance(key, str):
         return key
@@ -68,10 +76,14 @@ def unravel_key(key: NestedKey) -> FlatKey:
 
 
 def unravel_key_list(keys: Iterable[NestedKey]) -> list[FlatKey]:
-    """:func:`unravel_key` for each key.
+    """Return :func:`unravel_key` of each key.
 
-    >>> unravel_key_list(["a", ("b", ("c",))])
-    ['a', ('b', 'c')]
+    Raises:
+        TypeError: an item is not a valid key, or ``keys`` is one string.
+
+    Example:
+        >>> unravel_key_list(["a", ("b", ("c",))])
+        ['a', ('b', 'c')]
     """
     if isinstance(keys, str):
         raise TypeError(f"expected a sequence of keys, got the string {keys!r}; write [{keys!r}]")
@@ -79,10 +91,11 @@ def unravel_key_list(keys: Iterable[NestedKey]) -> list[FlatKey]:
 
 
 def is_nested_key(key: object) -> TypeGuard[NestedKey]:
-    """Whether ``key`` is a string or a non-empty nesting of tuples of strings.
+    """Return whether ``key`` is a string or a non-empty nesting of tuples of strings.
 
-    >>> is_nested_key(("a", ("b",))), is_nested_key(("a", 0)), is_nested_key(())
-    (True, False, False)
+    Example:
+        >>> is_nested_key(("a", ("b",))), is_nested_key(("a", 0)), is_nested_key(())
+        (True, False, False)
     """
     if isinstance(key, str):
         return True
@@ -91,17 +104,18 @@ def is_nested_key(key: object) -> TypeGuard[NestedKey]:
 
 
 def is_seq_of_nested_key(seq: object) -> TypeGuard[Sequence[NestedKey]]:
-    """Whether ``seq`` is a sequence of nested keys, such as a list of strings and tuples of strings; a string is one.
+    """Return whether ``seq`` is a string or a sequence of nested keys, such as a list of strings and tuples of strings.
 
-    >>> is_seq_of_nested_key(["a", ("b", "c")]), is_seq_of_nested_key([("a", 1)])
-    (True, False)
+    Example:
+        >>> is_seq_of_nested_key(["a", ("b", "c")]), is_seq_of_nested_key([("a", 1)])
+        (True, False)
     """
     parts: Any = seq
     return isinstance(seq, str) or (isinstance(seq, Sequence) and all(is_nested_key(part) for part in parts))
 
 
 def join_key(prefix: tuple[str, ...], name: str) -> FlatKey:
-    """``name`` below ``prefix``, in the shortest form.
+    """Return ``name`` below ``prefix``, in the shortest form.
 
     >>> join_key((), "a"), join_key(("a",), "b")
     ('a', ('a', 'b'))
@@ -110,7 +124,7 @@ def join_key(prefix: tuple[str, ...], name: str) -> FlatKey:
 
 
 def dotted(path: Iterable[str]) -> str:
-    r"""The names of a nested key as errors print them, with dots in between and without control characters.
+    r"""Return the names of a nested key as errors print them: with dots in between and without control characters.
 
     >>> dotted(("a", "b")), dotted(["\x1b[2J"])
     ('a.b', '\\x1b[2J')
@@ -119,9 +133,9 @@ def dotted(path: Iterable[str]) -> str:
 
 
 def tree_of(keys: Iterable[NestedKey]) -> dict[str, Any]:
-    """The keys as a tree of dicts; a whole entry is ``None`` there.
+    """Return keys as a tree of dicts, with ``None`` for an entry as a whole.
 
-    A key that is wanted whole wins over parts of it.
+    A key takes precedence over keys below it.
 
     >>> tree_of(["a", ("b", "c"), ("b", "d")])
     {'a': None, 'b': {'c': None, 'd': None}}

@@ -1,4 +1,4 @@
-"""The lazy operations of old releases of tensordict: there are none here, and the switch for them says so."""
+"""The switch for lazy operations of old releases of tensordict, which do not exist here."""
 
 from __future__ import annotations
 
@@ -8,29 +8,38 @@ from typing_extensions import Self
 
 
 def lazy_legacy(allow_none: bool = False) -> bool | None:
-    """Whether ``unsqueeze``, ``view``, ``torch.stack`` and their kin give lazy views: never.
+    """Return whether ``unsqueeze``, ``view``, ``torch.stack`` and others return lazy views, which they never do here.
 
     Args:
-        allow_none: give ``None``, as nobody can have set it.
+        allow_none: return ``None`` instead of ``False``, since the mode cannot have been set. Default: ``False``.
+
+    Example:
+        >>> lazy_legacy(), lazy_legacy(allow_none=True)
+        (False, None)
     """
     return None if allow_none else False
 
 
 class set_lazy_legacy(ContextDecorator):
-    """Keeps operations as they are: ``set_lazy_legacy(False)`` in a ``with`` statement, as a decorator, or ``.set()``.
+    """Accept ``False``, the only mode there is, in a ``with`` statement, as a decorator or with ``.set()``.
+
+    Args:
+        mode: ``False``.
 
     Raises:
-        NotImplementedError: lazy operations were asked for. :func:`lazy_stack` makes a lazy stack.
+        NotImplementedError: the mode is ``True``. :func:`lazy_stack` makes a lazy stack.
 
-    >>> with set_lazy_legacy(False):
-    ...     lazy_legacy()
-    False
+    Example:
+        >>> with set_lazy_legacy(False):
+        ...     lazy_legacy()
+        False
     """
 
     def __init__(self, mode: bool) -> None:
         if mode:
             raise NotImplementedError(
-                "set_lazy_legacy: operations give collections here, not lazy views; for a lazy stack call lazy_stack()"
+                "set_lazy_legacy: lazy views do not exist here, all operations return collections; expected False, got "
+                f"{mode!r}. For a lazy stack call lazy_stack()"
             )
 
     def __enter__(self) -> Self:
@@ -40,4 +49,8 @@ class set_lazy_legacy(ContextDecorator):
         pass
 
     def set(self) -> None:
-        """Keeps operations as they are for the rest of the program."""
+        """Set the mode for the rest of the program. It is ``False`` already, so nothing changes.
+
+        Example:
+            >>> set_lazy_legacy(False).set()
+        """

@@ -1,4 +1,4 @@
-"""Lists that write back: what reading a column of objects gives."""
+"""Lists that write assigned items back to a collection: the result of reading a column of objects."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from typing import Any, SupportsIndex
 
 
 class LinkedList(list[Any]):
-    """A list of the rows of a collection, or of the objects of non-tensor data, that writes to it what is assigned.
+    """A list of the rows of a collection, or of the objects of non-tensor data, that writes assigned items back to it.
 
-    ``data["key"]`` gives one where the key holds an object for each row. Assigning items writes into the data; what
-    changes the order or the number of the items changes the list only, which is a list like any other from then on.
-
-    >>> from tensorclass import TensorDict
-    >>> data = TensorDict({"text": ["a", "b"]}, [2])
-    >>> data["text"][0] = "new"
-    >>> data["text"]
-    ['new', 'b']
+    ``data["key"]`` returns one if the key holds an object for each row. Assigning an item writes it into the data.
+    Methods that change the order or the number of items change only the list, which is unlinked from then on.
 
     Args:
-        items: the items; lists among them, down to ``depth``, are linked too.
-        td: what is written to; ``None`` for a list like any other.
-        depth: how many dimensions of the batch the list stands for.
-        place: the index of this list in ``td``.
+        items: the items. Lists among them are linked, too, down to ``depth``.
+        td: the collection to write to. Default: ``None``, a list like any other.
+        depth: the number of batch dimensions that the list represents. Default: 1.
+        place: the index of this list in ``td``. Default: ``()``.
+
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"text": ["a", "b"]}, [2])
+        >>> data["text"][0] = "new"
+        >>> data["text"]
+        ['new', 'b']
     """
 
     _check: Callable[[Any, int], None] | None
@@ -43,7 +44,7 @@ class LinkedList(list[Any]):
 
     @property
     def check(self) -> Callable[[Any, int], None] | None:
-        """Raises where items, in lists of so many levels, cannot be written; a record sets it for its fields."""
+        """A function of items and their list depth that raises if the items cannot be written. Records set it."""
         return self._check
 
     @check.setter
@@ -53,7 +54,16 @@ class LinkedList(list[Any]):
             item.check = check
 
     def tolist(self) -> list[Any]:
-        """A plain list (of plain lists) that is linked to nothing."""
+        """Return a plain list, of plain lists, that is linked to nothing.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"text": ["a", "b"]}, [2])
+            >>> plain = data["text"].tolist()
+            >>> plain[0] = "new"
+            >>> data["text"]
+            ['a', 'b']
+        """
         return [item.tolist() if isinstance(item, LinkedList) else item for item in self]
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -69,7 +79,7 @@ class LinkedList(list[Any]):
         if self._td is not None and self._check is not None:
             self.check = self._check
 
-    # -- what unlinks it ----------------------------------------------------------------------------------------------
+    # -- methods that unlink the list ---------------------------------------------------------------------------------
 
     def append(self, item: Any) -> None:
         self._td = None

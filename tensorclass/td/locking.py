@@ -1,4 +1,4 @@
-"""Locking: a locked collection keeps its keys and the identity of its values; their contents can still change."""
+"""Locking: a locked collection keeps its keys and the identity of its values, whose contents can still change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Locking(Contexts):
 
     @property
     def is_locked(self) -> bool:
-        """Whether keys are protected from being set, replaced or removed. Settable."""
+        """``True`` if keys cannot be set, replaced or removed. Setting it locks or unlocks."""
         return self._lock is not None
 
     @is_locked.setter
@@ -31,14 +31,18 @@ class Locking(Contexts):
             self.unlock_()
 
     def lock_(self) -> Self:
-        """Locks the keys, here and in nested collections. As a context manager it unlocks at the end.
+        """Lock the keys, here and in nested collections. As a context manager it unlocks at the end.
 
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"a": 0}).lock_()
-        >>> with data.unlock_():
-        ...     data["b"] = 1
-        >>> data.is_locked, sorted(data.keys())
-        (True, ['a', 'b'])
+        Returns:
+            This collection.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": 0}).lock_()
+            >>> with data.unlock_():
+            ...     data["b"] = 1
+            >>> data.is_locked, sorted(data.keys())
+            (True, ['a', 'b'])
         """
         if self._lock is None:
             self._lock_under(())
@@ -48,10 +52,19 @@ class Locking(Contexts):
         return self
 
     def unlock_(self) -> Self:
-        """Unlocks the keys, here and in nested collections. As a context manager it locks again at the end.
+        """Unlock the keys, here and in nested collections. As a context manager it locks again at the end.
+
+        Returns:
+            This collection.
 
         Raises:
-            RuntimeError: this collection is part of one that is locked; unlock that one instead.
+            RuntimeError: this collection is part of a locked one; unlock that one instead.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": 0}).lock_().unlock_()
+            >>> data.is_locked
+            False
         """
         if self._lock is None:
             self._undoes(None)
@@ -61,30 +74,30 @@ class Locking(Contexts):
         return self
 
     def _lock_under(self, parents: tuple[weakref.ref[Collection], ...]) -> None:
-        """Lock this collection as a part of others, and those below it as parts of it: all of them or none."""
-        if is_dynamo_compiling():  # it knows no identities
+        """Lock this collection as a part of ``parents``, and all collections below it: all of them or none."""
+        if is_dynamo_compiling():  # dynamo does not support id()
             self._lock_each(parents)
             return
         nodes: list[Any] = [self]
         locks = [(self._lock or ()) + parents]
-        places = {id(self): 0}
-        for node in nodes:  # it grows on the way
-            me: weakref.ref[Collection] = weakref.ref(node)
+        positions = {id(self): 0}  # in nodes and locks
+        for node in nodes:  # grows during the loop
+            parent: weakref.ref[Collection] = weakref.ref(node)
             for below in node._nodes():
-                place = places.get(id(below))
-                if place is None:
-                    place = places[id(below)] = len(nodes)
+                position = positions.get(id(below))
+                if position is None:
+                    position = positions[id(below)] = len(nodes)
                     nodes.append(below)
                     locks.append(below._lock or ())
-                if not _has(locks[place], me):
-                    locks[place] += (me,)
+                if not _has(locks[position], parent):
+                    locks[position] += (parent,)
         _set_locks(nodes, locks)
 
     def _lock_each(self, parents: tuple[weakref.ref[Collection], ...]) -> None:
         self._lock = (self._lock or ()) + parents
-        me: tuple[weakref.ref[Collection], ...] = (weakref.ref(self),)
+        parent: tuple[weakref.ref[Collection], ...] = (weakref.ref(self),)
         for node in self._nodes():
-            node._lock_each(me)
+            node._lock_each(parent)
 
     def _unlock(self) -> None:
         for ref in self._lock or ():
@@ -96,14 +109,14 @@ class Locking(Contexts):
         self._unlock_below()
 
     def _unlock_below(self) -> None:
-        """Unlock this collection, and those below it that no other locked one has: all of them or none."""
+        """Unlock this collection, and those below it that no other locked one contains: all of them or none."""
         if is_dynamo_compiling():
             self._unlock_each()
             return
         opened: list[Any] = [self]
         done = {id(self)}
         kept: dict[int, tuple[Any, tuple[weakref.ref[Collection], ...]]] = {}
-        for node in opened:  # it grows on the way
+        for node in opened:  # grows during the loop
             for below in node._nodes():
                 if below._lock is None or id(below) in done:
                     continue
@@ -132,20 +145,20 @@ class Locking(Contexts):
 
 
 def _has(refs: Sequence[weakref.ref[Collection]], wanted: weakref.ref[Collection]) -> bool:
-    """Return whether a reference is among others; ``in`` would compare the collections."""
-    for ref in refs:  # noqa: SIM110  (a generator costs more than the answer)
+    """Return whether a reference is in a sequence. ``in`` would compare the collections."""
+    for ref in refs:  # noqa: SIM110  (a generator would cost more than the loop)
         if ref is wanted:
             return True
     return False
 
 
 def _locks(holder: Collection | None, opened: set[int]) -> bool:
-    """Return whether a collection keeps those below it locked while some others are unlocked."""
+    """Return whether a collection keeps those below it locked while others are unlocked."""
     return holder is not None and holder._lock is not None and id(holder) not in opened
 
 
 def _set_locks(nodes: Sequence[Collection], locks: Sequence[tuple[weakref.ref[Collection], ...] | None]) -> None:
-    """Give each of some collections its lock, or none of them, where Ctrl-C comes in between."""
+    """Give each collection its lock; none of them if Ctrl-C interrupts."""
     before = [node._lock for node in nodes]
     try:
         for node, lock in zip(nodes, locks, strict=True):

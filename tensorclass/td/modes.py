@@ -1,4 +1,4 @@
-"""Modes: switches of behaviour for a block, a function, or the rest of the program."""
+"""Modes: settings for a block, for a function, or for the rest of the program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: around a generator, it leaves the block where that yields; torch has no types for it
+#: decorates a generator so that its mode is not active while it is suspended; torch has no types for it
 _decorated: Callable[..., Any] = _contextlib.context_decorator  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 #: the mode of the innermost ``with`` statement, and those around it
@@ -22,7 +22,7 @@ Entered: TypeAlias = "tuple[bool, Entered | None]"
 
 
 class Switch:
-    """What a mode is now. ``with`` statements hold for their own thread and task, ``set()`` for the whole program."""
+    """The state of a mode. ``with`` statements apply to their own thread and task, ``set()`` to the whole program."""
 
     __slots__ = ("_count", "_everywhere", "_guard", "_here", "default")
 
@@ -30,19 +30,19 @@ class Switch:
         self.default: bool = default
         self._everywhere: bool | None = None
         self._here: ContextVar[Entered | None] = ContextVar(name, default=None)
-        self._count = 0  # of the `with` statements that are open somewhere
+        self._count = 0  # open `with` statements, in all threads
         self._guard = threading.Lock()
 
     def current(self) -> bool | None:
-        """The mode, ``None`` where nobody set one."""
-        if self._count:  # torch.compile cannot read a context variable, so it is asked only where it says something
+        """Return the mode; ``None`` if it was never set."""
+        if self._count:  # torch.compile cannot read a context variable, so read it only if it can be set
             here = self._here.get()
             if here is not None:
                 return here[0]
         return self._everywhere
 
     def read(self, allow_none: bool) -> bool | None:
-        """The mode, or the default where nobody set one."""
+        """Return the mode, or the default if it was never set."""
         mode = self.current()
         return self.default if mode is None and not allow_none else mode
 
@@ -63,7 +63,7 @@ class Switch:
 
 
 class Setting:
-    """The base of what sets a mode: a context manager, a decorator, and ``set()``."""
+    """Base class of modes: a context manager, a decorator, and ``set()``."""
 
     _switch: ClassVar[Switch]
 
@@ -80,11 +80,22 @@ class Setting:
         self._switch.leave()
 
     def set(self) -> None:
-        """Sets the mode for the rest of the program, in all threads, wherever no ``with`` statement says another."""
+        """Set the mode for the rest of the program, in all threads. ``with`` statements take precedence.
+
+        Example:
+            >>> from tensorclass.contracts import validation
+            >>> validation(True).set()
+        """
         self._switch.set_everywhere(self.mode)
 
     def clone(self) -> Self:
-        """Another one with this mode."""
+        """Return another instance with the same mode.
+
+        Example:
+            >>> from tensorclass import set_list_to_stack
+            >>> set_list_to_stack(False).clone().mode
+            False
+        """
         return type(self)(self.mode)
 
     def __call__(self, function: F) -> F:
@@ -107,67 +118,80 @@ CAPTURE = Switch("capture_non_tensor_stack", True)
 
 
 def list_to_stack(allow_none: bool = False) -> bool | None:
-    """Whether a list of objects that is written to a key becomes a stack: see :class:`set_list_to_stack`.
+    """Return whether a list of objects that is set under a key becomes a stack. See :class:`set_list_to_stack`.
 
     Args:
-        allow_none: give ``None`` where the mode was never set, instead of ``True``.
+        allow_none: return ``None`` instead of ``True`` if the mode was never set. Default: ``False``.
+
+    Example:
+        >>> with set_list_to_stack(False):
+        ...     list_to_stack()
+        False
     """
     return LIST_TO_STACK.read(allow_none)
 
 
 class set_list_to_stack(Setting):
-    """Sets what a list of objects becomes that is written to a key.
+    """Choose whether a list of objects that is set under a key becomes a stack.
 
-    Where no mode is set, a list with an object for each row of the batch becomes a stack, and any other list is one
-    object for the whole batch. With ``True`` every list becomes a stack, which must fit the batch; with ``False`` no
-    list does. Numbers become tensors in any case.
+    If the mode was never set, a list with an object for each row of the batch becomes a stack, and any other list is
+    one object for the whole batch. With ``True`` every list becomes a stack, which must fit the batch. With ``False``
+    none does. Lists of numbers always become tensors.
 
-    A context manager and a decorator, for its own thread and task; ``set_list_to_stack(mode).set()`` holds everywhere.
-
-    >>> from tensorclass import TensorDict
-    >>> with set_list_to_stack(True):
-    ...     data = TensorDict({"text": ["a", "b"]})
-    >>> data.get("text").batch_size
-    torch.Size([2])
-    >>> with set_list_to_stack(False):
-    ...     data = TensorDict({"text": ["a", "b"]}, [2])
-    >>> data[0]["text"]
-    ['a', 'b']
+    A context manager and a decorator for their own thread and task. ``set_list_to_stack(mode).set()`` applies
+    everywhere.
 
     Args:
         mode: whether lists become stacks.
+
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> with set_list_to_stack(True):
+        ...     data = TensorDict({"text": ["a", "b"]})
+        >>> data.get("text").batch_size
+        torch.Size([2])
+        >>> with set_list_to_stack(False):
+        ...     data = TensorDict({"text": ["a", "b"]}, [2])
+        >>> data[0]["text"]
+        ['a', 'b']
     """
 
     _switch = LIST_TO_STACK
 
 
 def capture_non_tensor_stack(allow_none: bool = False) -> bool | None:
-    """Whether a stack of equal objects stays one object: see :class:`set_capture_non_tensor_stack`.
+    """Return whether a stack of equal objects stays one object. See :class:`set_capture_non_tensor_stack`.
 
     Args:
-        allow_none: give ``None`` where the mode was never set, instead of ``True``.
+        allow_none: return ``None`` instead of ``True`` if the mode was never set. Default: ``False``.
+
+    Example:
+        >>> with set_capture_non_tensor_stack(False):
+        ...     capture_non_tensor_stack()
+        False
     """
     return CAPTURE.read(allow_none)
 
 
 class set_capture_non_tensor_stack(Setting):
-    """Sets whether one object for a batch stays one when the batch gets a new dimension.
+    """Choose whether one object for a batch stays one object when the batch gets a new dimension.
 
-    With ``True``, as where no mode is set, a stack of equal objects is one object for the whole batch. With ``False``
-    ``stack``, ``unsqueeze`` and ``expand`` make a :class:`NonTensorStack` of it, an object for each position.
+    With ``True``, the default, a stack of equal objects is one object for the whole batch. With ``False`` ``stack``,
+    ``unsqueeze`` and ``expand`` turn it into a :class:`NonTensorStack`, with an object for each position.
 
-    A context manager and a decorator, for its own thread and task;
-    ``set_capture_non_tensor_stack(mode).set()`` holds everywhere.
-
-    >>> from tensorclass import NonTensorData, stack
-    >>> with set_capture_non_tensor_stack(False):
-    ...     stack([NonTensorData("a"), NonTensorData("a")]).tolist()
-    ['a', 'a']
-    >>> stack([NonTensorData("a"), NonTensorData("a")]).data
-    'a'
+    A context manager and a decorator for their own thread and task. ``set_capture_non_tensor_stack(mode).set()``
+    applies everywhere.
 
     Args:
         mode: whether equal objects are kept as one.
+
+    Example:
+        >>> from tensorclass import NonTensorData, stack
+        >>> with set_capture_non_tensor_stack(False):
+        ...     stack([NonTensorData("a"), NonTensorData("a")]).tolist()
+        ['a', 'a']
+        >>> stack([NonTensorData("a"), NonTensorData("a")]).data
+        'a'
     """
 
     _switch = CAPTURE

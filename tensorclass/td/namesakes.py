@@ -1,7 +1,7 @@
-"""Two classes of one name: after a cell of a notebook ran again, a module was reloaded, or two modules have one each.
+"""Explain errors between two classes of the same name.
 
-An error that says "expected Sample, got Sample" helps nobody. Whoever compares classes and prints their names adds what
-:func:`namesake` says.
+They come from a notebook cell that ran again, from a reloaded module, or from two modules that each define one. An
+error "expected Sample, got Sample" would not help, so code that compares classes adds what :func:`namesake` returns.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _count = itertools.count()
 
 
 class Place(NamedTuple):
-    """The file and line at which a class was defined, and its rank among all classes."""
+    """The file and line of a class definition, and its number in the order of all definitions."""
 
     number: int
     file: str
@@ -23,22 +23,22 @@ class Place(NamedTuple):
 
     @staticmethod
     def of(frame: Any) -> Place:
-        """The place that a frame is at."""
+        """Return the place of a frame."""
         if frame is None:
             return Place(next(_count), "", 0)
         return Place(next(_count), frame.f_code.co_filename, frame.f_lineno)
 
 
 def namesake(got: type, wanted: Iterable[type], *, between: Literal["value", "values", "classes"] = "value") -> str:
-    """Explain that a class has the name of one that is wanted, and is another; and say what to do.
+    """Explain that a class differs from an expected class of the same name, and what to do.
 
     Args:
         got: the class of the value.
         wanted: the classes that would do.
-        between: whether a value met what is declared, or values or declarations met one another.
+        between: what does not match: a value and a declaration, values, or classes.
 
     Returns:
-        a part of a message, without a full stop; empty where no name is the same.
+        A part of a message, without a full stop; empty if no name is the same.
 
     >>> first, second = (type("Sample", (), {}) for _ in range(2))
     >>> namesake(first, [int])
@@ -55,32 +55,32 @@ def namesake(got: type, wanted: Iterable[type], *, between: Literal["value", "va
     text = f"there are two classes of this name: {_named(other)}{_place(other)} was expected, and "
     converted = f", or convert it: {name}.from_any(value)" if hasattr(other, "from_any") else ""
     if _named(mine) != _named(other):
-        return f"{text}{_named(mine)}{_place(mine)} came; give it the one that is expected{converted}"
+        return f"{text}{_named(mine)}{_place(mine)} came; pass the expected one{converted}"
     newer = _newer(mine, other)
     if newer is None:
-        return f"{text}another one{_place(mine)} came; the class was defined again: make the value anew{converted}"
+        return f"{text}another one{_place(mine)} came; the class was defined again: create the value again{converted}"
     text += f"the one of {'an earlier' if newer is other else 'a later'} definition{_place(mine)} came; "
     if between == "values":
-        return f"{text}the class was defined again: make what is of the older one anew{converted}"
+        return f"{text}the class was defined again: create the values of the older one again{converted}"
     if between == "value" and newer is other:
-        return f"{text}the class was defined again after the value was made: make it anew{converted}"
+        return f"{text}the class was defined again after the value was created: create it again{converted}"
     return (
-        f"{text}the class was defined again, and what was declared before still means the older one: define that "
-        "again, too (run its cell once more)"
+        f"{text}the class was defined again, and earlier declarations still refer to the older one: define them "
+        "again, too (rerun their cell)"
     )
 
 
 def not_of_class(what: str, cls: type, position: int, item: object) -> TypeError:
-    """The error for one of several records that is not of the class of the others."""
+    """Return the error for an item of another class than the other records."""
     twin = namesake(type(item), [cls], between="values")
     return TypeError(
-        f"{what}: all of them must be records of the class {cls.__name__}; item {position} is a {type(item).__name__}"
+        f"{what}: expected records of the class {cls.__name__} only; item {position} is a {type(item).__name__}"
         + (f"; {twin}" if twin else "")
     )
 
 
 def _dense(cls: type) -> type:
-    """The class of a collection, also of one on another store."""
+    """Return the class of a collection on a dict, also for one on another store."""
     dense: type = getattr(cls, "_dense", cls)
     return dense
 
@@ -99,7 +99,7 @@ def _place(cls: type) -> str:
 
 
 def _newer(first: type, second: type) -> type | None:
-    """The one of two classes that was defined later; ``None`` where nothing tells it."""
+    """Return the class that was defined later; ``None`` if that is unknown."""
     one, other = _members(first).get("_defined_at"), _members(second).get("_defined_at")
     if isinstance(one, Place) and isinstance(other, Place):
         return first if one.number > other.number else second

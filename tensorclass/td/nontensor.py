@@ -1,9 +1,9 @@
 """Values that are not tensors: text, objects, ``None``.
 
-:class:`NonTensorData` is one object at every position of a batch. :class:`NonTensorStack` holds an object for each
-position, the way a categorical column does: the objects, and a tensor of codes over the batch. So every operation on
-shapes works on them as on any collection (it acts on the codes, if there are any), while operations on numbers leave
-them alone. Both are holders: a result of an operation is another holder of the same objects.
+:class:`NonTensorData` is one object at every position of a batch. :class:`NonTensorStack` has an object for each
+position, stored like a categorical column: the distinct objects, and a tensor of codes over the batch. Operations on
+shapes act on the codes, as on the values of any collection; operations on numbers change nothing. Both classes are
+holders: the result of an operation is another holder of the same objects.
 """
 
 from __future__ import annotations
@@ -51,27 +51,28 @@ __all__ = [
     "stack_of",
 ]
 
-_CODES = "<codes>"  # no key that a user would write
+_CODES = "<codes>"  # a key that no user would write
 
 
 class NonTensorData(Uniform, NonTensorDataBase):
-    """One object that belongs to every position of a batch.
+    """One object at every position of a batch.
 
-    Written by ``data["key"] = obj`` for any object that is no tensor; ``data["key"]`` gives the object back,
-    ``data.get("key")`` this holder.
+    ``data["key"] = obj`` makes one for any object that is not a tensor. ``data["key"]`` returns the object,
+    ``data.get("key")`` the holder.
 
     Args:
-        data: the object; of other NonTensorData the object that it holds.
-        _metadata: more about the object, for a program's own use; operations keep it, pytrees do not.
-        _is_non_tensor: nothing but ``True``.
-        batch_size: the dimensions of the batch; none by default.
-        device: that of the collection which it is for; the object stays where it is.
+        data: the object; for other NonTensorData, the object that it holds.
+        _metadata: a dict about the object for the program's own use. Operations keep it, pytrees do not.
+        _is_non_tensor: must be ``True``.
+        batch_size: the batch size. Default: none.
+        device: the device of the collection that it belongs to. The object is not moved.
         names: a name or ``None`` for each batch dimension.
 
-    >>> from tensorclass import TensorDict
-    >>> data = TensorDict({"text": "hello"}, [3])
-    >>> data["text"], data[0]["text"], data.get("text").batch_size
-    ('hello', 'hello', torch.Size([3]))
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"text": "hello"}, [3])
+        >>> data["text"], data[0]["text"], data.get("text").batch_size
+        ('hello', 'hello', torch.Size([3]))
     """
 
     __slots__ = ()
@@ -127,19 +128,25 @@ class NonTensorData(Uniform, NonTensorDataBase):
         non_tensordict: Mapping[str, Any] | None = None,
         safe: bool | None = None,
     ) -> Self:
-        """The object under the key ``"data"``, with batch size, device and names of the collection that has it.
+        """Return the object under the key ``"data"`` as non-tensor data, with the metadata of its collection.
 
         Args:
-            tensordict: the collection; without the key the object is ``None``.
-            non_tensordict: has the object, instead.
-            safe: ``False`` takes a mapping too, which is refused otherwise.
+            tensordict: the collection, whose batch size, device and names are taken. Without the key the object is
+                ``None``.
+            non_tensordict: a mapping whose ``"data"`` is used instead.
+            safe: ``False`` accepts a mapping as ``tensordict``, too.
+
+        Returns:
+            A new holder of the same object.
 
         Raises:
             ValueError: there are other keys.
+            TypeError: ``tensordict`` is not a collection.
 
-        >>> from tensorclass import TensorDict
-        >>> NonTensorData.from_tensordict(TensorDict({}, [2]), {"data": "a"}).tolist()
-        ['a', 'a']
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> NonTensorData.from_tensordict(TensorDict({}, [2]), {"data": "a"}).tolist()
+            ['a', 'a']
         """
         source: Any = tensordict
         if isinstance(source, Collection):
@@ -156,7 +163,12 @@ class NonTensorData(Uniform, NonTensorDataBase):
         return cls(items.get("data"), batch_size=size, device=device, names=names)
 
     def maybe_to_stack(self) -> NonTensorDataBase:
-        """A stack with the object at each position; itself without batch dimensions."""
+        """Return a :class:`NonTensorStack` with the object at each position; this data if it has no batch dimensions.
+
+        Example:
+            >>> NonTensorData("a", batch_size=[2]).maybe_to_stack()
+            NonTensorStack(['a', 'a'], batch_size=torch.Size([2]), device=None)
+        """
         return NonTensorStack.from_nontensordata(self) if self._batch_size else self
 
     def __repr__(self) -> str:
@@ -177,19 +189,43 @@ class NonTensorData(Uniform, NonTensorDataBase):
         return self._like({}, Size(shapes.as_sequence(size)))
 
     def unsqueeze(self, dim: int) -> Any:
-        """With one more batch dimension, of size 1, at ``dim``."""
+        """Return the data with another batch dimension of size 1.
+
+        Args:
+            dim: the position of the new dimension; negative ones count from the end.
+
+        Returns:
+            NonTensorData; a NonTensorStack if :class:`set_capture_non_tensor_stack` is ``False``.
+
+        Example:
+            >>> NonTensorData("a", batch_size=[2]).unsqueeze(0).batch_size
+            torch.Size([1, 2])
+        """
         new = super().unsqueeze(dim)
         return new if self._captures() else new.maybe_to_stack()
 
     def expand(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Any:
-        """Batch dimensions of size 1 made larger, and new ones in front."""
+        """Return the data with batch dimensions of size 1 expanded, and new dimensions in front.
+
+        Args:
+            shape: the new batch size, as ints or as one sequence; ``-1`` keeps a size.
+            size: the same by keyword.
+
+        Returns:
+            NonTensorData; a NonTensorStack if :class:`set_capture_non_tensor_stack` is ``False`` and the batch size
+            changes.
+
+        Example:
+            >>> NonTensorData("a").expand(2).tolist()
+            ['a', 'a']
+        """
         new = super().expand(*shape, size=size)
         return new if self._captures() or new._batch_size == self._batch_size else new.maybe_to_stack()
 
     # -- combining ----------------------------------------------------------------------------------------------------
 
     def _same_as(self, value: Any) -> bool:
-        """Whether an object counts as the one that this holds."""
+        """Return whether an object counts as equal to this one's."""
         return same_object(self._objects[0], value)
 
     def _one(self, items: list[Any]) -> bool:
@@ -201,7 +237,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
         objects: list[Any] = []
         for item in items:
             if item.__class__ is not cls or item._batch_size != size:
-                return super()._stack(items, dim)  # of several kinds, or an error
+                return super()._stack(items, dim)  # handles several classes, and raises
             objects.append(item._objects[0])
         names = self._names and shapes.names_inserted(_common_names(items), dim)
         size = shapes.inserted(size, dim, len(items))
@@ -217,32 +253,33 @@ class NonTensorData(Uniform, NonTensorDataBase):
 class MetaData(NonTensorData):
     """One object about a batch as a whole, such as its configuration.
 
-    It is :class:`NonTensorData`, but that two of them count as one only where they hold the very same object (``is``),
-    and that no mode makes a stack of one (see :class:`set_capture_non_tensor_stack`).
+    Unlike :class:`NonTensorData`, two instances count as one only if they hold the identical object (``is``), and no
+    mode turns it into a stack (see :class:`set_capture_non_tensor_stack`).
 
-    ``MetaData[cls]`` is a subclass that takes only instances of ``cls``, a class or a tuple of them.
+    ``MetaData[cls]`` is a subclass that accepts only instances of ``cls``, a class or a tuple of classes.
 
-    >>> from tensorclass import TensorDict, stack
-    >>> config = {"lr": 0.1}
-    >>> data = TensorDict({"config": MetaData(config)}, [3])
-    >>> stack([data, data])["config"] is config
-    True
-    >>> MetaData[str](1)
-    Traceback (most recent call last):
-        ...
-    TypeError: MetaData[str]: expected an instance of str, got int 1
+    Example:
+        >>> from tensorclass import TensorDict, stack
+        >>> config = {"lr": 0.1}
+        >>> data = TensorDict({"config": MetaData(config)}, [3])
+        >>> stack([data, data])["config"] is config
+        True
+        >>> MetaData[str](1)
+        Traceback (most recent call last):
+            ...
+        TypeError: MetaData[str]: expected an instance of str, got int 1
     """
 
     __slots__ = ()
 
-    #: what the object must be an instance of
+    #: the class or classes of which the object must be an instance
     _takes: ClassVar[Any] = None
     _subclasses: ClassVar[dict[Any, type[MetaData]]] = {}
 
     def __class_getitem__(cls, item: Any) -> type[MetaData]:
         made = MetaData._subclasses.get(item)
         if made is None:
-            isinstance(None, item)  # raises what there is to say where this is no class
+            isinstance(None, item)  # raises TypeError if `item` is not a class
             name = f"MetaData[{_class_name(item)}]"
             made = MetaData._subclasses[item] = type(name, (MetaData,), {"__slots__": (), "_takes": item})
             pytree.register(made)
@@ -275,7 +312,7 @@ class MetaData(NonTensorData):
         if not isinstance(source, NonTensorData):
             return source
         self._check(source._objects[0])
-        new = self._shallow()  # it stays metadata, whatever holds the object that is written
+        new = self._shallow()  # stays MetaData, whatever the class of the source
         new._objects = source._objects
         return new
 
@@ -293,21 +330,22 @@ class MetaData(NonTensorData):
 class NonTensorStack(NonTensorDataBase):
     """An object for each position of a batch.
 
-    Made by stacking or joining collections whose objects differ, and by writing a list with an object for each row;
-    ``data["key"]`` gives nested lists, which write back what is assigned to their items.
-
-    >>> from tensorclass import TensorDict, stack
-    >>> rows = stack([TensorDict({"text": text}) for text in ("a", "b", "a")])
-    >>> rows["text"], rows[1]["text"], rows[::2]["text"]
-    (['a', 'b', 'a'], 'b', ['a', 'a'])
+    Stacking or concatenating collections with different objects makes one, and so does setting a list with an object
+    for each row. ``data["key"]`` returns nested lists; assigning their items writes into the data.
 
     Args:
-        items: the objects (or non-tensor data of one batch size) along the new dimension.
-        stack_dim: where the new dimension comes.
-        batch_size: what the batch size must be; by default it is found out.
-        device: that of the collection which it is for; objects stay where they are.
+        items: the objects, or non-tensor data of one batch size, along the new dimension.
+        stack_dim: the position of the new dimension. Default: 0.
+        batch_size: the expected batch size. Default: not checked.
+        device: the device of the collection that it belongs to. Objects are not moved.
         names: a name or ``None`` for each batch dimension.
-        stack_dim_name: the name of the new dimension, instead of ``names``.
+        stack_dim_name: the name of the new dimension.
+
+    Example:
+        >>> from tensorclass import TensorDict, stack
+        >>> rows = stack([TensorDict({"text": text}) for text in ("a", "b", "a")])
+        >>> rows["text"], rows[1]["text"], rows[::2]["text"]
+        (['a', 'b', 'a'], 'b', ['a', 'a'])
     """
 
     __slots__ = ()
@@ -354,10 +392,14 @@ class NonTensorStack(NonTensorDataBase):
 
     @classmethod
     def from_list(cls, non_tensors: Sequence[Any]) -> NonTensorStack:  # type: ignore[override]
-        """From (nested) lists of objects, as far down as the lists of a level have one length.
+        """Return a stack of the objects in (nested) lists, down to the level at which lists differ in length.
 
-        >>> NonTensorStack.from_list([["a", "b"], ["c", "d"]]).batch_size
-        torch.Size([2, 2])
+        Args:
+            non_tensors: the lists.
+
+        Example:
+            >>> NonTensorStack.from_list([["a", "b"], ["c", "d"]]).batch_size
+            torch.Size([2, 2])
         """
         flat, lengths = flattened(list(non_tensors))
         if any(isinstance(item, NonTensorDataBase) for item in flat):
@@ -366,10 +408,14 @@ class NonTensorStack(NonTensorDataBase):
 
     @classmethod
     def from_nontensordata(cls, non_tensor: NonTensorDataBase) -> NonTensorDataBase:
-        """An object for each position from one for all of them; without batch dimensions, the data itself.
+        """Return a stack of one object at each position; the data itself if it has no batch dimensions.
 
-        >>> NonTensorStack.from_nontensordata(NonTensorData("a", batch_size=[2]))
-        NonTensorStack(['a', 'a'], batch_size=torch.Size([2]), device=None)
+        Args:
+            non_tensor: the data.
+
+        Example:
+            >>> NonTensorStack.from_nontensordata(NonTensorData("a", batch_size=[2]))
+            NonTensorStack(['a', 'a'], batch_size=torch.Size([2]), device=None)
         """
         if not non_tensor._batch_size:
             return non_tensor
@@ -379,15 +425,17 @@ class NonTensorStack(NonTensorDataBase):
 
     @property
     def data(self) -> Any:
-        """The object that is at all positions. Setting it writes one to all of them.
+        """The object, if it is equal at all positions. Setting it writes an object to all positions.
 
         Raises:
-            AttributeError: there are different ones; ``tolist()`` gives them.
+            AttributeError: the objects differ. Use ``tolist()``.
         """
         objects, _ = compact(self._objects, self._codes())
         if objects and all(same_object(objects[0], value) for value in objects):
             return objects[0]
-        raise AttributeError(f"data: this stack does not hold one object at all positions of {list(self._batch_size)}")
+        raise AttributeError(
+            f"data: the objects of this stack differ between positions of {list(self._batch_size)}; use tolist()"
+        )
 
     @data.setter
     def data(self, value: Any) -> None:
@@ -409,7 +457,13 @@ class NonTensorStack(NonTensorDataBase):
         return looked_up(listed(self._codes()), ready(self._objects, self._batch_size.numel()))
 
     def maybe_to_stack(self) -> NonTensorStack:
-        """Itself: it is a stack."""
+        """Return this stack.
+
+        Example:
+            >>> rows = NonTensorStack("a", "b")
+            >>> rows.maybe_to_stack() is rows
+            True
+        """
         return self
 
     def __repr__(self) -> str:
@@ -418,7 +472,7 @@ class NonTensorStack(NonTensorDataBase):
     # -- the batch ----------------------------------------------------------------------------------------------------
 
     def _like(self, store: Store, batch_size: Size, names: Names = None) -> Any:
-        if not batch_size:  # one position, one object
+        if not batch_size:  # one object at one position
             return NonTensorData(self._objects[int(store[_CODES])], device=self._device)  # type: ignore[arg-type]
         return super()._like(store, batch_size, names)
 
@@ -426,7 +480,22 @@ class NonTensorStack(NonTensorDataBase):
         return super()._index(tuple([on_cpu(item) for item in index]))
 
     def gather(self, dim: int, index: Tensor, out: Any = None, *, inplace: bool = False) -> Any:
-        """For each position of ``index`` the object at that index along ``dim``."""
+        """Return the object at each index along a dimension, as :func:`torch.gather` does for numbers.
+
+        Args:
+            dim: the batch dimension.
+            index: int64 positions along ``dim``, with as many dimensions as the batch.
+            out: a stack of the index's shape to write into.
+            inplace: without ``out``, replace the objects of this stack by the result. Default: ``False``.
+
+        Returns:
+            A stack of the shape of ``index``; ``out`` or this stack if it was written into.
+
+        Example:
+            >>> import torch
+            >>> NonTensorStack("a", "b").gather(0, torch.tensor([1, 1, 0])).tolist()
+            ['b', 'b', 'a']
+        """
         return super().gather(dim, index.cpu(), out, inplace=inplace)
 
     def _resized(self, batch_size: Size) -> Any:
@@ -455,11 +524,11 @@ class NonTensorStack(NonTensorDataBase):
         if isinstance(dim, str):
             return self._shallow()
         dims = tuple(range(self.ndim)) if dim is None else shapes.wrap_dims(dim, self.ndim)
-        if 0 in self._batch_size:  # no object is left
+        if 0 in self._batch_size:  # there is no object
             return NonTensorData(None, batch_size=shapes.reduced(self._batch_size, dims, keepdim), device=self._device)
         result: Any = self._shallow()
         for d in sorted(dims, reverse=True):
-            # of several objects the first stands for them
+            # a reduction keeps the first of several objects
             result = result.narrow(d, 0, 1) if keepdim else result._index((slice(None),) * d + (0,))
         return result
 
@@ -477,30 +546,64 @@ class NonTensorStack(NonTensorDataBase):
 
     @property
     def stack_dim(self) -> int:
-        """The dimension along which :attr:`tensordicts` lie: the first one."""
+        """The dimension along which :attr:`tensordicts` lie: 0."""
         return 0
 
     @property
     def tensordicts(self) -> list[Any]:
-        """What there is at each position of the first dimension."""
+        """The slices along the first dimension."""
         return list(self.unbind(0))
 
     def append(self, item: Any) -> None:
-        """Adds an object (or non-tensor data of the batch size behind) at the end of the first dimension, in place."""
+        """Append an object to the first dimension, in place.
+
+        Args:
+            item: the object, or non-tensor data of the batch size of a row.
+
+        Raises:
+            RuntimeError: the stack is locked, or the batch size of ``item`` differs from that of a row.
+
+        Example:
+            >>> rows = NonTensorStack("a", "b")
+            >>> rows.append("c")
+            >>> rows.tolist()
+            ['a', 'b', 'c']
+        """
         self.insert(len(self), item)
 
     def extend(self, items: Iterable[Any]) -> None:
-        """:meth:`append` for several."""
+        """Append several objects to the first dimension, in place.
+
+        Args:
+            items: the objects, or non-tensor data of the batch size of a row.
+
+        Raises:
+            RuntimeError: the stack is locked, or the batch size of an item differs from that of a row.
+
+        Example:
+            >>> rows = NonTensorStack("a")
+            >>> rows.extend(["b", "c"])
+            >>> rows.tolist()
+            ['a', 'b', 'c']
+        """
         for item in list(items):
             self.append(item)
 
     def insert(self, index: int, item: Any) -> None:
-        """Adds an object (or non-tensor data of the batch size behind) before a position of the first dimension.
+        """Insert an object before a position of the first dimension, in place.
 
-        >>> rows = NonTensorStack("a", "c")
-        >>> rows.insert(1, "b")
-        >>> rows.tolist()
-        ['a', 'b', 'c']
+        Args:
+            index: the position; negative ones count from the end.
+            item: the object, or non-tensor data of the batch size of a row.
+
+        Raises:
+            RuntimeError: the stack is locked, or the batch size of ``item`` differs from that of a row.
+
+        Example:
+            >>> rows = NonTensorStack("a", "c")
+            >>> rows.insert(1, "b")
+            >>> rows.tolist()
+            ['a', 'b', 'c']
         """
         self._check_unlocked()
         if not isinstance(item, NonTensorDataBase):
@@ -530,6 +633,7 @@ def _class_name(takes: Any) -> str:
 
 
 def stack_of(objects: Sequence[Any], codes: Tensor, device: torch.device | None, names: Names) -> NonTensorStack:
+    """Return a NonTensorStack of objects and codes. Nothing is checked."""
     new = object.__new__(NonTensorStack)
     new._store = {_CODES: codes}
     new._batch_size = codes.shape
@@ -542,20 +646,24 @@ def stack_of(objects: Sequence[Any], codes: Tensor, device: torch.device | None,
 
 
 def is_non_tensor(data: object) -> bool:
-    """Whether an object is non-tensor data as a collection stores it.
+    """Return whether an object is non-tensor data, as collections store it.
 
-    >>> is_non_tensor(NonTensorData("a")), is_non_tensor("a")
-    (True, False)
+    Example:
+        >>> is_non_tensor(NonTensorData("a")), is_non_tensor("a")
+        (True, False)
     """
     return isinstance(data, NonTensorDataBase)
 
 
 def is_leaf_nontensor(cls: type) -> bool:
-    """Whether a class is that of a leaf, text and other objects counting as leaves; an ``is_leaf=`` for ``keys()``.
+    """Return whether a class is that of a leaf: a tensor, text or another object.
 
-    >>> from tensorclass import TensorDict
-    >>> list(TensorDict({"text": "a", "n": {"x": 1}}).keys(True, True, is_leaf=is_leaf_nontensor))
-    ['text', ('n', 'x')]
+    Use it as ``is_leaf=`` of ``keys`` and of other methods.
+
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict({"text": "a", "n": {"x": 1}}).keys(True, True, is_leaf=is_leaf_nontensor))
+        ['text', ('n', 'x')]
     """
     return issubclass(cls, NonTensorDataBase) or not issubclass(cls, Collection)
 

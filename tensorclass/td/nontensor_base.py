@@ -1,4 +1,4 @@
-"""What the two kinds of non-tensor data have in common: they are leaves that hold objects instead of numbers."""
+"""The base of non-tensor data: leaves that hold objects instead of numbers."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from .collection import Store
     from .indexing import ObjectRows
     from .keys import NestedKey
-    from .nontensor import NonTensorData, stack_of  # set by that module when it is imported: the two need each other
+    from .nontensor import NonTensorData, stack_of  # set by that module, because the two import each other
     from .reading import IsLeaf
 
 
 class NonTensorDataBase(TensorCollection):
-    """What :class:`NonTensorData` and :class:`NonTensorStack` share."""
+    """The base class of :class:`NonTensorData` and :class:`NonTensorStack`."""
 
     __slots__ = ("_in_file", "_metadata", "_objects")
 
     _is_non_tensor = True
 
-    #: Just one object for NonTensorData, the targets of the codes for NonTensorStack.
+    #: one object for NonTensorData; the targets of the codes for NonTensorStack
     _objects: Sequence[Any]
-    #: what was given with the object
+    #: a dict that the user gave with the object
     _metadata: dict[Any, Any] | None
-    #: set where it was loaded from files that are written to; results of operations have it not
+    #: set if this was loaded from files that are written to; results of operations do not have it
     _in_file: bool
 
     def _like(self, store: Store, batch_size: Size, names: Names = None) -> Self:
@@ -66,7 +66,7 @@ class NonTensorDataBase(TensorCollection):
         new._metadata = self._metadata
         return new
 
-    # -- a leaf among leaves: what walks a tree does not go below ------------------------------------------------------
+    # -- a leaf: walks of a tree end here -----------------------------------------------------------------------------
 
     def _leaves(self) -> Iterator[Tensor]:
         return iter(())
@@ -94,7 +94,9 @@ class NonTensorDataBase(TensorCollection):
 
     def _beside(self) -> list[Collection]:
         objects = self._objects
-        if not objects or not isinstance(objects[0], Collection):  # the first tells: there can be one for each row
+        if not objects or not isinstance(
+            objects[0], Collection
+        ):  # look only at the first: there can be one for each row
             return []
         return [item for item in objects if isinstance(item, Collection)]
 
@@ -102,25 +104,66 @@ class NonTensorDataBase(TensorCollection):
         return False
 
     def is_empty(self) -> bool:
-        """Never: it holds an object."""
+        """Return ``False``: non-tensor data is never empty.
+
+        Example:
+            >>> NonTensorData("a").is_empty()
+            False
+        """
         return False
 
     def empty(self, *args: Any, **kwargs: Any) -> Self:
-        """The same data: a collection without its leaves has no use for another object in this place."""
+        """Return the same data in a new holder: a collection without leaves keeps its objects.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Example:
+            >>> NonTensorData("a").empty().data
+            'a'
+        """
         return self._shallow()
 
-    # -- it has no keys: the codes are its own affair ------------------------------------------------------------------
+    # -- no keys: the store holds codes, if anything -------------------------------------------------------------------
 
     def keys(self, *args: Any, **kwargs: Any) -> Any:
-        """No keys."""
+        """Return an empty view: non-tensor data has no keys.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Example:
+            >>> list(NonTensorData("a").keys())
+            []
+        """
         return dict[str, Any]().keys()
 
     def values(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        """No values."""
+        """Return an empty iterator: non-tensor data has no keys.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Example:
+            >>> list(NonTensorData("a").values())
+            []
+        """
         return iter(())
 
     def items(self, *args: Any, **kwargs: Any) -> Iterator[tuple[Any, Any]]:
-        """No items."""
+        """Return an empty iterator: non-tensor data has no keys.
+
+        Args:
+            args: ignored.
+            kwargs: ignored.
+
+        Example:
+            >>> list(NonTensorData("a").items())
+            []
+        """
         return iter(())
 
     def __contains__(self, key: object) -> bool:
@@ -139,7 +182,17 @@ class NonTensorDataBase(TensorCollection):
         return KeyError(f"key {key!r} not found: a {type(self).__name__} has no keys; its object is in `data`")
 
     def get(self, key: NestedKey, default: Any = None, **forms: Any) -> Any:
-        """The object for the key ``"data"``, where there is one for the whole batch; there are no other keys."""
+        """Return the object of NonTensorData for the key ``"data"``, and ``default`` for all other keys.
+
+        Args:
+            key: the key.
+            default: returned for other keys, and by a NonTensorStack. Default: ``None``.
+            forms: ignored.
+
+        Example:
+            >>> NonTensorData("a").get("data")
+            'a'
+        """
         return self._objects[0] if key == "data" and isinstance(self, NonTensorData) else default
 
     def _set(self, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
@@ -154,18 +207,29 @@ class NonTensorDataBase(TensorCollection):
         self.update(item if isinstance(item, NonTensorDataBase) else NonTensorData(item), inplace=inplace)
 
     def to_lazystack(self, dim: int = 0) -> Self:
-        """The same data: its objects are held row by row as they are."""
+        """Return this data, whose objects are held row by row already.
+
+        Args:
+            dim: a batch dimension. Default: 0.
+
+        Raises:
+            IndexError: there is no such dimension.
+
+        Example:
+            >>> NonTensorData("a", batch_size=[2]).to_lazystack().tolist()
+            ['a', 'a']
+        """
         shapes.wrap_dim(dim, len(self._batch_size))
         return self
 
     # -- what it holds ------------------------------------------------------------------------------------------------
 
     def _codes(self, start: int = 0) -> Tensor:
-        """For each position the index of its object in ``_objects``, counted from ``start``."""
+        """Return the codes: for each position the index of its object in ``_objects``, counted from ``start``."""
         raise NotImplementedError
 
     def _listed(self) -> Any:
-        """The objects in nested lists."""
+        """Return the objects in nested lists."""
         raise NotImplementedError
 
     def tolist(
@@ -176,18 +240,20 @@ class NonTensorDataBase(TensorCollection):
         tolist_first: bool = False,
         as_linked_list: bool = False,
     ) -> Any:
-        """The objects as nested lists, as deep as the batch has dimensions; without any, the object itself.
+        """Return the objects in nested lists, one level for each batch dimension; the object itself without any.
 
-        An object comes as it is: the arguments that say how to convert values say nothing about it.
+        Objects are returned as they are; the options for conversions have no effect.
 
         Args:
-            convert_nodes: for other collections.
-            convert_tensors: for other collections.
-            tolist_first: for other collections.
-            as_linked_list: give a :class:`LinkedList`, which writes to this data what is assigned to its items.
+            convert_nodes: has no effect here.
+            convert_tensors: has no effect here.
+            tolist_first: has no effect here.
+            as_linked_list: return a :class:`LinkedList`, which writes assigned items into this data. Default:
+                ``False``.
 
-        >>> NonTensorData("a", batch_size=[2]).tolist()
-        ['a', 'a']
+        Example:
+            >>> NonTensorData("a", batch_size=[2]).tolist()
+            ['a', 'a']
         """
         nested = self._listed()
         return LinkedList(nested, td=self, depth=self.ndim) if as_linked_list and self._batch_size else nested
@@ -200,21 +266,57 @@ class NonTensorDataBase(TensorCollection):
         tolist_first: bool = False,
         as_linked_list: bool = False,
     ) -> Any:
-        """What stands for this data in a dict: the object, or nested lists of them. See :meth:`tolist`."""
+        """Return the object, or nested lists of objects: the form of this data in ``to_dict`` of a collection.
+
+        Args:
+            retain_none: has no effect here.
+            convert_tensors: has no effect here.
+            tolist_first: has no effect here.
+            as_linked_list: return a :class:`LinkedList`, which writes assigned items into this data. Default:
+                ``False``.
+
+        Example:
+            >>> NonTensorData("a", batch_size=[2]).to_dict()
+            'a'
+        """
         return self._as_read() if as_linked_list else self._unwrapped()
 
     def numpy(self) -> Any:
-        """The object, or nested lists of them."""
+        """Return the object, or nested lists of objects.
+
+        Example:
+            >>> NonTensorData("a").numpy()
+            'a'
+        """
         return self.to_dict()
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
-        """The same data: no TensorDict can hold less than that."""
+        """Return the same data in a new holder.
+
+        Args:
+            retain_none: has no effect here.
+
+        Example:
+            >>> NonTensorData("a").to_tensordict().data
+            'a'
+        """
         return self._shallow()
 
     # -- copies -------------------------------------------------------------------------------------------------------
 
     def clone(self, recurse: bool = True, *, memory_format: torch.memory_format = torch.preserve_format) -> Self:
-        """A copy: of the objects too, all the way down, or with ``recurse=False`` only of what holds them."""
+        """Return a copy.
+
+        Args:
+            recurse: copy the objects deeply. ``False`` copies only the holder. Default: ``True``.
+            memory_format: has no effect here.
+
+        Example:
+            >>> config = {"lr": 0.1}
+            >>> data = NonTensorData(config)
+            >>> data.clone().data is config, data.clone(recurse=False).data is config
+            (False, True)
+        """
         new = self._shallow()
         if recurse:
             new._objects = copied(self._objects)
@@ -236,7 +338,7 @@ class NonTensorDataBase(TensorCollection):
             self._metadata,
         )
 
-    # -- operations on numbers leave it alone (see the end of this module); moving it moves nothing --------------------
+    # -- operations on numbers change nothing (see the end of this module), and neither does moving to a device --------
 
     def _placed(self, device: torch.device, non_blocking: bool) -> Self:
         return self._on(dict(self._store), device)
@@ -263,10 +365,10 @@ class NonTensorDataBase(TensorCollection):
         return self.expand(shape + self._batch_size)
 
     def _padded(self, pairs: Sequence[tuple[int, int]], value: float) -> Any:
-        """``None`` at the new positions."""
+        """Return the data with ``None`` at the new positions."""
         result: NonTensorDataBase = self
         for dim, (before, behind) in enumerate(pairs):
-            if before < 0 or behind < 0:  # positions are cut off
+            if before < 0 or behind < 0:  # negative padding cuts positions off
                 start = max(-before, 0)
                 result = result.narrow(dim, start, result._batch_size[dim] - start - max(-behind, 0))
             more = [
@@ -281,14 +383,14 @@ class NonTensorDataBase(TensorCollection):
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def _write_views(self, index: tuple[Any, ...], rows: Collection) -> bool:
-        return False  # the codes of two stand for different objects
+        return False  # equal codes in two of them can mean different objects
 
     def _resized(self, batch_size: Size) -> Any:
-        """The same data in another batch size, where that makes sense."""
+        """Return the same data in another batch size."""
         raise NotImplementedError
 
     def _become(self, source: Any) -> None:
-        """Takes over the content of other non-tensor data of this batch size, in place."""
+        """Take over the content of other non-tensor data of this batch size, in place."""
         self._check_objects(source._beside())
         if self.__class__ is not source.__class__:
             self.__class__ = source.__class__
@@ -296,13 +398,13 @@ class NonTensorDataBase(TensorCollection):
         self._store = dict(source._store)
 
     def _check_objects(self, objects: Sequence[Any]) -> None:
-        """Raise an error where one of some objects is a collection that holds this data."""
+        """Raise if an object is a collection that holds this data."""
         for item in objects:
             if isinstance(item, Collection) and not is_dynamo_compiling() and holds(item, (id(self._store),)):
                 raise contains_itself(self, "data")
 
     def _as_rows_of(self, source: Any, batch_size: Size) -> Any:
-        """What is written here for an object, or for other non-tensor data: in the batch size of its place."""
+        """Convert an object, or other non-tensor data, to non-tensor data of a batch size."""
         if not isinstance(source, NonTensorDataBase):
             return NonTensorData(source, batch_size=batch_size)
         return source._resized(batch_size)
@@ -314,7 +416,7 @@ class NonTensorDataBase(TensorCollection):
         return self
 
     def _as_held(self, source: NonTensorDataBase) -> NonTensorDataBase:
-        """Data of this batch size in the form that it has here when it is written in place."""
+        """Convert data of this batch size to the class that it has here after it is written in place."""
         raise NotImplementedError
 
     def update(
@@ -330,18 +432,29 @@ class NonTensorDataBase(TensorCollection):
         ignore_lock: bool = False,
         **kwargs: Any,
     ) -> Self:
-        """Replaces the object (or objects) by those of other non-tensor data, or by an object.
+        """Replace the object (or objects) in place.
 
         Args:
-            input_dict_or_td: the other data, or the object; with ``None`` nothing happens.
-            clone: write copies of the objects.
-            inplace: write also where it is locked.
-            non_blocking: no object is on a device.
-            keys_to_update: there are none.
-            is_leaf: it is one.
-            update_batch_size: not here: the batch size is that of the collection which holds the data.
-            ignore_lock: write also where it is locked.
-            kwargs: there are no keys.
+            input_dict_or_td: an object, or other non-tensor data. ``None`` changes nothing.
+            clone: copy the objects. Default: ``False``.
+            inplace: also write if the data is locked. Default: ``False``.
+            non_blocking: has no effect here.
+            keys_to_update: must be ``None``: there are no keys.
+            is_leaf: has no effect here.
+            update_batch_size: must be ``False``: set it for the collection that holds the data.
+            ignore_lock: also write if the data is locked. Default: ``False``.
+            kwargs: must be empty: there are no keys.
+
+        Returns:
+            This data.
+
+        Raises:
+            ValueError: keys or ``update_batch_size`` were given.
+            RuntimeError: the data is locked.
+
+        Example:
+            >>> NonTensorData("a", batch_size=[2]).update("b").tolist()
+            ['b', 'b']
         """
         if keys_to_update is not None or kwargs:
             raise ValueError(f"update: non-tensor data has no keys, got {list(kwargs or keys_to_update or ())}")
@@ -364,13 +477,43 @@ class NonTensorDataBase(TensorCollection):
         keys_to_update: Sequence[NestedKey] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """:meth:`update`, also where it is locked."""
+        """:meth:`update` that also writes if the data is locked.
+
+        Args:
+            input_dict_or_td: an object, or other non-tensor data. ``None`` changes nothing.
+            clone: copy the objects. Default: ``False``.
+            non_blocking: has no effect here.
+            keys_to_update: must be ``None``: there are no keys.
+            kwargs: must be empty: there are no keys.
+
+        Returns:
+            This data.
+
+        Example:
+            >>> NonTensorData("a").update_("b").data
+            'b'
+        """
         return self.update(
             input_dict_or_td, clone, True, non_blocking=non_blocking, keys_to_update=keys_to_update, **kwargs
         )
 
     def copy_(self, src: Any, non_blocking: bool = False) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]  # the peer's name
-        """Writes the objects of other non-tensor data here, also where it is locked."""
+        """Write the objects of other non-tensor data into this one, also if it is locked.
+
+        Args:
+            src: non-tensor data of a batch size that fits.
+            non_blocking: has no effect here.
+
+        Returns:
+            This data.
+
+        Raises:
+            TypeError: ``src`` is not non-tensor data.
+
+        Example:
+            >>> NonTensorData("a").copy_(NonTensorData("b")).data
+            'b'
+        """
         return self._copy(src, non_blocking)  # type: ignore[no-any-return]
 
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
@@ -384,11 +527,11 @@ class NonTensorDataBase(TensorCollection):
         return [(path, self, rows)]
 
     def _stands_in_file(self) -> bool:
-        """Whether the objects were read from files that are written to with the tensors beside them."""
+        """Return whether the objects were read from files into which the tensors beside them are written."""
         return getattr(self, "_in_file", False)
 
     def _holds(self, index: tuple[Any, ...], rows: NonTensorDataBase) -> bool:
-        """Whether writing rows changes nothing."""
+        """Return whether writing rows would change nothing."""
         if self._one([self, rows]):
             return True
         here: NonTensorDataBase = self[index] if index else self
@@ -408,7 +551,7 @@ class NonTensorDataBase(TensorCollection):
         return self._written(_coded(*joined([self, rows], write), self._device, self._names))
 
     def _written(self, new: NonTensorDataBase) -> Collection:
-        """What stands for this data after rows were written to it: ``new``, or itself with its content."""
+        """Return the data to store after rows were written: ``new``, or this data with its content."""
         new._lock = self._lock
         return new
 
@@ -422,7 +565,7 @@ class NonTensorDataBase(TensorCollection):
         self._become(self._write(prepared, value))
 
     def _write_items(self, index: tuple[Any, ...], value: Any, depth: int) -> None:
-        """Writes what is assigned to items of a linked list: an object, or lists of them for ``depth`` dimensions."""
+        """Write what is assigned to items of a linked list: an object, or lists of objects, nested ``depth`` deep."""
         prepared = prepare(index, self._batch_size, writing=True)
         size = shapes.indexed(self._batch_size, prepared)
         if isinstance(value, list) and size:
@@ -435,7 +578,7 @@ class NonTensorDataBase(TensorCollection):
     # -- combining ----------------------------------------------------------------------------------------------------
 
     def _one(self, items: list[Any]) -> bool:
-        """Whether all of them are one object, so that what is made of them is one, too."""
+        """Return whether all items are one and the same object, so that the result is one object, too."""
         return False
 
     def _stack(self, items: list[Any], dim: int) -> Any:
@@ -447,7 +590,7 @@ class NonTensorDataBase(TensorCollection):
         return stack_of(*joined(items, lambda codes: torch.stack(codes, dim)), self._device, names)
 
     def _captures(self) -> bool:
-        """Whether one object stays one when the batch gets a new dimension."""
+        """Return whether one object stays one when the batch gets a new dimension."""
         return CAPTURE.current() is not False
 
     def _cat(self, items: list[Any], dim: int) -> Any:
@@ -468,13 +611,27 @@ class NonTensorDataBase(TensorCollection):
         return _coded(*chosen, self._device, self._names)
 
     def repeat_interleave(self, repeats: Tensor | int, *args: Any, **kwargs: Any) -> Self:
-        """Each object along a dimension several times in a row."""
+        """Repeat each object along a batch dimension, as :func:`torch.repeat_interleave` does.
+
+        Args:
+            repeats: the number of repetitions, one for all positions or an int64 tensor with one for each.
+            args: further arguments of the method of collections: ``dim``.
+            kwargs: further arguments of the method of collections: ``dim``, ``output_size``.
+
+        Returns:
+            New data; objects are shared.
+
+        Example:
+            >>> from tensorclass import NonTensorStack
+            >>> NonTensorStack("a", "b").repeat_interleave(2, dim=0).tolist()
+            ['a', 'a', 'b', 'b']
+        """
         return super().repeat_interleave(on_cpu(repeats), *args, **kwargs)
 
     # -- comparison ---------------------------------------------------------------------------------------------------
 
     def _compared(self, other: Any, equal: bool) -> Any:
-        """Position by position, as a tensor of booleans over the batch."""
+        """Compare position by position. The result is a boolean tensor over the batch."""
         if not isinstance(other, NonTensorDataBase):
             other = NonTensorData(other)
         size = shapes.broadcast(self._batch_size, other._batch_size)
@@ -501,7 +658,7 @@ def _coded(objects: Sequence[Any], codes: Tensor, device: torch.device | None, n
 
 
 def note_files(data: Any) -> Any:
-    """A collection that was loaded from files, whose objects know that writes to its tensors go there."""
+    """Mark the objects of a loaded collection if writes to its tensors go to files, and return the collection."""
     if lies_in_files(data):
         _note_files(data)
     return data
@@ -547,8 +704,8 @@ def _itself(self: NonTensorDataBase, *args: Any, **kwargs: Any) -> NonTensorData
     return self
 
 
-# Operations on numbers leave the objects as they are: all of the point-wise family, and these of the other families. A
-# result is another holder, so that it does not change when the source is written; in place there is nothing to do.
+# Operations on numbers do not change objects: all point-wise ones, and these of other families. They return another
+# holder, so that later writes to the source do not reach the result. Operations in place return the data itself.
 _IN_PLACE = frozenset(("__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"))
 _NUMERIC = (
     "_plain",
@@ -572,14 +729,31 @@ for _name in vars(Applying) | vars(Pointwise):
         setattr(NonTensorDataBase, _name, _itself)
 
 
+_COMPARISON_DOC = """Return a boolean tensor over the batch that is true where objects {outcome}.
+
+Args:
+    other: an object, or non-tensor data whose batch size broadcasts with this one.
+    default: has no effect here, because objects have no keys.
+
+Example:
+    >>> NonTensorData("a", batch_size=[2]).{name}("a")
+    tensor([{example}])
+"""
+
+
+_EXAMPLES = {"eq": "True, True", "ne": "False, False"}
+
+
 def _comparison(name: str) -> Any:
     compare = getattr(NonTensorDataBase, f"__{name}__")
 
     def method(self: NonTensorDataBase, other: Any, *, default: Any = None) -> Any:
-        """Position by position, as a tensor of booleans. An object lacks no key, so that no ``default`` is needed."""
         return compare(self, other)
 
     method.__name__, method.__qualname__ = name, f"NonTensorDataBase.{name}"
+    method.__doc__ = _COMPARISON_DOC.format(
+        name=name, outcome="differ" if name == "ne" else "are equal", example=_EXAMPLES[name]
+    )
     return method
 
 

@@ -1,8 +1,8 @@
-"""Objects and codes: the functions under non-tensor data.
+"""Objects and codes: the functions behind non-tensor data.
 
-Several objects over a batch are held as a categorical column is: a tuple of them, and a tensor over the batch that says
-which one stands where (the codes, ``int64``, in main memory). Codes are never written to: what changes them makes new.
-In place of the tuple there may be :class:`Deferred` objects, such as the text of a column that was read from a file.
+The objects of a batch are stored like a categorical column: a tuple of objects, and int64 codes over the batch in main
+memory, which index the tuple. Codes are never written to; changes make new ones. The tuple can be replaced by
+:class:`Deferred` objects, such as the text of a column that was read from a file.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from torch import Size, Tensor
 
 CPU: torch.device = torch.device("cpu")
 
-#: what a copy of need not be made
+#: classes whose instances need no copies
 _IMMUTABLE = frozenset((str, bytes, int, float, complex, bool, type(None), type(...), type))
 
 
 class Deferred(Sequence[Any], metaclass=ABCMeta):
-    """Objects of one immutable class that are made when they are asked for: one, or all of them at once.
+    """Objects of one immutable class that are made on request: one of them, or all of them at once.
 
-    All are kept, in a tuple, once they were made. It stands for that tuple: it is equal to it, and pickled as it.
+    Once all are made, they are kept in a tuple. The sequence is equal to this tuple and pickled as it.
     """
 
     __slots__ = ("_made",)
 
-    #: the class of all of them
+    #: the class of all objects
     kind: type
 
     def __init__(self) -> None:
@@ -38,14 +38,14 @@ class Deferred(Sequence[Any], metaclass=ABCMeta):
 
     @abstractmethod
     def _one(self, position: int) -> Any:
-        """One of them."""
+        """Make one object."""
 
     @abstractmethod
     def _all(self) -> tuple[Any, ...]:
-        """All of them. What they are made of is not needed any more."""
+        """Make all objects. Their source is not needed afterwards."""
 
     def made(self) -> tuple[Any, ...]:
-        """All of them."""
+        """Return all objects; they are made once."""
         if self._made is None:
             self._made = self._all()
         return self._made
@@ -79,24 +79,24 @@ class Deferred(Sequence[Any], metaclass=ABCMeta):
 
 
 def ready(objects: Sequence[Any], count: int) -> Sequence[Any]:
-    """Objects from which so many are taken: all made at once, where most of them are needed."""
+    """Return the objects. Deferred ones are made at once if at least a quarter of them is needed."""
     return objects.made() if isinstance(objects, Deferred) and 4 * count > len(objects) else objects
 
 
 def same_object(a: Any, b: Any) -> bool:
-    """Whether two objects count as one; those whose comparison has no plain answer do when they are identical."""
+    """Return whether two objects count as equal. If ``==`` has no plain answer, identity decides."""
     if a is b:
         return True
     if type(a) is not type(b):
         return False
     try:
         return bool(a == b)
-    except Exception:  # comparing arbitrary objects can raise anything; then they are not known to be equal
+    except Exception:  # comparing arbitrary objects can raise anything; treat them as different
         return False
 
 
 def copied(objects: Sequence[Any]) -> Sequence[Any]:
-    """Copies of objects, all the way down. What is one object stays one."""
+    """Return deep copies of objects. An object that occurs several times is copied once."""
     if isinstance(objects, Deferred) or all(type(value) in _IMMUTABLE for value in objects):
         return objects
     memo: dict[int, Any] = {}
@@ -104,7 +104,7 @@ def copied(objects: Sequence[Any]) -> Sequence[Any]:
 
 
 def on_cpu(value: Any) -> Any:
-    """A tensor where the codes are: objects stay in main memory, wherever the tensors beside them are."""
+    """Move a tensor to the CPU, where codes and objects always are."""
     return value.cpu() if isinstance(value, Tensor) else value
 
 
@@ -112,19 +112,19 @@ def on_cpu(value: Any) -> Any:
 
 
 def along(dim: int, size: Size) -> Tensor:
-    """Codes that count along one dimension, and are the same along the others."""
+    """Return codes that count along one dimension and are constant along the others."""
     strides = [0] * len(size)
     strides[dim] = 1
     return torch.arange(size[dim], device=CPU).as_strided(size, strides)
 
 
 def row_by_row(size: Size) -> Tensor:
-    """Codes that count all positions of a batch."""
+    """Return codes that count all positions of a batch."""
     return torch.arange(size.numel(), device=CPU).view(size)
 
 
 def compact(objects: Sequence[Any], codes: Tensor, slack: int = 0) -> tuple[Sequence[Any], Tensor]:
-    """The objects that are used and no others, where there are (by ``slack``) more of them than positions.
+    """Drop unused objects if there are more objects than positions plus ``slack``.
 
     So a row of a large column does not keep all of it in memory, or send all of it to another process.
     """
@@ -135,9 +135,9 @@ def compact(objects: Sequence[Any], codes: Tensor, slack: int = 0) -> tuple[Sequ
 
 
 def joined(items: Sequence[Any], join: Callable[[list[Tensor]], Tensor]) -> tuple[Sequence[Any], Tensor]:
-    """Several pieces of non-tensor data made one: their objects one behind the other, and their codes joined.
+    """Join several pieces of non-tensor data: concatenate their objects, and join their codes.
 
-    Pieces with the same objects, such as parts of one column, have them once.
+    Consecutive pieces that share their objects, such as slices of one column, contribute them once.
     """
     parts: list[Sequence[Any]] = []
     codes: list[Tensor] = []
@@ -157,23 +157,23 @@ def joined(items: Sequence[Any], join: Callable[[list[Tensor]], Tensor]) -> tupl
 
 
 def listed(codes: Tensor) -> list[Any]:
-    """The codes, or other numbers, as (nested) lists."""
+    """Return codes, or other numbers, as (nested) lists."""
     return codes.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def looked_up(codes: Any, objects: Sequence[Any]) -> Any:
-    """Nested lists of objects, from nested lists of codes."""
+    """Return nested lists of objects for nested lists of codes."""
     below = codes
     return [looked_up(code, objects) for code in below] if isinstance(codes, list) else objects[codes]
 
 
 def filled(value: Any, shape: Sequence[int]) -> Any:
-    """Nested lists of one object."""
+    """Return nested lists of one object."""
     return [filled(value, shape[1:]) for _ in range(shape[0])] if shape else value
 
 
 def nested(items: Sequence[Any], size: Sequence[int]) -> list[Any]:
-    """Items in C order as lists in lists, as deep as there are sizes, at least one.
+    """Arrange items in C order in nested lists, one level for each size, at least one.
 
     >>> nested("abcd", [2, 2])
     [['a', 'b'], ['c', 'd']]
@@ -185,7 +185,7 @@ def nested(items: Sequence[Any], size: Sequence[int]) -> list[Any]:
 
 
 def flattened(value: Any, depth: int | None = None) -> tuple[list[Any], list[int]]:
-    """The items of nested lists, and the lengths of the lists on each level, as far down as they are equal.
+    """Return the items of nested lists and the list length at each level, down to the level at which lengths differ.
 
     >>> flattened([["a", "b"], ["c", "d"]])
     (['a', 'b', 'c', 'd'], [2, 2])

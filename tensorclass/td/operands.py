@@ -1,4 +1,4 @@
-"""How values meet an operand: a number, a tensor over the batch, or a collection with the same keys."""
+"""Prepare the operand of an operation for each value: a number, a tensor over the batch, or a collection."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _NUMBERS = frozenset((int, float, complex, bool))
 
 
 class Operands(Collection):
-    """What operations of two or three operands share."""
+    """The operations of two or three operands."""
 
     __slots__ = ()
 
     def _operands(self, other: Any) -> Any:
-        """``other`` as a foreach kernel takes it: a list with one operand for each value, or a number.
+        """Return ``other`` as a foreach kernel takes it: a list with one operand for each value, or a number.
 
-        ``NotImplemented`` for what is no operand, which operators pass on.
+        Return ``NotImplemented`` for anything else, as operators expect.
         """
         if isinstance(other, Collection):
             theirs = other._store
@@ -54,7 +54,7 @@ class Operands(Collection):
         return NotImplemented
 
     def _in_place(self, kernel: Callable[..., Any], others: tuple[Any, ...], **kwargs: Any) -> Self:
-        """A kernel in place, with these operands."""
+        """Run a kernel in place with these operands."""
         operands = tuple([self._required(other) for other in others])
         if self._store:
             try:
@@ -65,18 +65,18 @@ class Operands(Collection):
         return self
 
     def _check_all_operands(self, others: tuple[Any, ...], operands: tuple[Any, ...]) -> None:
-        """Raises an error that names the key of the value that an operand does not fit, if that is what went wrong."""
+        """Raise an error that names the key if an operand does not fit a value."""
         for other, own in zip(others, operands, strict=True):
             if isinstance(other, Collection):
                 self._check_operands(own, ())
 
     def _check_operand(self, operand: Collection, path: tuple[str, ...]) -> None:
-        """Raises an error where a value of another collection does not fit the one here in place."""
+        """Raise if a value of another collection cannot be combined in place with the value here."""
         operands: Any = self._required(operand)
         self._check_operands(operands, path)
 
     def _check_operands(self, operands: list[Any], path: tuple[str, ...]) -> None:
-        """Raises an error where an operand does not fit a value in place."""
+        """Raise if an operand cannot be combined in place with its value."""
         for (key, value), operand in zip(self._store.items(), operands, strict=True):
             if isinstance(value, Operands):
                 if value._is_tree() and isinstance(operand, Collection):
@@ -92,14 +92,14 @@ class Operands(Collection):
                     )
 
     def _required(self, other: Any) -> list[Any] | complex | torch.SymInt | torch.SymFloat:
-        """:meth:`_operands`, where no other side could answer."""
+        """:meth:`_operands` that raises ``TypeError`` instead of returning ``NotImplemented``."""
         operands: list[Any] | complex | torch.SymInt | torch.SymFloat = self._operands(other)
         if operands is NotImplemented:
             raise TypeError(f"expected a collection, a tensor or a number, got {other!r} ({type(other).__name__})")
         return operands
 
     def _spread(self, other: Tensor) -> list[Any]:
-        """A tensor over the batch, with dimensions behind so that it broadcasts against each value."""
+        """Return a tensor over the batch for each value, with dimensions appended so that both broadcast."""
         ndim = len(self._batch_size)
         if is_strided_nested(other):
             raise strided_nested("operand")
@@ -127,7 +127,7 @@ class Operands(Collection):
         return self._operate(kernel, other, self._required(other))
 
     def _operate(self, kernel: Callable[..., Any], other: Any, operands: Any = None) -> Self:
-        """``kernel`` on the values and ``other``; ``NotImplemented`` for what is no operand, as operators want it."""
+        """Run ``kernel`` on the values and ``other``. Return ``NotImplemented`` for an invalid operand."""
         store = self._store
         if operands is None:
             operands = other if type(other) in _NUMBERS else self._operands(other)
@@ -172,7 +172,7 @@ class Operands(Collection):
         return self._same({key: function(value, operands) for key, value in store.items()})
 
     def _with_default(self, function: Callable[..., Any], other: Collection, default: Any) -> Self:
-        """Two collections whose keys may differ."""
+        """Combine two collections whose keys may differ."""
         common = isinstance(default, str)
         if common and default != "intersection":
             raise ValueError(f"default: expected a number, a tensor or 'intersection', got {default!r}")
@@ -199,7 +199,7 @@ class Operands(Collection):
 
 
 def _swapped(function: Callable[..., Any], operand: Any, default: Any) -> Any:
-    """``function(default, operand)``, also where the operand is a tree."""
+    """Return ``function(default, operand)``, also for a tree."""
     if isinstance(operand, Collection):
         return operand._with_leaves(iter([_swapped(function, leaf, default) for leaf in operand._leaves()]))
     return function(_met(default, operand), operand)

@@ -1,8 +1,8 @@
-"""Collections as nodes of the trees of ``optree``, which nobody has to import: neither this package nor the user.
+"""Register collections as pytree nodes of ``optree`` without importing it.
 
-A class is registered when it is defined, where optree is there already; else as soon as optree is imported. For that an
-entry stands in ``sys.meta_path``, which sees every import of a module that was not imported before, and takes itself
-away after that of optree.
+If optree is imported already, a class is registered when it is defined; otherwise as soon as optree is imported. For
+this a finder in ``sys.meta_path`` sees the import of every module that is not loaded yet. It removes itself after the
+import of optree.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from torch.utils import _pytree
 Flatten = Callable[[Any], tuple[list[Any], Any]]
 Unflatten = Callable[[Iterable[Any], Any], Any]
 
-#: what waits for optree
+#: the classes to register once optree is imported
 _waiting: list[tuple[type[Any], Flatten, Unflatten]] = []
 
 
 def register(cls: type[Any], flatten: Flatten, unflatten: Unflatten) -> None:
-    """Makes a class a node of optree, now or when it is imported."""
+    """Register a class as a node of optree, now or when optree is imported."""
     if _WATCH in sys.meta_path:
         _waiting.append((cls, flatten, unflatten))
     else:
@@ -46,7 +46,7 @@ def _register(cls: type[Any], flatten: Flatten, unflatten: Unflatten) -> None:
 
 
 def forget(cls: type[Any]) -> None:
-    """Let a class go, also as torch knows it for optree."""
+    """Unregister a class, also from torch's registry for optree."""
     _waiting[:] = [entry for entry in _waiting if entry[0] is not cls]
     pending: list[Any] = getattr(_pytree, "_cxx_pytree_pending_imports", [])
     pending[:] = [entry for entry in pending if entry[0][0] is not cls]
@@ -54,12 +54,12 @@ def forget(cls: type[Any]) -> None:
     if optree is None:
         return
     for namespace in (getattr(optree.registry, "__GLOBAL_NAMESPACE"), "torch"):
-        with suppress(ValueError):  # it is not there
+        with suppress(ValueError):  # it is not registered
             optree.unregister_pytree_node(cls, namespace=namespace)
 
 
 class _Watch:
-    """Finds optree as the other finders do, with a loader that registers what waits behind the import."""
+    """Finds optree through the other finders, with a loader that registers the waiting classes after the import."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

@@ -1,10 +1,10 @@
-"""Tensors over memory that no plain tensor can lie on: items at any distance, at any address.
+"""Tensors over memory that plain tensors cannot describe: elements at any distance and any address.
 
-The distances in a plain tensor are counted in items, so that it cannot hold the column ``b`` of the packed structure
-``[("a", "u1"), ("b", "f8")]``, whose items are 9 bytes apart; and kernels of torch need complex doubles at multiples of
-16 bytes (elsewhere the process ends in a segmentation fault). A :class:`PackedTensor` holds the bytes, as a tensor with
-the bytes of an item as last dimension. What gives views is done on these, so that views of a packed tensor are packed
-tensors on the same memory; every other operation reads plain tensors out of them, and what it wrote goes back.
+The strides of a plain tensor count elements, so it cannot describe the column ``b`` of the packed structure
+``[("a", "u1"), ("b", "f8")]``, whose elements are 9 bytes apart. Torch's kernels also need complex doubles at multiples
+of 16 bytes; elsewhere the process ends in a segmentation fault. A :class:`PackedTensor` holds the bytes as a tensor
+whose last dimension is the bytes of an element. Views are taken on the bytes, so that views of a packed tensor are
+packed tensors on the same memory. All other operations run on plain copies; results of writes are copied back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 aten: Any = torch.ops.aten
 
-# torch has a part of their types only
+# torch has only some of their types
 _from_numpy: Callable[[Any], Tensor] = torch.from_numpy  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 _make: Callable[..., Any] = Tensor._make_wrapper_subclass
 _tree_map: Callable[..., Any] = pytree.tree_map
@@ -31,12 +31,12 @@ _without_functions: Any = torch._C._disabled_torch_function_impl  # pyright: ign
 
 
 class PackedTensor(Tensor):
-    """A tensor over bytes that lie where no plain tensor can have them; see :meth:`TensorDict.from_struct_array`.
+    """A tensor over bytes at which no plain tensor can lie. See :meth:`TensorDict.from_struct_array`.
 
-    It is used as every tensor is. Operations give plain tensors, those that write in place write to the bytes, and what
-    gives views of a plain tensor gives packed tensors on the same memory. ``clone()`` and ``contiguous()`` give plain
-    tensors, which are faster to compute with, and which ``torch.compile`` knows; so do pickling and other devices.
-    Strides and storage offset are in bytes.
+    Use it like any tensor. Operations return plain tensors, writes in place go to the bytes, and views are packed
+    tensors on the same memory. ``clone()`` and ``contiguous()`` return plain tensors, which compute faster and which
+    ``torch.compile`` supports; pickling and transfers to other devices return plain tensors, too. Strides and storage
+    offset are in bytes.
     """
 
     _bytes: Tensor
@@ -51,7 +51,7 @@ class PackedTensor(Tensor):
         return made
 
     def __init__(self, data: Tensor, dtype: torch.dtype) -> None:
-        """A tensor over the bytes ``data`` of shape ``(*shape, itemsize of the dtype)``, the last of stride 1."""
+        """Create a tensor over the bytes ``data`` of shape ``(*shape, itemsize of dtype)``, whose last stride is 1."""
 
     __torch_function__: Any = _without_functions
 
@@ -62,13 +62,15 @@ class PackedTensor(Tensor):
         if func in _OF_DTYPES:
             return _OF_DTYPES[func](*args)
         if torch.Tag.inplace_view in func.tags:
-            raise RuntimeError(f"{func}: a packed tensor stays what it is; call the function that gives a view")
+            raise RuntimeError(
+                f"{func}: a packed tensor cannot be reshaped in place; call the function that returns a view"
+            )
         return (_view if func.is_view else _computed)(func, args, kwargs or {})
 
     def numpy(self, *, force: bool = False) -> NDArray[Any]:
-        """The array of which the bytes are."""
+        """Return an array on the same bytes."""
         if self.requires_grad and not force:
-            raise RuntimeError("the tensor requires a gradient, which an array cannot have; call detach() first")
+            raise RuntimeError("the tensor requires gradients, which an array cannot have; call detach() first")
         data: Any = self._bytes.numpy()
         array: NDArray[Any] = data.view(_dtype_of_numpy(self.dtype))[..., 0]
         return array
@@ -77,23 +79,23 @@ class PackedTensor(Tensor):
         return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
 
     def tolist(self) -> Any:
-        """The numbers in nested lists."""
+        """Return the numbers in nested lists."""
         return self.numpy(force=True).tolist()
 
     def data_ptr(self) -> int:
-        """The address of the first item."""
+        """Return the address of the first element."""
         return self._bytes.data_ptr()
 
     def untyped_storage(self) -> torch.UntypedStorage:
-        """The memory that the bytes lie in."""
+        """Return the storage of the bytes."""
         return self._bytes.untyped_storage()
 
     def share_memory_(self) -> NoReturn:
-        """Refused: other processes see no part of an array."""
-        raise RuntimeError("a packed tensor lies in the memory of an array, which cannot be shared; call clone() first")
+        """Raise: the memory of an array cannot be shared with other processes."""
+        raise RuntimeError("a packed tensor is in the memory of an array, which cannot be shared; call clone() first")
 
     def __dlpack__(self, **_: Any) -> NoReturn:
-        raise BufferError("the distances in a packed tensor are not multiples of its items; call clone() first")
+        raise BufferError("the strides of a packed tensor are not multiples of its item size; call clone() first")
 
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
         return repr(self.detach().clone())
@@ -111,7 +113,7 @@ class PackedTensor(Tensor):
 
 
 def packed(array: NDArray[Any]) -> Tensor:
-    """An array in native byte order as a tensor on the same memory: a plain one where it can be, else a packed one.
+    """Return an array in native byte order as a tensor on the same memory: a plain one if possible, else a packed one.
 
     Raises:
         TypeError: torch does not have its dtype.
@@ -130,7 +132,7 @@ def packed(array: NDArray[Any]) -> Tensor:
                 break
         else:
             return _from_numpy(array)
-        if array.size < 2:  # its strides lead nowhere
+        if array.size < 2:  # its strides are never used
             alone: NDArray[Any] = np.ndarray(array.shape, array.dtype, array.data)
             return _from_numpy(alone)
     dtype = _dtype_of_torch(array.dtype)
@@ -149,12 +151,12 @@ def _dtype_of_torch(dtype: np.dtype[Any]) -> torch.dtype:
 
 
 def _plain(value: PackedTensor) -> Tensor:
-    """The items in memory of their own, one behind the other."""
+    """Return a contiguous copy of the elements."""
     return value._bytes.clone(memory_format=torch.contiguous_format).view(value.dtype).squeeze(-1)
 
 
 def _computed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """An operation on plain tensors in the place of packed ones. What it writes to is written back."""
+    """Run an operation on plain copies of packed tensors, and copy results of writes back."""
     read: dict[int, tuple[PackedTensor, Tensor]] = {}
 
     def plain(value: Any) -> Any:
@@ -188,9 +190,10 @@ def _computed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _view(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A view of a packed tensor, or several.
+    """Return a view of a packed tensor, or several.
 
-    The same view of the first byte of each item is a plain tensor: where its items are, the items of the result begin.
+    The same view is taken of a plain tensor of the first byte of each element, which shows where the elements of the
+    result begin.
     """
     owner = next(value for value in args if isinstance(value, PackedTensor))
     data, dtype = owner._bytes, owner.dtype
@@ -207,7 +210,7 @@ def _view(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
 
 def _view_dtype(value: PackedTensor, dtype: torch.dtype) -> PackedTensor:
     if dtype.itemsize != value.dtype.itemsize:
-        raise RuntimeError(f"a packed tensor has no view of {dtype}, which is of another size; call clone() first")
+        raise RuntimeError(f"a packed tensor has no view of {dtype}, whose size differs; call clone() first")
     return PackedTensor(value._bytes, dtype)
 
 
@@ -222,7 +225,7 @@ def _conj(value: PackedTensor) -> Tensor:
     return _plain(value).conj()
 
 
-#: views that are of another dtype; a conjugate is a copy
+#: views of another dtype, and the conjugate, which is a copy
 _OF_DTYPES: dict[Any, Callable[..., Tensor]] = {
     aten.view.dtype: _view_dtype,
     aten.view_as_real.default: _view_as_real,

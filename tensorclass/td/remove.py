@@ -25,7 +25,23 @@ class Removing(Updating):
         def _check_new_key(self, key: str) -> None: ...
 
     def del_(self, key: NestedKey) -> Self:
-        """Removes a key."""
+        """Remove a key.
+
+        Args:
+            key: the key, nested or not.
+
+        Returns:
+            This collection.
+
+        Raises:
+            KeyError: there is no such key.
+            RuntimeError: the collection is locked.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> list(TensorDict({"a": 1, "b": 2}).del_("a").keys())
+            ['b']
+        """
         self.pop(key)
         return self
 
@@ -33,7 +49,25 @@ class Removing(Updating):
         self.pop(key)
 
     def pop(self, key: NestedKey, default: Any = MISSING) -> Any:
-        """Removes a key and gives its value; the default (if one is given) when there is no such key."""
+        """Remove a key and return its value.
+
+        Args:
+            key: the key, nested or not.
+            default: returned if there is no such key. Without it a missing key is an error.
+
+        Returns:
+            The value as it is stored. Non-tensor data is not unwrapped.
+
+        Raises:
+            KeyError: there is no such key and no ``default``.
+            RuntimeError: the collection is locked.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": 1, "b": {"c": 2}})
+            >>> data.pop(("b", "c")), data.pop("d", None)
+            (tensor(2), None)
+        """
         *path, last = unravel_key_to_tuple(key)
         parent = self._find(tuple(path))
         if isinstance(parent, Removing) and last in parent._store:
@@ -45,7 +79,20 @@ class Removing(Updating):
         return default
 
     def popitem(self) -> tuple[str, Value]:
-        """Removes the key that was written last and gives it with its value."""
+        """Remove the key that was set last.
+
+        Returns:
+            The key and its value as it is stored.
+
+        Raises:
+            KeyError: the collection is empty.
+            RuntimeError: the collection is locked.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": 1, "b": 2}).popitem()
+            ('b', tensor(2))
+        """
         self._check_unlocked()
         if not self._store:
             raise KeyError("popitem: the collection has no keys")
@@ -53,13 +100,44 @@ class Removing(Updating):
         return key, self._store.pop(key)
 
     def clear(self) -> Self:
-        """Removes all keys."""
+        """Remove all keys.
+
+        Returns:
+            This collection. Batch size, device and dimension names stay.
+
+        Raises:
+            RuntimeError: the collection is locked.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": 1}).clear()
+            >>> len(data.keys())
+            0
+        """
         self._check_unlocked()
         self._store.clear()
         return self
 
     def rename_key_(self, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> Self:
-        """Renames a key; with ``safe``, a ``KeyError`` when the new one is there already."""
+        """Rename a key in place.
+
+        Args:
+            old_key: the key, nested or not.
+            new_key: the new key, nested or not. An existing value at this key is replaced.
+            safe: raise instead of replacing an existing value. Default: ``False``.
+
+        Returns:
+            This collection. The value is shared, not copied.
+
+        Raises:
+            KeyError: there is no ``old_key``; or ``safe`` is set and ``new_key`` exists.
+            RuntimeError: the collection is locked.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> list(TensorDict({"a": 1}).rename_key_("a", ("b", "c")).keys(True, True))
+            [('b', 'c')]
+        """
         self._check_unlocked()
         if type(old_key) is str and type(new_key) is str:
             if old_key not in self._store:
@@ -67,7 +145,7 @@ class Removing(Updating):
             if new_key == old_key:
                 return self
             if safe and new_key in self._store:
-                raise KeyError(f"rename_key_: {new_key!r} is there already; safe=False replaces it")
+                raise KeyError(f"rename_key_: {new_key!r} exists already; safe=False replaces its value")
             self._check_new_key(new_key)
             self._store[new_key] = self._store.pop(old_key)
             return self
@@ -78,7 +156,7 @@ class Removing(Updating):
         if old == new:
             return self
         if safe and new in self:
-            raise KeyError(f"rename_key_: {new_key!r} is there already; safe=False replaces it")
+            raise KeyError(f"rename_key_: {new_key!r} exists already; safe=False replaces its value")
         parent = self._parent_of(old[:-1])
         parent._check_unlocked()
         for depth in range(1, len(new)):
@@ -88,7 +166,7 @@ class Removing(Updating):
             if not isinstance(above, Removing) or not above._is_tree():
                 raise leaf_above(new[:depth])
         before = {**parent._store}
-        del parent._store[old[-1]]  # first, because the new key may lie below the old one, or the other way round
+        del parent._store[old[-1]]  # before setting the new key, because one may lie below the other
         try:
             self._set_nested(new, value)
         except BaseException:

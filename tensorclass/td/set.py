@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def _check_broadcast(key: str, value: Tensor, destination: Tensor) -> None:
-    """Raises when a value cannot be written into a tensor in place."""
+    """Raise if a value cannot be written into a tensor in place."""
     got, expected = value.shape[::-1], destination.shape[::-1]
     if len(got) > len(expected) or any(a not in (1, b) for a, b in zip(got, expected, strict=False)):
         raise ShapeMismatch(
@@ -45,22 +45,22 @@ def _check_broadcast(key: str, value: Tensor, destination: Tensor) -> None:
 
 
 def _wrong_kind(key: str, value: object, destination: object) -> KindMismatch:
+    """Return the error for a value that cannot be written into one of another type."""
     what = "a tensor" if isinstance(destination, Tensor) else f"a {type(destination).__name__}"
-    return KindMismatch(
-        (key,), f"cannot write a {type(value).__name__} into {what} in place; set() puts it in its place"
-    )
+    return KindMismatch((key,), f"cannot write a {type(value).__name__} into {what} in place; set() replaces the value")
 
 
 def leaf_above(path: Sequence[str]) -> KeyError:
+    """Return the error for a key below a leaf."""
     return KeyError(f"{dotted(path)} is a leaf: it cannot hold other keys")
 
 
 class Writing(Reading):
-    """The methods that set values by key; a nested key is any nesting of tuples."""
+    """The methods that set values by key. A nested key is a tuple of strings, or any nesting of such tuples."""
 
     __slots__ = ()
 
-    #: whether a tensor that has the batch size in front fits any key of a plain dict
+    #: whether every tensor whose shape begins with the batch size fits under every key
     _TAKES_ANY_KEY = False
 
     if TYPE_CHECKING:
@@ -69,45 +69,45 @@ class Writing(Reading):
         def _fill(self, item: Any, value: Any) -> None: ...
 
     def _fit(self, key: str, value: Any, non_blocking: bool = False) -> Value:
-        """What is stored when ``value`` is written to ``key``. A record checks its field here."""
+        """Return ``value`` as it is stored under ``key``. Records check the field here."""
         return fit(self, key, value, non_blocking)
 
     def _set(self, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
-        """Writes one key of this level."""
+        """Set a key of this level."""
         if inplace and key in self._store:
             self._set_(key, value, non_blocking)
             return
         if self._lock is not None:
             self._check_unlocked()
-        if self._device is None and type(value) is Tensor:  # what most writes are, and needs no more
+        if self._device is None and type(value) is Tensor:  # the most frequent case needs no more checks
             size = self._batch_size
             try:
                 shape = value.shape
             except RuntimeError:
                 shape = shape_of(value, key)
             ndim = len(size)
-            if (shape[0] == size[0]) if ndim == 1 and shape else shape[:ndim] == size:  # the first takes half the time
+            if (shape[0] == size[0]) if ndim == 1 and shape else shape[:ndim] == size:  # comparing ints: half the time
                 self._store[key] = value
                 return
         self._store[key] = self._fit(key, value, non_blocking)
 
-    #: :meth:`_set` as a part of an update, which is looked at as a whole when it is done: see :meth:`_check_changed`
+    #: :meth:`_set` within an update, which is checked as a whole at its end by :meth:`_check_changed`
     _put = _set
 
     def _check_entering(self, entries: Mapping[str, Value]) -> None:
-        """Raises an error where entries, as they would be stored, don't fit; a record with contracts knows."""
+        """Raise if entries, in their stored form, do not fit. Records with contracts override this."""
 
     def _check_changed(self, before: Mapping[str, Value]) -> None:
-        """Raises an error where entries that are others than before don't fit; a record with contracts knows."""
+        """Raise if an entry that differs from ``before`` does not fit. Records with contracts override this."""
 
     def _unnamed_fit(self, key: str, value: Any, non_blocking: bool = False) -> Value:
-        """:meth:`_fit` for contents that are copied: the names of their dimensions say nothing."""
+        """:meth:`_fit` for a value that is copied into an existing one, which keeps its dimension names."""
         if isinstance(value, Collection) and value._names is not None:
             value = value.rename(None)
         return self._fit(key, value, non_blocking)
 
     def _check_in_place(self, key: str, value: Any, current: Any) -> None:
-        """Raises an error where a value cannot be written into the one that is here."""
+        """Raise if a value cannot be written into the existing one in place."""
         if not isinstance(value, Tensor):
             value = self._unnamed_fit(key, value)
         if not isinstance(current, Tensor):
@@ -126,7 +126,7 @@ class Writing(Reading):
                 rehearsal.check_history((key,), current)
 
     def _set_(self, key: str, value: Any, non_blocking: bool = False) -> None:
-        """Writes into the value of a key of this level."""
+        """Write in place into the value at a key of this level."""
         try:
             destination = self._store[key]
         except KeyError:
@@ -153,7 +153,7 @@ class Writing(Reading):
                 written._lock = destination._lock
 
     def _parent_of(self, path: Sequence[str], create: bool = False) -> Writing:
-        """The collection that holds the last name of a nested key."""
+        """Return the collection that holds the last name of a nested key, of which ``path`` are the names before."""
         node: Writing = self
         for depth, name in enumerate(path):
             below = node._store.get(name)
@@ -170,14 +170,31 @@ class Writing(Reading):
     def set(
         self, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking: bool = False, **kwargs: Any
     ) -> Self:
-        """Writes a value.
+        """Set the value at a key.
+
+        Missing nested collections on the way to a nested key are created. If the value does not fit, nothing changes.
 
         Args:
-            key: where; the collections on the way are made when they are missing.
-            item: a tensor, a collection, a mapping (becomes a nested collection), a number, array or list of numbers
-                (becomes a tensor), anything else (becomes non-tensor data).
-            inplace: write into the value that is there, if there is one.
-            non_blocking: do not wait for the transfer to the collection's device.
+            key: the key, nested or not.
+            item: a tensor or a collection, whose shape begins with the batch size. A mapping becomes a nested
+                collection; a number, an array or a list of numbers becomes a tensor; anything else becomes non-tensor
+                data.
+            inplace: write into the existing value, if there is one, instead of replacing it. Default: ``False``.
+            non_blocking: do not wait for the transfer to the collection's device. Default: ``False``.
+
+        Returns:
+            This collection. A tensor that needs no transfer is stored as it is, so both share memory.
+
+        Raises:
+            RuntimeError: the collection is locked, or the value's shape does not begin with the batch size.
+            KeyError: the key lies below a leaf.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(2)}, [2])
+            >>> data.set(("b", "c"), torch.ones(2, 3)).set("label", "train")["b", "c"].shape
+            torch.Size([2, 3])
         """
         if kwargs:
             raise TypeError(f"set: unknown arguments {sorted(kwargs)}")
@@ -188,7 +205,7 @@ class Writing(Reading):
         return self
 
     def _set_nested(self, path: tuple[str, ...], item: Any, inplace: bool = False, non_blocking: bool = False) -> None:
-        """Writes a value below this level. What is missing on the way is made whole before any of it is stored."""
+        """Set a value at a nested key. Missing collections are built as a whole before anything is stored."""
         node: Writing = self
         for depth, name in enumerate(path[:-1]):
             below = node._store.get(name)
@@ -207,7 +224,28 @@ class Writing(Reading):
             raise error.below(*path[:depth]) from None
 
     def set_(self, key: NestedKey, item: Any, *, non_blocking: bool = False) -> Self:
-        """Writes into the value at ``key``, which must be there; works on locked collections."""
+        """Write into the existing value at a key, in place. This works on locked collections.
+
+        Args:
+            key: the key, nested or not.
+            item: what :meth:`set` takes, in a shape that broadcasts to that of the existing value.
+            non_blocking: do not wait for transfers between devices. Default: ``False``.
+
+        Returns:
+            This collection. Its tensors are the same objects as before.
+
+        Raises:
+            KeyError: there is no such key.
+            RuntimeError: the shapes do not fit.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(2)}, [2])
+            >>> a = data["a"]
+            >>> data.set_("a", torch.ones(2))["a"] is a, a
+            (True, tensor([1., 1.]))
+        """
         if type(key) is str:
             self._set_(key, item, non_blocking)
         else:
@@ -220,7 +258,26 @@ class Writing(Reading):
         return self
 
     def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
-        """Writes into rows of the value at ``key``: ``data[key][index] = value``, which waits for transfers anyway."""
+        """Write into rows of the existing value at a key: ``data[key][index] = value``.
+
+        Args:
+            key: the key, nested or not.
+            value: a tensor, a number or a list of numbers that broadcasts to the shape of ``data[key][index]``.
+            index: an index, as tensors take it.
+            non_blocking: has no effect: writing to rows waits for transfers between devices.
+
+        Returns:
+            This collection.
+
+        Raises:
+            KeyError: there is no such key.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(3)}, [3]).set_at_("a", 1.0, slice(1, None))["a"]
+            tensor([0., 1., 1.])
+        """
         *path, last = unravel_key_to_tuple(key)
         self._parent_of(path)._set_at(last, value, index)
         return self
@@ -240,7 +297,23 @@ class Writing(Reading):
             raise self._key_error(key) from None
 
     def set_non_tensor(self, key: NestedKey, value: Any) -> Self:
-        """Writes ``value`` as non-tensor data, whatever it is."""
+        """Set a value as non-tensor data, even if it could become a tensor or a nested collection.
+
+        Args:
+            key: the key, nested or not. Missing nested collections on the way are created.
+            value: any object. It is stored as it is, not copied.
+
+        Returns:
+            This collection.
+
+        Raises:
+            RuntimeError: the collection is locked.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({}, [2]).set_non_tensor("sizes", [3, 4])["sizes"]
+            [3, 4]
+        """
         from .nontensor import NonTensorData, NonTensorDataBase
 
         *path, last = unravel_key_to_tuple(key)
@@ -251,7 +324,24 @@ class Writing(Reading):
         return self
 
     def fill_(self, key: NestedKey, value: float | bool) -> Self:
-        """Fills the value at ``key`` (all values of it when it is a collection) in place."""
+        """Fill the value at a key with one number, in place. In a nested collection all tensors are filled.
+
+        Args:
+            key: the key, nested or not.
+            value: the number, cast to the dtype of each tensor.
+
+        Returns:
+            This collection.
+
+        Raises:
+            KeyError: there is no such key.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(2)}, [2]).fill_("a", 3)["a"]
+            tensor([3., 3.])
+        """
         *path, last = unravel_key_to_tuple(key)
         self._parent_of(path)._fill_at(last, value)
         return self
@@ -267,13 +357,47 @@ class Writing(Reading):
             destination.fill_(value)
 
     def setdefault(self, key: NestedKey, default: Any, inplace: bool = False) -> Any:
-        """The value at ``key``, after writing ``default`` there when there is none."""
+        """Return the value at a key. If there is none, set ``default`` first.
+
+        Args:
+            key: the key, nested or not.
+            default: what :meth:`set` takes.
+            inplace: passed to :meth:`set`; has no effect on a missing key. Default: ``False``.
+
+        Returns:
+            The value, as :meth:`get` returns it.
+
+        Raises:
+            RuntimeError: the key is missing and the collection is locked, or ``default`` does not fit.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": 1})
+            >>> data.setdefault("a", 5), data.setdefault("b", 5)
+            (tensor(1), tensor(5))
+        """
         if key not in self:
             self.set(key, default, inplace=inplace)
         return self.get(key)
 
     def create_nested(self, key: NestedKey) -> Self:
-        """Writes an empty nested collection at ``key``."""
+        """Set an empty nested collection at a key. It has the batch size and the device of its parent.
+
+        Args:
+            key: the key, nested or not. An existing value is replaced.
+
+        Returns:
+            This collection.
+
+        Raises:
+            RuntimeError: the collection is locked.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({}, [3]).create_nested(("a", "b"))
+            >>> data["a", "b"].batch_size
+            torch.Size([3])
+        """
         *path, last = unravel_key_to_tuple(key)
         self._parent_of(path, create=True)._set(last, {})
         return self

@@ -1,4 +1,4 @@
-"""Update a collection from another one, or from a mapping."""
+"""Update a collection from another collection or from a mapping."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from .collection import Value
     from .reading import IsLeaf
 
-    #: a collection, and what was in it: its entries, batch size and names
+    #: a collection with its previous entries, batch size and dimension names
     Before = tuple["Updating", dict[str, Value], Size, shapes.Names]
 
 
 def entries_of(source: Any) -> Any:
-    """What has the items of a source."""
+    """Return the mapping of a source's entries: the store of a collection, or a mapping itself."""
     if isinstance(source, Collection):
         return source._store
     if not hasattr(source, "items"):
@@ -39,7 +39,7 @@ def entries_of(source: Any) -> Any:
 
 
 def restore(undo: list[Before]) -> None:
-    """Takes back what a merge wrote."""
+    """Undo what a merge wrote."""
     for node, store, size, names in reversed(undo):
         node._store.clear()
         node._store.update(store)
@@ -47,7 +47,7 @@ def restore(undo: list[Before]) -> None:
 
 
 def _chosen(source: Any, wanted: Any) -> Any:
-    """The wanted keys of a collection or a mapping."""
+    """Return the wanted keys of a collection or a mapping."""
     if isinstance(source, Collection):
         return source._same(source._selected(wanted, strict=False))  # type: ignore[attr-defined]
     chosen: dict[Any, Any] = {}
@@ -64,12 +64,12 @@ def _chosen(source: Any, wanted: Any) -> Any:
 
 
 def has_keys(value: object) -> bool:
-    """Whether a source has other values below this one."""
+    """Return whether a source value is a tree: a mapping or a nested collection."""
     return isinstance(value, Mapping) or (isinstance(value, Collection) and value._is_tree())
 
 
 def _cloned(value: Any) -> Any:
-    """A value of which no tensor is shared; what is neither tensor, collection nor mapping stays."""
+    """Copy the tensors of a value, at any depth. Other objects are returned as they are."""
     source: Any = value
     if isinstance(value, Mapping):
         return {key: _cloned(item) for key, item in source.items()}
@@ -77,14 +77,14 @@ def _cloned(value: Any) -> Any:
 
 
 def _gives_views(item: object) -> bool:
-    """Whether an index that is not just an int stands for a slice or for a single position."""
+    """Return whether an index other than an int is a slice or a single position."""
     array: Any = item
     if isinstance(item, (Tensor, np.ndarray)):
         return not array.ndim and array.dtype in _INTS
     return isinstance(item, (slice, np.integer))
 
 
-#: of a single position; torch takes other integers for a mask
+#: dtypes of a scalar index; torch treats other integer dtypes as masks
 _INTS = (torch.int64, torch.int32, np.dtype("int64"), np.dtype("int32"))
 
 
@@ -111,22 +111,32 @@ class Updating(Writing):
         ignore_lock: bool = False,
         **kwargs: Any,
     ) -> Self:
-        """Writes the values of a mapping or a collection; nested ones are merged.
+        """Set the values of a mapping or a collection. Nested collections are merged. On an error, no key has changed.
 
         Args:
-            input_dict_or_td: the source; more entries can come as keywords.
-            clone: write copies of the values.
-            inplace: write into values that are there.
-            non_blocking: do not wait for transfers between devices.
-            keys_to_update: only these keys of the source.
-            is_leaf: called with the class of a value: ``True`` replaces it whole where it would be merged.
-            update_batch_size: take the batch size of the source, which must be a collection.
-            ignore_lock: write to a locked collection.
+            input_dict_or_td: the source: a collection or a mapping of keys, nested or not, to what :meth:`set` takes.
+            clone: set copies of the values. Default: ``False``, the values are shared.
+            inplace: write into existing values instead of replacing them. Default: ``False``.
+            non_blocking: do not wait for transfers between devices. Default: ``False``.
+            keys_to_update: the only keys of the source to use. Default: all.
+            is_leaf: called with the class of a nested value. If it returns ``True``, the value is replaced as a whole
+                instead of merged.
+            update_batch_size: take the batch size of the source, which must be a collection. Default: ``False``.
+            ignore_lock: write to a locked collection. Default: ``False``.
+            kwargs: more entries of the source.
 
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"a": 1, "b": {"c": 2}})
-        >>> sorted(data.update({"b": {"d": 3}}).keys(True, True), key=str)
-        [('b', 'c'), ('b', 'd'), 'a']
+        Returns:
+            This collection.
+
+        Raises:
+            RuntimeError: the collection is locked, or a value's shape does not begin with the batch size.
+            TypeError: the source is neither a mapping nor a collection.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": 1, "b": {"c": 2}})
+            >>> sorted(data.update({"b": {"d": 3}}).keys(True, True), key=str)
+            [('b', 'c'), ('b', 'd'), 'a']
         """
         if self._lock is not None:
             if not inplace and not ignore_lock:
@@ -145,7 +155,7 @@ class Updating(Writing):
             and not (
                 clone or inplace or kwargs or update_batch_size or keys_to_update is not None or is_leaf is not None
             )
-        ):  # what most updates are: tensors that fit replace those there, and nothing can fail
+        ):  # the most frequent case: tensors that fit replace others, and nothing can fail
             size = self._batch_size
             ndim = len(size)
             given: Any = input_dict_or_td
@@ -166,7 +176,7 @@ class Updating(Writing):
                     raise TypeError("update: update_batch_size needs a collection as the source: a mapping has none")
                 self._make_room(input_dict_or_td, wanted, undo)
             sources = [input_dict_or_td, kwargs] if kwargs else [input_dict_or_td]
-            if inplace:  # what is written into tensors cannot be undone
+            if inplace:  # writes into tensors cannot be undone
                 for source in sources:
                     if source is not None:
                         self._require(source, wanted, True, optional=True)
@@ -192,7 +202,7 @@ class Updating(Writing):
             self._lock = lock
 
     def _make_room(self, source: Collection, wanted: dict[str, Any] | None, undo: list[Before]) -> None:
-        """Takes over the batch size of a source, which must replace all values that this batch size does not fit."""
+        """Take over the batch size of a source, which must replace all values that this batch size does not fit."""
         undo.append((self, {**self._store}, self._batch_size, self._names))
         size = source._batch_size
         for key, value in self._store.items():
@@ -208,7 +218,7 @@ class Updating(Writing):
         self._names = source._names
 
     def _merge_all(self, sources: list[Any], *options: Any) -> None:
-        """:meth:`_merge` with one source after the other."""
+        """:meth:`_merge` for each source in turn."""
         for source in sources:
             self._merge(source, *options)
         for node, store, *_ in options[-1]:
@@ -219,7 +229,7 @@ class Updating(Writing):
                 raise error.below(*path) if path else error from None
 
     def _path_to(self, node: Collection) -> tuple[str, ...] | None:
-        """The key of a nested collection, empty for this one and its parts; ``None`` where it is none of them."""
+        """Return the key of a nested collection: ``()`` for this one and its components, ``None`` if not found."""
         if node is self:
             return ()
         holds = self._holds_values()
@@ -241,7 +251,7 @@ class Updating(Writing):
         undo: list[Before],
         /,
     ) -> None:
-        """Writes the values of a source, and notes in ``undo`` what each level was before."""
+        """Set the values of a source. ``undo`` collects the previous state of each level."""
         if source is None:
             return
         store = self._store
@@ -264,7 +274,7 @@ class Updating(Writing):
                 continue
             nested: object = value
             if below is not None and not has_keys(nested):
-                continue  # only something below this key is wanted, and there is nothing below
+                continue  # a key below this one is wanted, but the value is a leaf
             if isinstance(value, (Collection, Mapping)):
                 current = store.get(key)
                 whole = not rest and is_leaf is not None and is_leaf(type(nested))
@@ -281,13 +291,13 @@ class Updating(Writing):
             self._put(key, _cloned(value) if clone else value, inplace, non_blocking)
 
     def _merges(self, source: object) -> bool:
-        """Whether ``update`` merges a nested source into this value; what is no tree is replaced whole."""
+        """Return whether ``update`` merges a nested source into this value. Leaves are replaced instead."""
         return not isinstance(source, Collection) or source._is_tree()
 
     def _copy(self, source: Any, non_blocking: bool = False) -> Any:
-        """Writes the values of a collection into those of this one. Keys that the source lacks stay as they are.
+        """Write the values of a collection into those of this one. Keys that the source lacks keep their values.
 
-        Gives what stands for this collection afterwards: itself, but for non-tensor data.
+        Returns the collection to store from now on: this one, or another one in case of non-tensor data.
         """
         if not isinstance(source, Collection):
             raise TypeError(f"expected a collection to copy from, got a {type(source).__name__}")
@@ -305,7 +315,29 @@ class Updating(Writing):
         keys_to_update: Sequence[NestedKey] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Writes into the values that are there, in place; a key that is missing here is a ``KeyError``."""
+        """Write the values of a mapping or a collection into existing values, in place. Locked collections allow this.
+
+        Args:
+            input_dict_or_td: the source, as for :meth:`update`. All its keys must exist here.
+            clone: has no effect: values that are written in place are copied.
+            non_blocking: do not wait for transfers between devices. Default: ``False``.
+            keys_to_update: the only keys of the source to use. Default: all.
+            kwargs: more entries of the source.
+
+        Returns:
+            This collection. Its tensors are the same objects as before.
+
+        Raises:
+            KeyError: a key of the source does not exist here.
+            RuntimeError: a shape does not fit. Nothing was written.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(2), "b": torch.zeros(2)}, [2]).lock_()
+            >>> data.update_({"a": torch.ones(2)})["a"]
+            tensor([1., 1.])
+        """
         wanted = None if keys_to_update is None else tree_of(keys_to_update)
         sources = [source for source in (input_dict_or_td, kwargs or None) if source is not None]
         for source in sources:
@@ -321,14 +353,14 @@ class Updating(Writing):
         whole: bool = False,
         optional: bool = False,
     ) -> None:
-        """Raises an error where a (wanted) key of the source is missing here.
+        """Raise if a (wanted) key of the source does not exist here.
 
         Args:
-            whole: also where its value cannot be written into the one that is here.
-            optional: keys that are missing here will be set.
+            whole: also raise if a value cannot be written into the existing one.
+            optional: accept keys that do not exist here, because they will be set.
         """
         for key, value in entries_of(source).items():
-            if type(value) is Tensor and type(key) is str and wanted is None and whole:  # what most calls are
+            if type(value) is Tensor and type(key) is str and wanted is None and whole:  # the most frequent case
                 current = self._store.get(key)
                 if type(current) is Tensor and shape_of(value, key) == current.shape and not value.is_meta:
                     if current.requires_grad:
@@ -367,14 +399,28 @@ class Updating(Writing):
         non_blocking: bool = False,
         keys_to_update: Sequence[NestedKey] | None = None,
     ) -> Self:
-        """Writes into rows of the values that are there: ``data[idx] = source`` for keys that exist.
+        """Write a collection or a mapping into rows of existing values: ``data[idx] = source`` for keys that exist.
 
         Args:
-            input_dict_or_td: the rows.
-            idx: an index of the batch.
-            clone: says nothing here: what is written to rows is a copy.
-            non_blocking: says nothing here: writing rows waits for transfers.
-            keys_to_update: only these keys of the source.
+            input_dict_or_td: the rows, of the batch size of ``data[idx]`` or one that expands to it.
+            idx: an index into the batch.
+            clone: has no effect: rows are copied when they are written.
+            non_blocking: has no effect: writing to rows waits for transfers between devices.
+            keys_to_update: the only keys of the source to use. Default: all.
+
+        Returns:
+            This collection.
+
+        Raises:
+            KeyError: a key of the source does not exist here.
+            RuntimeError: a shape does not fit. Nothing was written.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(3)}, [3])
+            >>> data.update_at_({"a": torch.ones(2)}, slice(1, None))["a"]
+            tensor([0., 1., 1.])
         """
         wanted = None if keys_to_update is None else tree_of(keys_to_update)
         self._require(input_dict_or_td, wanted)
@@ -382,7 +428,26 @@ class Updating(Writing):
         return self
 
     def copy_(self, tensordict: Collection, non_blocking: bool = False) -> Self:
-        """Writes the values of ``tensordict``, which must have all the keys of this one, into the values here."""
+        """Write the values of a collection into the values of this one, in place.
+
+        Args:
+            tensordict: a collection that has all keys of this one. Other keys are ignored.
+            non_blocking: do not wait for transfers between devices. Default: ``False``.
+
+        Returns:
+            This collection. Its tensors are the same objects as before.
+
+        Raises:
+            KeyError: the source lacks a key.
+            RuntimeError: a shape does not fit. Nothing was written.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(2)}, [2])
+            >>> data.copy_(TensorDict({"a": torch.ones(2), "b": torch.ones(2)}, [2]))["a"]
+            tensor([1., 1.])
+        """
         keys = [key for key, value in self._walk(True) if not (isinstance(value, Updating) and value._is_tree())]
         missing = [key for key in keys if key not in tensordict]  # type: ignore[operator]
         if missing:
@@ -390,24 +455,29 @@ class Updating(Writing):
         return self.update_(tensordict, non_blocking=non_blocking, keys_to_update=keys)
 
     def copy_at_(self, tensordict: Collection, idx: Any, non_blocking: bool = False, *, fast: bool = True) -> Self:
-        """Writes tensors into rows of those that are there; like :meth:`update_at_`, with fewer questions asked.
+        """Write tensors into rows of existing ones, like :meth:`update_at_` with fewer checks.
 
         Args:
             tensordict: a collection whose tensors have the shapes of those of ``self[idx]``; keys may be missing.
-            idx: an int (also one of numpy, or a tensor with one), a slice, ``None``, ``...``, or a tuple of them.
-            non_blocking: do not wait for transfers between devices.
-            fast: ``False`` takes all that :meth:`update_at_` takes: other indices, mappings, objects, broadcasting.
+            idx: an int (of Python, of NumPy or in a tensor), a slice, ``None``, ``...``, or a tuple of these.
+            non_blocking: do not wait for transfers between devices. Default: ``False``.
+            fast: ``False`` accepts everything that :meth:`update_at_` accepts: other indices, mappings, objects,
+                broadcasting. Default: ``True``.
+
+        Returns:
+            This collection.
 
         Raises:
-            RuntimeError: ``fast`` is on and this is not the simple case that it is for. Nothing was written.
+            RuntimeError: ``fast`` is set and the arguments are not of this simple form. Nothing was written.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"a": torch.zeros(3)}, [3])
-        >>> data.copy_at_(TensorDict({"a": 5.0}), 1)["a"]
-        tensor([0., 5., 0.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(3)}, [3])
+            >>> data.copy_at_(TensorDict({"a": 5.0}), 1)["a"]
+            tensor([0., 5., 0.])
         """
-        if not fast or type(self._store) is not dict:  # what is read from another store may be a copy
+        if not fast or type(self._store) is not dict:  # values that are read from another store may be copies
             return self.update_at_(tensordict, idx, non_blocking=non_blocking)
         given: Any = idx
         index: tuple[Any, ...] = given if isinstance(idx, tuple) else (idx,)
@@ -415,15 +485,15 @@ class Updating(Writing):
         simple = all(item is None or item is ... or type(item) is int or _gives_views(item) for item in index)
         if not (simple and isinstance(tensordict, Updating) and self._views_at(index, tensordict, views)):
             raise RuntimeError(
-                "copy_at_: expected an index of ints, slices, None and ..., and tensors with the shapes "
-                "of the indexed ones, under keys that are there; fast=False takes the rest. Nothing was written"
+                "copy_at_: expected an index of ints, slices, None and ..., and tensors with the shapes of the "
+                "indexed ones, under existing keys; fast=False accepts all else. Nothing was written"
             )
         for view, row in views:
             view.copy_(row, non_blocking=non_blocking)
         return self
 
     def _views_at(self, index: tuple[Any, ...], rows: Collection, views: list[tuple[Tensor, Tensor]]) -> bool:
-        """Collects the indexed tensors with what is to be written into them; ``False`` where one does not fit."""
+        """Collect pairs of an indexed tensor and its new content. Return ``False`` if one does not fit."""
         store: Any = self._store
         if type(store) is not dict:
             return False

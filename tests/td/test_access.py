@@ -878,7 +878,7 @@ def test_rename_key_moves_the_value(old: Any, new: Any, expected: Any) -> None:
 def test_rename_key_safe_refuses_a_name_that_is_taken() -> None:
     data = nested()
     for old, new in (("a", "b"), ("a", ("b", "c")), (("b", "c"), "a"), (("b", "c"), "b")):
-        with Unchanged(data), pytest.raises(KeyError, match="there already"):
+        with Unchanged(data), pytest.raises(KeyError, match="exists already"):
             data.rename_key_(old, new, safe=True)
     data.rename_key_("a", "a", safe=True).rename_key_("a", "z", safe=True)
     assert "z" in data

@@ -294,7 +294,7 @@ def test_iterating_gives_the_rows(tree: draw.Tree, batch_size: tuple[int, ...]) 
 
 
 def test_there_are_no_rows_to_iterate_over_without_batch_dimensions() -> None:
-    with pytest.raises(TypeError, match=r"has no rows to iterate over; for its entries use .keys\(\)"):
+    with pytest.raises(TypeError, match=r"has no rows to iterate over; iterate over its entries with .keys\(\)"):
         iter(TensorDict({"a": 1}))
 
 

@@ -134,7 +134,7 @@ def test_what_cannot_be_done_is_an_error_and_changes_nothing(call: Any) -> None:
 
 
 def test_the_error_of_an_index_with_more_dimensions_says_what_to_do() -> None:
-    with pytest.raises(RuntimeError, match=r"has one dimension of rows only; .*to_padded_tensor"):
+    with pytest.raises(RuntimeError, match=r"has only one dimension of rows; .*to_padded_tensor"):
         collection()[torch.tensor([[0, 1], [1, 2]])]
 
 

@@ -159,7 +159,7 @@ def test_data_of_a_stack_is_the_object_that_is_at_all_positions() -> None:
     assert NonTensorStack("a", "a").data == NonTensorStack.from_list([["a"], ["a"]]).data == "a"
     assert NonTensorStack("a", "b", "b")[1:].data == "b"
     for column in (NonTensorStack("a", "b"), NonTensorStack()):
-        with pytest.raises(AttributeError, match="does not hold one object at all positions"):
+        with pytest.raises(AttributeError, match="the objects of this stack differ"):
             column.data
 
 

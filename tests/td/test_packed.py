@@ -186,10 +186,10 @@ def test_gradients_are_plain() -> None:
 @pytest.mark.parametrize(
     "function, what",
     [
-        (lambda t: t.unsqueeze_(0), "a packed tensor stays what it is"),
+        (lambda t: t.unsqueeze_(0), "a packed tensor cannot be reshaped in place"),
         (lambda t: t.share_memory_(), "call clone"),
         (lambda t: torch.from_dlpack(t), "call clone"),
-        (lambda t: t.view(torch.int32), "of another size; call clone"),
+        (lambda t: t.view(torch.int32), "whose size differs; call clone"),
         (lambda t: t.view(-1, 5), "shape"),
         (lambda t: t.transpose(0, 1).view(-1), "view"),
         (lambda t: torch.add(torch.zeros(5, dtype=torch.float64), 1, out=t), "cannot change its shape"),
