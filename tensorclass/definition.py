@@ -179,8 +179,7 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
     if cls.__dictoffset__ and cls.__setattr__ in (object.__setattr__, _strict_setattr):
         cls.__setattr__ = _strict_setattr
         cls._assignable = _assignable(cls)
-    if is_new:
-        pytree.register(cls)
+    if is_new and pytree.register(cls):
         allow_class(cls)
 
 

@@ -26,7 +26,7 @@ from tensorclass.td.namesakes import namesake
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
 from tensorclass.td.objects import listed
 from tensorclass.td.tensordict import TensorDict
-from tensorclass.td.values import as_tensor
+from tensorclass.td.values import StridedNested, as_tensor, is_strided_nested, strided_nested
 
 from .namedtuple import is_namedtuple
 from .node import NOTHING, Leaf, Node, kind_of_leaf
@@ -155,7 +155,12 @@ class _Reader:
         value = self.value
         for key, child in children.items():
             if type(child) is not Tensor:
-                children[key] = value(child, key, leaves)
+                try:
+                    child = children[key] = value(child, key, leaves)
+                except StridedNested as error:
+                    raise error.below(key) from None
+            if self.bare and is_strided_nested(child):  # with a batch size the constructor says so
+                raise strided_nested(key)
         children[TYPE] = _held(Node(kind, leaves or NOTHING, keys, context, namespace))
         if not self.bare:
             return children

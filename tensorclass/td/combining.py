@@ -428,20 +428,25 @@ class Combining(Collection):
             )
         return lazily(list(self.unbind(dim)), dim, name=self.names[dim])  # type: ignore[no-any-return]
 
-    def densify(self, layout: torch.layout = torch.strided) -> Self:
+    def densify(self, layout: torch.layout = torch.jagged) -> Self:
         """Return a collection with every lazy stack read: equal shapes are stacked, others become nested tensors.
 
         Args:
-            layout: the layout of nested tensors, ``torch.strided`` (default) or ``torch.jagged``.
+            layout: the layout of nested tensors. ``torch.strided`` takes any shapes, but its tensors have no shape of
+                their own, and no collection takes them in.
 
         Returns:
             A new collection. Tensors outside of lazy stacks are shared.
+
+        Raises:
+            RuntimeError: the shapes under a key differ in more than one dimension, which ``torch.jagged`` cannot hold,
+                or the stack dimension is not the first. :meth:`to_padded_tensor` takes both.
 
         Example:
             >>> import torch
             >>> from tensorclass import TensorDict, lazy_stack
             >>> rows = lazy_stack([TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.zeros(3)})])
-            >>> rows.densify(torch.jagged)["a"].offsets()
+            >>> rows.densify()["a"].offsets()
             tensor([0, 2, 5])
         """
         return self._same(

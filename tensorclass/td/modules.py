@@ -23,6 +23,7 @@ from .collection import Collection
 from .context import Block
 from .keys import dotted
 from .state_hooks import Loaded, Loading, nested
+from .values import is_strided_nested, refuse_strided_nested, strided_nested
 
 if TYPE_CHECKING:
     from tensorclass.nn.params import TensorDictParams
@@ -181,9 +182,11 @@ class _Swapping:
                 below = seen.get(id(child))
                 old[key] = self.swap(value, child, seen) if below is None else below
                 continue
-            done((table, key, before, value, given))
             if before is not None:
+                if before.is_nested:
+                    refuse_strided_nested({key: before})
                 old[key] = before
+            done((table, key, before, value, given))
             table[key] = value
         if "_flat_weights" in module.__dict__:
             self.recurrent.append(module)
@@ -287,6 +290,8 @@ class _Swap(Block):
         if self.swapping.recurrent:
             self.swapping.refresh()
         if changed and exception[0] is None:
+            for _, key, now in changed:
+                refuse_strided_nested({key: now})
             for store, key, now in reversed(changed):
                 store[key] = now
 
@@ -617,6 +622,11 @@ class Modules(Collection):
 def _finished(cls: type[Any], tree: Any, as_module: bool, lock: bool) -> Any:
     """The tree of a module as what was asked for."""
     from .tensordict import TensorDict
+
+    if any(leaf.is_nested for leaf in tree._leaves()):
+        for path, leaf in tree._named_leaves():
+            if is_strided_nested(leaf):
+                raise strided_nested(path)
 
     asked: Any = getattr(cls, "_dense", cls)
     if asked is not TensorDict and hasattr(asked, "_specs"):

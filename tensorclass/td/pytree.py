@@ -27,7 +27,8 @@ from torch.utils import _pytree
 from . import crossing, optree_nodes, shapes
 from .collection import Collection, functorch
 from .shapes import Names
-from .values import explained
+from .unpickling import allow_class, is_allowed
+from .values import explained, refuse_strided_nested
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -137,6 +138,8 @@ def _fit(new: TensorCollection) -> None:
     size: Size | None = new._batch_size
     ndim = len(new._batch_size)
     if not ndim:
+        if not is_dynamo_compiling():
+            refuse_strided_nested(new._store)
         return
     if not is_dynamo_compiling():  # a comparison with the size there was would fix the size in a graph
         try:
@@ -457,11 +460,17 @@ def register(
     flatten: Callable[[Any], Any] = _flatten,
     unflatten: Callable[[Any, Any], Any] = _unflatten,
     flatten_with_keys: Callable[[Any], Any] = _flatten_with_keys,
-) -> None:
-    """Makes a class a node of pytrees, and one that processes send each other by one handle.
+) -> bool:
+    """Make a class a node of pytrees, and let processes send its instances by one handle.
 
     Every concrete class of collections is registered when it is defined.
+
+    Returns:
+        ``False`` for the empty class that cloudpickle makes first, which is left out: see :class:`_Registration`.
     """
+    if _is_skeleton():
+        return False
+    type.__setattr__(cls, "__registration__", _Registration(cls, flatten, unflatten, flatten_with_keys))
     as_text: dict[str, Any] = {}
     if flatten is _flatten:
         KINDS[cls] = _kind(cls)
@@ -475,6 +484,56 @@ def register(
     crossing.register(cls)
     _pytree.register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=flatten_with_keys, **as_text)
     optree_nodes.register(cls, flatten, unflatten)
+    return True
+
+
+class _Registration:
+    """The attribute ``__registration__`` of a registered class: unpickling it registers the class.
+
+    cloudpickle pickles a class that is defined in a function, or in ``__main__``, with its attributes. Each time it
+    loads one it makes an empty class first, and drops it again if it has loaded the class before. The registries would
+    keep each of those empty classes, so :func:`register` leaves them out, and the class is registered from here.
+    """
+
+    __slots__ = ("cls", "functions")
+
+    def __init__(self, cls: type[Any], *functions: Callable[..., Any]) -> None:
+        self.cls = cls
+        self.functions = functions
+
+    def __reduce__(self) -> Any:
+        dense = vars(self.cls).get("_dense")
+        return _register_loaded, (self.cls, dense, self.functions, is_allowed(self.cls))
+
+
+def _register_loaded(
+    cls: type[Any], dense: type[Any] | None, functions: Iterable[Callable[..., Any]], allowed: bool
+) -> _Registration:
+    """Register a class that cloudpickle is loading, unless it was loaded before."""
+    if "__registration__" not in vars(cls):
+        if dense is not None:  # its other attributes are set later
+            cls._dense = dense
+        register(cls, *functions)
+        if allowed:
+            allow_class(cls)
+    registration: _Registration = vars(cls)["__registration__"]
+    return registration
+
+
+def _is_skeleton() -> bool:
+    """Return whether cloudpickle, or a copy of it in another package, is making an empty class."""
+    frame: Any = sys._getframe(2)
+    for _ in range(_FRAMES_TO_SKELETON):
+        if frame is None:
+            return False
+        if frame.f_code.co_name == "_make_skeleton_class":
+            return True
+        frame = frame.f_back
+    return False
+
+
+#: the calls between ``_make_skeleton_class`` and :func:`register`, with some to spare for metaclasses
+_FRAMES_TO_SKELETON = 10
 
 
 def forget_class(cls: type[Any]) -> None:
@@ -525,6 +584,8 @@ def _forget(cls: type[Any]) -> None:
     optree_nodes.forget(cls)
     registry: Any = _pytree  # it has a function that takes one away, but not where two classes have one name
     with registry._NODE_REGISTRY_LOCK:
+        if "__registration__" in vars(cls):
+            del cls.__registration__
         registry.SUPPORTED_NODES.pop(cls, None)
         said = registry.SUPPORTED_SERIALIZED_TYPES.pop(cls, None)
         named: dict[str, Any] = registry.SERIALIZED_TYPE_TO_PYTHON_TYPE

@@ -56,6 +56,12 @@ def allow_class(cls: type) -> None:
         _allow([(named, name)])
 
 
+def is_allowed(cls: type) -> bool:
+    """Return whether files can name a class."""
+    known = _NAMED.get(f"{cls.__module__}.{cls.__qualname__}")
+    return known is not None and known._cls() is cls
+
+
 def allow_function(function: Callable[..., Any]) -> Callable[..., Any]:
     """Lets files call one of the functions that put collections together."""
     _allow([(function, f"{function.__module__}.{function.__qualname__}")])

@@ -86,6 +86,16 @@ def is_strided_nested(value: object) -> bool:
     return isinstance(value, Tensor) and value.is_nested and value.layout is torch.strided
 
 
+def refuse_strided_nested(values: Mapping[str, object]) -> None:
+    """Raise :class:`StridedNested` if one of the values is a nested tensor without a shape.
+
+    Needed where there are no batch dimensions to compare: a comparison would fail anyway.
+    """
+    for key, value in values.items():
+        if isinstance(value, Tensor) and value.is_nested and value.layout is torch.strided:
+            raise strided_nested(key)
+
+
 def strided_nested(key: NestedKey) -> StridedNested:
     """The error for a nested tensor without a shape."""
     return StridedNested(

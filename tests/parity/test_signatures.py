@@ -52,6 +52,7 @@ DIFFERENT: dict[str, str] = {
     "clone": NAMED,
     "consolidate": "allow_pickle, as for every other file",
     "clamp_min": KEYWORD,
+    "densify": "its nested tensors are jagged by default: a strided one has no shape",
     "dumps": SAVED,
     "from_consolidated": "where its tensors go, and what loading takes for records",
     "empty": "names stay where the batch size does, as in the peer's TensorDict",

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gc
+import io
+import subprocess
+import sys
 import weakref
 from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import cloudpickle
@@ -13,9 +17,11 @@ import pytest
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.utils import _pytree
 from torch.utils._pytree import tree_leaves, tree_map
 
 from tensorclass import NonTensorData, TensorClass, TensorDict, TypedTensorDict, lazy_stack, tensorclass
+from tensorclass.td import pytree, unpickling
 from tensorclass.td.pytree import forget_class
 
 Made = tuple[Any, list[type[Any]]]
@@ -129,3 +135,82 @@ def test_other_classes_are_not_forgotten(cls: Any) -> None:
     with pytest.raises(TypeError, match="forget_class: "):
         forget_class(cls)
     assert len(tree_leaves(TensorDict(x=torch.zeros(2), y=torch.zeros(2)))) == 2
+
+
+def registry_sizes() -> dict[str, int]:
+    """Number of entries in every registry that keeps classes."""
+    torch_registry: Any = _pytree
+    optree_registry: Any = optree.registry
+    reducers: dict[type, Any] = getattr(ForkingPickler, "_extra_reducers", {})
+    return {
+        "nodes": len(torch_registry.SUPPORTED_NODES),
+        "serialized types": len(torch_registry.SUPPORTED_SERIALIZED_TYPES),
+        "serialized names": len(torch_registry.SERIALIZED_TYPE_TO_PYTHON_TYPE),
+        "pending for optree": len(torch_registry._cxx_pytree_pending_imports),
+        "optree": len(optree_registry._NODETYPE_REGISTRY),
+        "classes": len(pytree.KINDS),
+        "reducers": len(reducers),
+        "allowed in files": len(unpickling._NAMED),
+    }
+
+
+@pytest.mark.parametrize("make", CLASSES.values(), ids=CLASSES)
+def test_repeated_loads_with_cloudpickle_do_not_grow_the_registries(make: Callable[[], Made]) -> None:
+    data, _ = make()
+    stack = lazy_stack([data, data])
+    sent = cloudpickle.dumps((data, stack))
+    cloudpickle.loads(sent)
+    before = registry_sizes()
+    for _ in range(100):
+        cloudpickle.loads(sent)
+    assert registry_sizes() == before
+
+
+SENDER = """
+import sys, cloudpickle, torch
+from torch import Tensor
+from tensorclass import TensorClass, TypedTensorDict, lazy_stack
+
+def make():
+    class Sample(TensorClass):
+        x: Tensor
+    class Typed(TypedTensorDict):
+        x: Tensor
+    return Sample(torch.zeros(2), batch_size=[2]), Typed(x=torch.zeros(2), batch_size=[2])
+
+data, typed = make()
+sys.stdout.buffer.write(cloudpickle.dumps((data, typed, lazy_stack([data, data]))))
+"""
+
+
+def test_a_class_of_another_process_is_registered_once() -> None:
+    sent = subprocess.run([sys.executable, "-c", SENDER], capture_output=True, check=True, timeout=120).stdout
+    loaded = cloudpickle.loads(sent)
+    before = registry_sizes()
+    again = [cloudpickle.loads(sent) for _ in range(100)][-1]
+    assert registry_sizes() == before
+    for first, second in zip(loaded, again, strict=True):
+        assert type(first) is type(second)
+        made_as = getattr(type(second), "_dense", type(second))
+        assert not tree_leaves(second)[0].any()
+        assert type(tree_map(lambda leaf: leaf + 1, second)) is made_as
+        assert type(optree.tree_map(lambda leaf: leaf + 1, second)) is made_as
+
+
+class Taken(TensorClass):
+    x: Tensor
+
+
+def test_a_loaded_class_does_not_take_the_name_of_another_one() -> None:
+    def other() -> Any:
+        class Taken(TensorClass):
+            y: Tensor
+
+        return Taken(torch.zeros(2), batch_size=[2])
+
+    file = io.BytesIO()
+    torch.save(Taken(torch.zeros(2), batch_size=[2]), file)
+    file.seek(0)
+    loaded = cloudpickle.loads(cloudpickle.dumps(other()))
+    assert loaded.y.tolist() == [0, 0]
+    assert type(torch.load(file, weights_only=True)) is Taken

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import optree
 import pytest
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from tensorclass import TensorClass, TensorDict, UnbatchedTensor, lazy_stack
@@ -36,6 +37,22 @@ def data() -> TensorDict:
     return TensorDict({"x": torch.zeros(2, 2, 2)}, [2])
 
 
+class Holder(nn.Module):
+    """A module with a buffer ``x``."""
+
+    x: Tensor
+
+    def __init__(self, x: Any) -> None:
+        super().__init__()
+        self.register_buffer("x", x)
+
+
+def leave_in_module(x: Any) -> None:
+    module = Holder(torch.zeros(2))
+    with TensorDict(x=torch.ones(2)).to_module(module):
+        module.x = x
+
+
 ENTRIES: dict[str, Callable[[Any], Any]] = {
     "constructor": lambda x: TensorDict({"x": x}, [2]),
     "constructor without a batch size": lambda x: TensorDict(x=x),
@@ -57,6 +74,22 @@ ENTRIES: dict[str, Callable[[Any], Any]] = {
     "apply without a batch size": lambda x: TensorDict(x=torch.zeros(2)).apply(lambda _: x),
     "named_apply": lambda x: data().named_apply(lambda key, _: x),
     "tree_map": lambda x: tree_map(lambda _: x, data()),
+    "tree_map without a batch size": lambda x: tree_map(lambda _: x, TensorDict(x=torch.zeros(2))),
+    "tree_map of a nested one": lambda x: tree_map(lambda _: x, TensorDict(a=TensorDict(x=torch.zeros(2)))),
+    "tree_map of a record": lambda x: tree_map(lambda _: x, Plain(torch.zeros(2))),
+    "optree": lambda x: optree.tree_map(lambda _: x, Plain(torch.zeros(2))),  # type: ignore[arg-type, unused-ignore]
+    "from_pytree": lambda x: TensorDict.from_pytree({"x": x}),
+    "from_pytree, below": lambda x: TensorDict.from_pytree([1, {"x": nn.Parameter(x)}]),
+    "from_pytree, with its batch size": lambda x: TensorDict.from_pytree({"x": x}, auto_batch_size=True),
+    "from_pytree, with a batch size": lambda x: TensorDict.from_pytree({"x": x}, batch_size=[2]),
+    "a record of a pytree": lambda x: Plain.from_pytree({"x": x}),
+    "from_module": lambda x: TensorDict.from_module(Holder(x)),
+    "from_module, below": lambda x: TensorDict.from_module(nn.Sequential(Holder(x))),
+    "from_module, its state": lambda x: TensorDict.from_module(Holder(x), use_state_dict=True),
+    "from_modules": lambda x: TensorDict.from_modules(Holder(x), Holder(x)),
+    "to_module": lambda x: TensorDict(x=torch.zeros(2)).to_module(Holder(x)),
+    "to_module, in place": lambda x: TensorDict(x=torch.zeros(2)).to_module(Holder(x), inplace=True),
+    "the end of to_module": leave_in_module,
     "load_state_dict": lambda x: data().load_state_dict({"x": x}),
     "load_state_dict, as it is": lambda x: data().load_state_dict({"x": x}, assign=True),
     "a record": lambda x: Plain(x, batch_size=[2]),
@@ -89,6 +122,39 @@ OPERANDS: dict[str, Callable[[Any], Any]] = {
 def test_nor_is_it_an_operand(name: str) -> None:
     with pytest.raises(RuntimeError, match=rf"{name}: .*the strided layout has no shape"):
         OPERANDS[name](nested())
+
+
+def test_a_key_below_is_named() -> None:
+    with pytest.raises(RuntimeError, match=r"^1\.x: "):
+        TensorDict.from_pytree([1, {"x": nested()}])
+    with pytest.raises(RuntimeError, match=r"^0\.x: "):
+        TensorDict.from_module(nn.Sequential(Holder(nested())))
+
+
+def test_a_module_that_is_refused_stays_what_it_is() -> None:
+    inner = Holder(torch.zeros(2))
+    module = nn.ModuleDict({"first": inner, "second": Holder(nested())})
+    before = inner.x
+    with pytest.raises(RuntimeError, match="strided layout"):
+        TensorDict(first={"x": torch.ones(2)}, second={"x": torch.ones(2)}).to_module(module)
+    assert inner.x is before
+
+
+def test_densify_makes_jagged_tensors() -> None:
+    ragged = lazy_stack([Plain(torch.ones(2, 3)), Plain(torch.ones(4, 3))])
+    dense = ragged.densify()
+    assert dense.x.layout is torch.jagged
+    assert dense[1].x.shape == (4, 3)
+    assert torch.cat([dense, dense]).x.shape[0] == 4
+    in_a_collection = TensorDict(rows=ragged).densify()
+    assert in_a_collection["rows"].x.layout is torch.jagged
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (4, 3, 1)])
+def test_densify_says_what_no_jagged_tensor_holds(shape: tuple[int, ...]) -> None:
+    rows = [torch.ones(2, 3), torch.ones(shape)]
+    with pytest.raises(RuntimeError, match=r"^x: a jagged tensor has one dimension .*to_padded_tensor"):
+        lazy_stack([TensorDict(x=row) for row in rows]).densify()
 
 
 def test_one_that_was_asked_for_is_printed() -> None:

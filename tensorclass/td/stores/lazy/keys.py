@@ -20,7 +20,7 @@ from tensorclass.td.update import entries_of, has_keys
 from tensorclass.td.values import Misfit, batch_mismatch, contains_itself, holds
 
 from .base import LazyParts, forms_given
-from .parts import nested, together
+from .parts import nested, refuse_not_jagged, together
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import Store
@@ -72,12 +72,13 @@ class LazyKeys(LazyParts):
             return self._same({})  # type: ignore[no-any-return]
         return super()._densified()
 
-    def densify(self, layout: torch.layout = torch.strided) -> Self:
-        """The same on a plain dict, with nested tensors (of that layout) where the shapes of the parts differ."""
+    def densify(self, layout: torch.layout = torch.jagged) -> Self:
+        """Read the stack into tensors, nested ones where the shapes of the parts differ. See ``TensorDict``."""
         store: Store = {}
         for key in self._store:
             column = self._store.column(key)
             if all(isinstance(value, Tensor) for value in column) and len({value.shape for value in column}) > 1:
+                refuse_not_jagged(key, column, layout)
                 store[key] = nested(column, self._store.dim, layout)
             else:
                 value = self._store[key]

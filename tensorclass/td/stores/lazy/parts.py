@@ -152,6 +152,17 @@ def nested(values: Sequence[Tensor], dim: int, layout: torch.layout) -> Tensor:
     return jagged.as_nested(list(values), layout=layout)
 
 
+def refuse_not_jagged(key: str, values: Sequence[Tensor], layout: torch.layout) -> None:
+    """Raise if the jagged layout, which has one ragged dimension, cannot hold tensors of these shapes."""
+    shapes = [list(value.shape) for value in values]
+    if layout is torch.jagged and (len({*map(len, shapes)}) > 1 or _same_sizes(values).count(False) > 1):
+        raise RuntimeError(
+            f"{key}: a jagged tensor has one dimension whose size differs from row to row, got rows of shapes "
+            f"{shapes[:5]}{', ...' if len(shapes) > 5 else ''}; pad them: to_padded_tensor(), or read them one by one: "
+            f"get({key!r}, as_list=True)"
+        )
+
+
 def padded(values: Sequence[Tensor], dim: int, padding_value: float | bool, side: str) -> Tensor:
     """Tensors of different shapes stacked along ``dim``, each with padding up to the largest size of all.
 
