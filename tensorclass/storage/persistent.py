@@ -479,6 +479,11 @@ class PersistentTensorDict(WrittenBack):
                 value._set_names(shapes.names_or_none((names or (None,) * ndim) + own))
             self._note()
 
+    def _restore_names(self, names: Names) -> None:
+        self._names = names
+        with suppress(Exception), self._store.file.changing():  # what failed can fail again; memory is right
+            self._note()
+
     def _note(self) -> None:
         """Writes what the collection is to the file, where it is one of this package and can be written."""
         store = self._store

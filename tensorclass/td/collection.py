@@ -277,13 +277,7 @@ class Collection:
         if is_dynamo_compiling():
             self._clear_device()
             return self
-        nodes: list[Collection] = [self]
-        seen = {id(self)}
-        for node in nodes:  # grows during the loop
-            for below in node._nodes():
-                if id(below) not in seen:
-                    seen.add(id(below))
-                    nodes.append(below)
+        nodes = self._all_nodes()
         before = [node._device for node in nodes]
         try:
             self._clear_device()
@@ -292,6 +286,17 @@ class Collection:
                 node._device = device
             raise
         return self
+
+    def _all_nodes(self) -> list[Collection]:
+        """Return this collection and all nested ones, each of them once."""
+        nodes: list[Collection] = [self]
+        seen = {id(self)}
+        for node in nodes:  # grows during the loop
+            for below in node._nodes():
+                if id(below) not in seen:
+                    seen.add(id(below))
+                    nodes.append(below)
+        return nodes
 
     def _clear_device(self) -> None:
         self._device = None
@@ -311,7 +316,21 @@ class Collection:
 
     def _rename_to(self, names: Names) -> None:
         self._check_names(names)
-        self._set_names(names)
+        if is_dynamo_compiling():
+            self._set_names(names)
+            return
+        before = [(node, node._names) for node in self._all_nodes()]
+        try:
+            self._set_names(names)
+        except BaseException:  # rows of a collection refuse names, a full disk refuses the note of a file
+            for node, old in before:
+                if node._names != old:
+                    node._restore_names(old)
+            raise
+
+    def _restore_names(self, names: Names) -> None:
+        """Undo a change of names at this level alone."""
+        self._names = names
 
     def _check_names(self, names: Names) -> None:
         """Raise if a nested collection uses one of these names for a further dimension of its own."""

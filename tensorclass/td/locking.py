@@ -91,7 +91,7 @@ class Locking(Contexts):
                     locks.append(below._lock or ())
                 if not _has(locks[position], parent):
                     locks[position] += (parent,)
-        _set_locks(nodes, locks)
+        set_locks(nodes, locks)
 
     def _lock_each(self, parents: tuple[weakref.ref[Collection], ...]) -> None:
         self._lock = (self._lock or ()) + parents
@@ -128,7 +128,7 @@ class Locking(Contexts):
                     done.add(id(below))
                     opened.append(below)
         nodes = [*opened, *[node for node, _ in kept.values()]]
-        _set_locks(nodes, [*[None] * len(opened), *[others for _, others in kept.values()]])
+        set_locks(nodes, [*[None] * len(opened), *[others for _, others in kept.values()]])
 
     def _unlock_each(self) -> None:
         self._lock = None
@@ -157,7 +157,7 @@ def _locks(holder: Collection | None, opened: set[int]) -> bool:
     return holder is not None and holder._lock is not None and id(holder) not in opened
 
 
-def _set_locks(nodes: Sequence[Collection], locks: Sequence[tuple[weakref.ref[Collection], ...] | None]) -> None:
+def set_locks(nodes: Sequence[Collection], locks: Sequence[tuple[weakref.ref[Collection], ...] | None]) -> None:
     """Give each collection its lock; none of them if Ctrl-C interrupts."""
     before = [node._lock for node in nodes]
     try:

@@ -68,6 +68,7 @@ class MemoryMappedTensor(Tensor):
     # results of operations are plain tensors, and cost what those cost
     __torch_function__: Any = _C._disabled_torch_function_impl
 
+    _never_moves = True  #: ``share_memory_`` raises, or changes nothing
     _filename: str | None
     _mode: str
     _parent: Size  #: the shape of all that the file holds

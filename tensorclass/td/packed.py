@@ -40,6 +40,7 @@ class PackedTensor(Tensor):
     """
 
     _bytes: Tensor
+    _never_moves = True  #: ``share_memory_`` only raises
 
     @staticmethod
     def __new__(cls: type[PackedTensor], data: Tensor, dtype: torch.dtype) -> PackedTensor:

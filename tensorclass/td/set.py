@@ -152,16 +152,13 @@ class Writing(Reading):
             if written._lock is None:
                 written._lock = destination._lock
 
-    def _parent_of(self, path: Sequence[str], create: bool = False) -> Writing:
+    def _parent_of(self, path: Sequence[str]) -> Writing:
         """Return the collection that holds the last name of a nested key, of which ``path`` are the names before."""
         node: Writing = self
         for depth, name in enumerate(path):
             below = node._store.get(name)
             if below is None:
-                if not create:
-                    raise self._key_error(tuple(path[: depth + 1]))
-                node._set(name, {})
-                below = node._store[name]
+                raise self._key_error(tuple(path[: depth + 1]))
             if not isinstance(below, Writing) or not below._is_tree():
                 raise leaf_above(path[: depth + 1])
             node = below
@@ -316,11 +313,16 @@ class Writing(Reading):
         """
         from .nontensor import NonTensorData, NonTensorDataBase
 
-        *path, last = unravel_key_to_tuple(key)
-        parent = self._parent_of(path, create=True)
+        path = unravel_key_to_tuple(key)
         if not isinstance(value, NonTensorDataBase):
+            parent: Any = self
+            for name in path[:-1]:  # created collections get the batch size of the last one that exists
+                below = parent._store.get(name)
+                if not isinstance(below, Writing):
+                    break
+                parent = below
             value = NonTensorData(value, batch_size=parent._batch_size, device=parent._device)
-        parent._set(last, value)
+        self._set_nested(path, value)
         return self
 
     def fill_(self, key: NestedKey, value: float | bool) -> Self:
@@ -398,6 +400,5 @@ class Writing(Reading):
             >>> data["a", "b"].batch_size
             torch.Size([3])
         """
-        *path, last = unravel_key_to_tuple(key)
-        self._parent_of(path, create=True)._set(last, {})
+        self._set_nested(unravel_key_to_tuple(key), {})
         return self

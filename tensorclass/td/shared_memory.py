@@ -9,14 +9,17 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 _FOLDER = "/dev/shm"
 _storage: Any = torch.UntypedStorage
+_strategy: Any = torch.multiprocessing.get_sharing_strategy
 _TORCHS = re.compile(r"<(/torch_\w+)>.*\((\d+)\)\s*$")  #: errors of torch about pieces of shared memory
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
@@ -55,6 +58,36 @@ def share(tensor: Tensor) -> None:
         raise explained from error
 
 
+def check_shareable(tensors: Iterable[Tensor]) -> None:
+    """Raise the error that :func:`share` would raise for one of some tensors, before any of them is moved.
+
+    Raises:
+        NoSharedMemory: there is too little for all of them, or too few files can be opened.
+    """
+    sizes: dict[int, int] = {}
+    for tensor in tensors:
+        if tensor.__class__ in (Tensor, Parameter):
+            storage = tensor.untyped_storage()  # an error where it has none, as sparse tensors
+            if not storage.is_shared():
+                sizes[storage._cdata] = storage.nbytes()
+        elif getattr(tensor.__class__, "_never_moves", False):
+            tensor.share_memory_()  # type: ignore[no-untyped-call]  # returns or raises
+    if not sizes:
+        return
+    with suppress(OSError, AttributeError, ImportError):  # other systems than Linux
+        found = os.statvfs(_FOLDER)
+        whole, page = sum(sizes.values()), found.f_frsize
+        needed = sum(-(-size // page) * page for size in sizes.values())
+        if found.f_blocks and needed > found.f_bavail * page:
+            raise _no_memory(whole, errno.ENOSPC)
+        if _strategy() == "file_descriptor":
+            import resource
+
+            limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            if limit != resource.RLIM_INFINITY and len(os.listdir("/proc/self/fd")) + len(sizes) > limit:
+                raise _no_memory(whole, errno.EMFILE)
+
+
 def _explained(error: RuntimeError, size: int) -> NoSharedMemory | None:
     """Translate an error of torch into ours, with advice; ``None`` if it is about something else."""
     found = _TORCHS.search(str(error))
@@ -62,7 +95,11 @@ def _explained(error: RuntimeError, size: int) -> NoSharedMemory | None:
         return None
     with suppress(OSError):  # torch leaves the file, without a byte, where it gets no memory for it
         os.unlink(_FOLDER + found[1])
-    number = int(found[2])
+    return _no_memory(size, int(found[2]))
+
+
+def _no_memory(size: int, number: int) -> NoSharedMemory:
+    """The error for a number of bytes and the reason of the system, with advice."""
     if number in (errno.EMFILE, errno.ENFILE):
         return NoSharedMemory(
             f"no open file is left for {shown_size(size)} of shared memory: {os.strerror(number)}. Raise the limit "

@@ -14,8 +14,9 @@ from .buffers import held
 from .collection import Collection
 from .consolidated import Place, flat_of, view, with_parts
 from .keys import dotted, unravel_key_to_tuple
+from .locking import set_locks
 from .shapes import Names
-from .shared_memory import share
+from .shared_memory import check_shareable, share
 from .unpickling import allow_function, found, written
 from .update import restore
 from .values import shape_of
@@ -225,12 +226,22 @@ class State(Collection):
 
         Raises:
             RuntimeError: a file is only read, so that no other process would see what is written; or the system has
-                too little shared memory: a ``NoSharedMemory`` of :mod:`tensorclass.distributed`. Values are as before.
+                too little shared memory: a ``NoSharedMemory`` of :mod:`tensorclass.distributed`. Nothing is changed,
+                unless the memory was there and another process took it meanwhile: then some tensors are in shared
+                memory, with their values.
         """
-        for leaf in self._leaves():
-            if not leaf.is_meta:
+        leaves = [leaf for leaf in self._leaves() if not leaf.is_meta]
+        check_shareable(leaves)
+        nodes: list[Any] = self._all_nodes()
+        locks = [node._lock for node in nodes]
+        self.lock_()
+        try:
+            for leaf in leaves:
                 share(leaf)
-        return self.lock_()
+        except BaseException:
+            set_locks(nodes, locks)
+            raise
+        return self
 
     if TYPE_CHECKING:
 

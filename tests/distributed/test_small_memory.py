@@ -251,6 +251,45 @@ def test_open_files_that_are_used_up_are_no_lack_of_memory() -> None:
     assert shared_memory._explained(RuntimeError("something else (28)"), 5000) is None
 
 
+def test_tensors_of_which_some_do_not_fit_stay_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.statvfs(shared_memory._FOLDER)
+    room = [real.f_bsize, 4096, 16, 3, 3, *real[5:]]
+    monkeypatch.setattr(shared_memory.os, "statvfs", lambda path: os.statvfs_result(room))
+    data = TensorDict({"a": torch.ones(1024), "below": {"b": torch.ones(1024), "same": torch.ones(1)}})
+    data["below", "same"] = data["below", "b"][3:]
+    TensorDict(data).share_memory_()
+    data = TensorDict({"a": torch.ones(1024), "below": {"b": torch.ones(4096)}})
+    with pytest.raises(NoSharedMemory, match=r"memory for 20\.5 KB: No space left on device; .* 12\.3 KB are free"):
+        data.share_memory_()
+    assert not data["a"].is_shared()
+    assert not data.is_locked
+
+
+def _with_few_files(pipe: Any) -> None:
+    data = TensorDict({f"f{at}": torch.ones(2) for at in range(8)})
+    limit = len(os.listdir("/proc/self/fd")) + 4
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    try:
+        data.share_memory_()
+    except NoSharedMemory as error:
+        pipe.send((str(error), any(value.is_shared() for value in data.values()), data.is_locked))
+
+
+def test_tensors_for_which_too_few_files_can_be_opened_stay_where_they_are() -> None:
+    here, there = FORK.Pipe()
+    process = FORK.Process(target=_with_few_files, args=(there,))
+    process.start()
+    there.close()
+    assert here.poll(SECONDS)
+    error, is_shared, is_locked = here.recv()
+    process.join()
+    process.close()
+    here.close()
+    assert error.startswith("no open file is left for 64 bytes of shared memory")
+    assert not is_shared
+    assert not is_locked
+
+
 MOUNTED = """
 import torch, tensorclass, tensorclass.distributed
 if __name__ == "__main__":

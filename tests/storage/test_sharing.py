@@ -169,6 +169,28 @@ def test_a_collection_that_is_only_read_cannot_be_shared(tmp_path: Path) -> None
         Sample.load_memmap(tmp_path / "rows", mode="r").share_memory_()
 
 
+@pytest.mark.parametrize(
+    "last, error",
+    [
+        (lambda path: MemoryMappedTensor.from_filename(path, torch.float32, (4,), mode="r"), RuntimeError),
+        (lambda path: torch.ones(4, 2).to_sparse(), NotImplementedError),
+    ],
+    ids=["a file that is only read", "a sparse tensor"],
+)
+def test_what_cannot_be_shared_leaves_all_as_it_was(last: Any, error: type[Exception], tmp_path: Path) -> None:
+    MemoryMappedTensor.ones(4, filename=tmp_path / "rows.memmap")
+    data = TensorDict({"a": torch.ones(4), "below": {"b": torch.ones(4)}}, [4])
+    data["last"] = last(tmp_path / "rows.memmap")
+    data["below"].lock_()
+    with pytest.raises(error):
+        data.share_memory_()
+    assert not data["a"].is_shared()
+    assert not data["below", "b"].is_shared()
+    assert not data.is_locked
+    assert data["below"].is_locked
+    data["below"].unlock_()
+
+
 def test_tensors_without_memory_are_left_alone() -> None:
     data = a_record().to("meta")
     assert data.share_memory_() is data

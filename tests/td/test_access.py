@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tensorclass import NonTensorData, NonTensorDataBase, NonTensorStack, TensorClass, TensorCollection, TensorDict
+from tensorclass.td.values import ContainsItself
 from tests import strategies as draw
 from tests.checks import assert_consistent, assert_equal
 from tests.samples import Unchanged, mixed, nested
@@ -446,6 +447,16 @@ def test_set_non_tensor_stores_whatever_it_is_given_as_an_object() -> None:
             data.set_non_tensor(key, value)
             assert data[key] is value
             assert data.get(key).batch_size == (3,)
+
+
+def test_an_object_that_is_refused_leaves_no_empty_level() -> None:
+    data = nested()
+    keys = list(data.keys(True))
+    with pytest.raises(ContainsItself, match="cannot be, or be below"):
+        data.set_non_tensor(("p", "q", "r"), data)
+    with pytest.raises(ContainsItself, match="cannot be, or be below"):
+        data["b"].set_non_tensor(("p", "q"), data)
+    assert list(data.keys(True)) == keys
 
 
 def test_fill_writes_one_number_into_every_tensor_of_an_entry() -> None:

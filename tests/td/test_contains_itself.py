@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,3 +132,17 @@ def test_one_value_can_stand_under_several_keys_and_copies_can_stand_in_the_orig
     made["wide"] = wide
     with pytest.raises(ValueError, match="one of its own values"):
         made["wide", "l"] = made
+
+
+def test_a_list_among_objects_that_holds_the_collection_is_printed_and_refused_by_files(tmp_path: Path) -> None:
+    """Lists can change at any time, so that nobody looks into them; what walks them must come to an end."""
+    made = data()
+    items: list[Any] = [1]
+    made.set_non_tensor("items", items)
+    items.append(made)
+    assert "data=[...]" in repr(made)
+    assert made.to_dict()["items"] is items
+    assert (made == copy.deepcopy(made)).batch_size == ()
+    for save in (made.memmap, made.to_h5, made.to_safetensors, made.consolidate):
+        with pytest.raises(TypeError, match=r"items: a .*TensorDict cannot be written as JSON"):
+            save(tmp_path / "saved")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import tensorclass as tc
-from tensorclass import TensorClass, TensorDict, stack
+from tensorclass import TensorClass, TensorDict, lazy_stack, stack
 from tests import strategies as draw
 from tests.checks import assert_consistent
 from tests.samples import Unchanged
@@ -293,6 +294,23 @@ def test_a_collection_is_not_made_with_names_that_do_not_fit(names: Any, error: 
 
 
 # -- the batch size ----------------------------------------------------------------------------------------------------
+
+
+def test_names_that_a_nested_collection_refuses_change_at_no_level(tmp_path: Path) -> None:
+    filed = TensorDict({"x": torch.ones(2, 3), "below": TensorDict({"y": torch.ones(2)}, [2])}, [2]).to_h5(
+        tmp_path / "rows.h5"
+    )
+    lazy = lazy_stack([TensorDict({"z": torch.ones(1)}), TensorDict({"z": torch.ones(1)})])
+    source = TensorDict({"x": torch.ones(4)}, [4])
+    data = TensorDict({"a": {"b": torch.ones(2)}, "lazy": lazy, "file": filed}, [2])
+    data["rows"] = source.get_sub_tensordict(slice(0, 2))
+    with pytest.raises(RuntimeError, match="rows of a collection have"):
+        data.names = ["new"]
+    levels = [data, data["a"], data["lazy"], data["file"], data["file", "below"]]
+    assert [level.names for level in levels] == [[None]] * 5
+    filed.close()
+    with TensorDict.from_h5(tmp_path / "rows.h5") as found:
+        assert found.names == found["below"].names == [None]
 
 
 def test_a_shorter_batch_size_keeps_the_names_in_front() -> None:

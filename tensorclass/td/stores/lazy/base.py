@@ -287,6 +287,10 @@ class LazyParts(OnStore):
         for part in self._store.items_:
             part._set_names(names and shapes.names_without(names, (self._store.dim,)))
 
+    def _restore_names(self, names: Names) -> None:
+        self._names = names
+        self._store.name = names[self._store.dim] if names else None
+
     def _clear_device(self) -> None:
         self._device = None
         for part in self._store.items_:
