@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import tensorclass
-from tensorclass.convert.pytree import Node
+from tensorclass.convert.pytree import PytreeNode
 
 NON_TENSOR = (
     tensorclass.NonTensorData,
@@ -34,7 +34,7 @@ def normal(result: Any) -> Any:
         return result
     if isinstance(result, NON_TENSOR):
         return normal(result.tolist())
-    if isinstance(result, Node):  # what a node of a tree was; in the peer the class alone
+    if isinstance(result, PytreeNode):  # what a node of a tree was; in the peer the class alone
         return result.kind
     if isinstance(result, np.ndarray):
         if result.dtype.names is None:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from .archives import is_memmap_archive, pack_memmap, refresh_archive_checksums, unpack_memmap
 from .attributes import TensorAttrs
 from .contracts import ContractError, Device, DType, Range, Shape, validation
-from .convert.attrs import record_class as from_attrs
-from .convert.dataclass import record_class as from_dataclass
+from .convert.dataclass import record_from_attrs as from_attrs
+from .convert.dataclass import record_from_dataclass as from_dataclass
+from .convert.dataclass import record_from_pydantic as from_pydantic
 from .convert.functions import (
     from_any,
     from_arrow,
@@ -63,7 +64,6 @@ from .convert.functions import (
     to_zarr,
 )
 from .convert.problems import ConversionError
-from .convert.pydantic import record_class as from_pydantic
 from .decorator import tensorclass
 from .loading import DataLoader, RecordDataset, RecordStream
 from .modules import from_module, from_modules

@@ -14,10 +14,11 @@ from torch import Size, Tensor
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from .contracts.checking import inferred_size
-from .convert.columns import Columns, Unlike
+from .convert.columns import SampleJoiner, SampleMismatch
+from .convert.conversion_options import ConversionOptions
 from .convert.kinds import PLAIN
 from .convert.problems import ConversionError, Problem
-from .convert.tree import Plan, converted_entries, entries, part, plan
+from .convert.tree import build_nested, convert_entries, entries
 from .fields import shown_value
 from .record import TensorClass
 from .td.base import TensorCollection
@@ -219,13 +220,13 @@ class _Options(NamedTuple):
             raise TypeError(f"{self.what}: the items of tuples are named by a list, keys={names}; got a mapping")
         return names
 
-    def plan(self, size: Size | None) -> Plan:
-        return plan(self.what, None, None, size, None, strict=self.strict)
+    def plan(self, size: Size | None) -> ConversionOptions:
+        return ConversionOptions.of(self.what, batch_size=size, strict=self.strict)
 
     def record(self, parts: _Parts, index: int, left_out: set[Path]) -> Any:
         """The record of one sample."""
         asked, where = self.plan(parts.size), (f"[{index}]",)
-        result = part(self.cls, converted_entries(parts.values, self.cls, asked, where), asked, where)
+        result = build_nested(self.cls, convert_entries(parts.values, self.cls, asked, where), asked, where)
         self.finish(asked, left_out)
         return result
 
@@ -235,23 +236,23 @@ class _Options(NamedTuple):
         entering = chain.from_iterable([row.values() for row in values])
         if not (_WHOLE.issuperset(map(type, entering)) and _NAMES.issuperset(map(type, chain.from_iterable(values)))):
             single = self.plan(None)
-            values = [converted_entries(row, self.cls, single) for row in values]
+            values = [convert_entries(row, self.cls, single) for row in values]
             single.problems.check()
-        columns = Columns(self.cls, ragged, len(rows)).of(values)
+        columns = SampleJoiner(self.cls, ragged, len(rows)).join(values)
         inner = rows[0].size
         if len({row.size for row in rows}) > 1:
             position, other = next((position, row.size) for position, row in enumerate(rows) if row.size != inner)
-            raise Unlike(position, (), f"a batch size {list(inner or ())}", f"{list(other or ())}")
+            raise SampleMismatch(position, (), f"a batch size {list(inner or ())}", f"{list(other or ())}")
         size: Size | None = None
         if inner is None and issubclass(self.cls, TensorClass) and self.cls._telling:
             size = inferred_size(self.cls._telling, columns)
         asked = self.plan(Size((len(rows), *(inner or ()))) if size is None else size)
-        result = part(self.cls, columns, asked)
+        result = build_nested(self.cls, columns, asked)
         self.finish(asked, left_out)
         return result
 
     @staticmethod
-    def finish(asked: Plan, left_out: set[Path]) -> None:
+    def finish(asked: ConversionOptions, left_out: set[Path]) -> None:
         """Raises an error for what is wrong, and warns of keys that were left out, once for each."""
         asked.problems.check()
         if not asked.problems.left_out.keys() <= left_out:
@@ -352,7 +353,7 @@ class RecordDataset(Dataset[C]):
         """Raises the error of the sample that is to blame, where it is one."""
         for row, index in zip(rows, indices, strict=True):
             self._options.record(row, index, self._left_out)
-        if isinstance(error, Unlike):
+        if isinstance(error, SampleMismatch):
             where, expected = f"[{indices[error.position]}]", f"{error.expected}, as [{indices[0]}] has"
             raise ConversionError(self._options.what, [Problem((where, *error.path), expected, error.got, error.hint)])
         raise error

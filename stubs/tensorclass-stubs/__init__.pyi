@@ -16,8 +16,11 @@ from tensorclass.contracts import (
     Shape as Shape,
     validation as validation,
 )
-from tensorclass.convert.attrs import record_class as from_attrs
-from tensorclass.convert.dataclass import record_class as from_dataclass
+from tensorclass.convert.dataclass import (
+    record_from_attrs as from_attrs,
+    record_from_dataclass as from_dataclass,
+    record_from_pydantic as from_pydantic,
+)
 from tensorclass.convert.functions import (
     from_any as from_any,
     from_arrow as from_arrow,
@@ -64,7 +67,6 @@ from tensorclass.convert.functions import (
     to_zarr as to_zarr,
 )
 from tensorclass.convert.problems import ConversionError as ConversionError
-from tensorclass.convert.pydantic import record_class as from_pydantic
 from tensorclass.decorator import tensorclass as tensorclass
 from tensorclass.loading import DataLoader as DataLoader, RecordDataset as RecordDataset, RecordStream as RecordStream
 from tensorclass.modules import from_module as from_module, from_modules as from_modules

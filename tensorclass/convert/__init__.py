@@ -2,9 +2,18 @@
 
 from .any import from_any
 from .arrow import from_arrow, to_arrow
-from .attrs import from_attrs, to_attrs
 from .csv import from_csv, iter_csv, to_csv
-from .dataclass import from_dataclass, record_class, to_dataclass
+from .dataclass import (
+    from_attrs,
+    from_dataclass,
+    from_pydantic,
+    record_from_attrs,
+    record_from_dataclass,
+    record_from_pydantic,
+    to_attrs,
+    to_dataclass,
+    to_pydantic,
+)
 from .dict import from_dict, from_dict_instance
 from .feather import from_feather, iter_feather, to_feather
 from .huggingface import from_huggingface, iter_huggingface, to_huggingface
@@ -14,7 +23,6 @@ from .namedtuple import from_namedtuple, to_namedtuple
 from .pandas import from_pandas, to_pandas
 from .parquet import from_parquet, iter_parquet, to_parquet
 from .polars import from_polars, to_polars
-from .pydantic import from_pydantic, to_pydantic
 from .pytree import from_pytree, to_pytree
 from .ray import from_ray_dataset, iter_ray_dataset, to_ray_dataset
 from .struct_array import from_struct_array, to_struct_array
@@ -47,7 +55,9 @@ __all__ = [
     "iter_json",
     "iter_parquet",
     "iter_ray_dataset",
-    "record_class",
+    "record_from_attrs",
+    "record_from_dataclass",
+    "record_from_pydantic",
     "to_arrow",
     "to_attrs",
     "to_csv",

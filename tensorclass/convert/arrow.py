@@ -1,57 +1,40 @@
-"""Tables of Arrow: a column is a value, a row an item of the batch.
+"""Arrow tables: a column is a value, a row an item of the batch.
 
-Columns of numbers without nulls share memory with the table where they are one chunk. Structs are nested collections,
-lists of one length further dimensions, other lists ragged tensors, text and the rest objects. How a column is read is
-in ``arrow_reading.py``, how it is written in ``arrow_writing.py``. Readers of other formats call :func:`read_table`.
+Columns of numbers without nulls share memory with the table if they are one chunk. Structs become nested collections,
+lists of one length more dimensions, other lists ragged tensors, text and everything else objects. ``arrow_reading.py``
+reads columns, ``arrow_writing.py`` writes them. Converters of other formats call :func:`read_table`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 from torch import Size
+from typing_extensions import Unpack
 
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import DeviceLike
-from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
+from tensorclass.td.keys import unravel_key_to_tuple
 
-from .arrow_numbers import Nulls, Ragged, Reading
-from .arrow_reading import ColumnReader, Given, Rows
-from .arrow_writing import ColumnWriter, about, note_of_size, noted, noted_size
-from .declared import fitted
+from .arrow_reading import ArrowColumnReader, InputColumn
+from .arrow_writing import ColumnWriter, noted_batch_size, read_note, size_note, with_note
+from .column_reader import LazyRows
+from .conversion_options import ConversionOptions, TableKwargs, TableOptions, table_call_options
+from .declared import fit_columns
 from .extras import require
 from .problems import Problems
-from .readers import described
-from .tree import BatchSize, C, Plan, build, plan
+from .readers import describe_source
+from .tree import C, build
 
 _EXTRA = "arrow"
-_NULLS = ("default", "raise", "fill", "mask")
-_RAGGED = ("jagged", "lazy", "raise")
-_MASK = "_mask"  #: where the masks are written by default
+_MASK_KEY = "_mask"  #: default key of the masks
 
 
-def from_arrow(
-    cls: type[C],
-    table: Any,
-    *,
-    copy: bool | None = None,
-    nulls: Nulls = "default",
-    mask_key: NestedKey | None = None,
-    device: DeviceLike | None = None,
-    columns: Sequence[str] | None = None,
-    ragged: Ragged = "jagged",
-    auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-    batch_size: BatchSize = None,
-    strict: bool = True,
-) -> C:
+def from_arrow(cls: type[C], table: Any, **kwargs: Unpack[TableKwargs]) -> C:
     """See :meth:`TensorDict.from_arrow`."""
     what = f"{cls.__name__}.from_arrow"
-    reading = reading_of(what, nulls, copy, ragged, mask_key)
-    asked = plan(what, auto_batch_size, batch_dims, batch_size, device, strict=strict)
-    given = as_table(require("pyarrow", _EXTRA, "from_arrow"), table, what)
-    return read_table(cls, given, asked, reading, columns=columns)
+    options, table_options = table_call_options(what, **kwargs)
+    return read_table(cls, as_table(require("pyarrow", _EXTRA, "from_arrow"), table, what), options, table_options)
 
 
 def to_arrow(td: TensorCollection, *, schema: Any = None) -> Any:
@@ -66,135 +49,86 @@ def to_arrow(td: TensorCollection, *, schema: Any = None) -> Any:
     problems = Problems(f"{type(td).__name__}.to_arrow")
     arrays, fields = ColumnWriter(pa, problems).columns(td, (), schema)
     problems.check()
-    note = note_of_size(td.batch_size, 1)
-    made = pa.schema(fields, metadata=noted(None if schema is None else schema.metadata, note))
-    if not arrays:  # a table without columns has rows nevertheless
+    note = size_note(td.batch_size, 1)
+    made = pa.schema(fields, metadata=with_note(None if schema is None else schema.metadata, note))
+    if not arrays:  # a table without columns still has rows
         return pa.Table.from_struct_array(pa.Array.from_buffers(pa.struct([]), len(td), [None]))
     return pa.table(arrays, schema=made)
 
 
-# -- for readers of other formats -------------------------------------------------------------------------------------
+# -- for converters of other formats ----------------------------------------------------------------------------------
 
 
-def reading_of(
-    what: str, nulls: Nulls, copy: bool | None = None, ragged: Ragged = "jagged", mask_key: NestedKey | None = None
-) -> Reading:
-    """The options for columns together.
+def read_table(cls: type[C], table: Any, options: ConversionOptions, table_options: TableOptions) -> C:
+    """Convert the columns of a ``pyarrow.Table``. The rows are the batch, unless the options say otherwise.
 
     Raises:
-        ValueError: an option is none of those that there are, or ``mask_key`` is given without ``nulls="mask"``.
+        ConversionError: columns are missing, not declared, unreadable or do not fit their fields. Lists all of them.
     """
-    for name, value, known in (("nulls", nulls, _NULLS), ("ragged", ragged, _RAGGED)):
-        if value not in known:
-            raise ValueError(f"{what}: expected {name} to be one of {known}, got {value!r}")
-    if mask_key is not None and nulls != "mask":
-        raise ValueError(f"{what}: mask_key={mask_key!r} needs nulls='mask', got nulls={nulls!r}")
-    return Reading(nulls, copy, ragged, mask_key)
-
-
-def read_table(
-    cls: type[C],
-    table: Any,
-    asked: Plan,
-    reading: Reading,
-    *,
-    columns: Sequence[str] | None = None,
-    separator: str | None = None,
-) -> C:
-    """A collection of the columns of a table. Its rows are the batch, where the plan says nothing else.
-
-    Args:
-        cls: the class of the result.
-        table: the ``pyarrow.Table``.
-        asked: the plan.
-        reading: how columns are read.
-        columns: the names of those that are read; all by default.
-        separator: splits the names of columns into nested keys.
-
-    Raises:
-        ConversionError: columns are missing, too many, cannot be read or do not fit their fields: all of them.
-    """
-    if not asked.auto and asked.batch_size is None:
-        asked = asked._replace(batch_size=noted_size(table.num_rows, about(table.schema.metadata)))
-    given = given_columns(table, asked.what)
-    return read_columns(cls, given, table.num_rows, asked, reading, columns=columns, separator=separator)
+    options = with_rows(options, noted_batch_size(table.num_rows, read_note(table.schema.metadata)))
+    return read_columns(cls, input_columns(table, options.what), table.num_rows, options, table_options)
 
 
 def read_columns(
     cls: type[C],
-    given: Mapping[str, Given],
+    columns: Mapping[str, InputColumn],
     count: int,
-    asked: Plan,
-    reading: Reading,
-    *,
-    columns: Sequence[str] | None = None,
-    separator: str | None = None,
+    options: ConversionOptions,
+    table_options: TableOptions,
 ) -> C:
-    """:func:`read_table` for columns by name, of ``count`` rows."""
-    if not asked.auto and asked.batch_size is None:
-        asked = asked._replace(batch_size=Size((count,)))
-    values = column_values(cls, given, asked, reading, columns=columns, separator=separator)
-    if reading.ragged == "lazy" and _has_rows(values):
-        return _lazy(cls, values, asked, count)
-    values = fitted(cls, values, [count] if asked.batch_size is None else asked.batch_size)
-    return build(cls, values, asked)  # type: ignore[no-any-return]
+    """:func:`read_table` for columns by name, with ``count`` rows."""
+    options = with_rows(options, Size((count,)))
+    values = column_values(cls, columns, options, table_options)
+    if table_options.ragged == "lazy" and _has_lazy_rows(values):
+        return _lazy_stack(cls, values, options, count)
+    values = fit_columns(cls, values, [count] if options.batch_size is None else options.batch_size)
+    return build(cls, values, options)  # type: ignore[no-any-return]
 
 
-def table_values(
-    cls: type[TensorCollection],
-    table: Any,
-    asked: Plan,
-    reading: Reading,
-    *,
-    columns: Sequence[str] | None = None,
-    separator: str | None = None,
-) -> dict[str, Any]:
-    """The columns of a table as values for :func:`tree.build`; see :func:`read_table`.
-
-    A column that cannot be read is noted in the plan, and left out.
-    """
-    given = given_columns(table, asked.what)
-    return column_values(cls, given, asked, reading, columns=columns, separator=separator)
+def with_rows(options: ConversionOptions, size: Size) -> ConversionOptions:
+    """The options with the size of a table as batch size, if they neither give one nor ask to infer it."""
+    if options.auto or options.batch_size is not None:
+        return options
+    return options._replace(batch_size=size)
 
 
-def given_columns(table: Any, what: str) -> dict[str, Given]:
-    """The columns of a table by name, with what is noted of them.
+def input_columns(table: Any, what: str) -> dict[str, InputColumn]:
+    """The columns of a table by name, with the notes in their metadata.
 
     Raises:
-        ValueError: several have one name.
+        ValueError: two columns share a name.
     """
     names: list[str] = table.column_names
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"{what}: several columns have the names {twice}; give each one its own")
     return {
-        field.name: Given(column, about(field.metadata))
+        field.name: InputColumn(column, read_note(field.metadata))
         for field, column in zip(table.schema, table.columns, strict=True)
     }
 
 
 def column_values(
     cls: type[TensorCollection],
-    given: Mapping[str, Given],
-    asked: Plan,
-    reading: Reading,
-    *,
-    columns: Sequence[str] | None = None,
-    separator: str | None = None,
+    columns: Mapping[str, InputColumn],
+    options: ConversionOptions,
+    table_options: TableOptions,
 ) -> dict[str, Any]:
-    """:func:`table_values` for columns by name."""
-    if columns is not None:
-        for name in columns:
-            if name not in given:
-                asked.problems.add((name,), f"one of the columns {[*given]}", "a name that is none of them")
-        given = {name: given[name] for name in columns if name in given}
-    pa = require("pyarrow", _EXTRA, asked.what)
-    found = given if separator is None else _nested(given, separator, asked.what)
-    values, masks = ColumnReader(pa, asked, reading).values(found, cls)
-    if masks and reading.nulls == "mask":
-        path = unravel_key_to_tuple(reading.mask_key or _MASK)
-        if path[0] in found:
+    """Convert columns to values for :func:`tree.build`. Unreadable columns are noted in ``options`` and left out."""
+    chosen = table_options.columns
+    if chosen is not None:
+        for name in chosen:
+            if name not in columns:
+                options.problems.add((name,), f"one of the columns {[*columns]}", "a name that is none of them")
+        columns = {name: columns[name] for name in chosen if name in columns}
+    pa = require("pyarrow", _EXTRA, options.what)
+    separator = table_options.separator
+    nested = columns if separator is None else _split_names(columns, separator, options.what)
+    values, masks = ArrowColumnReader(pa, options, table_options).values(nested, cls)
+    if masks and table_options.nulls == "mask":
+        path = unravel_key_to_tuple(table_options.mask_key or _MASK_KEY)
+        if path[0] in nested:
             raise ValueError(
-                f"{asked.what}: the masks would be written to {path[0]!r}, which is a column; give mask_key"
+                f"{options.what}: the masks would be written to {path[0]!r}, which is a column; give mask_key"
             )
         for name in reversed(path[1:]):
             masks = {name: masks}
@@ -203,12 +137,12 @@ def column_values(
 
 
 def as_table(pa: Any, table: Any, what: str) -> Any:
-    """An object with columns of Arrow as a table of it; no column is copied.
+    """Return a ``pyarrow.Table`` of an object with Arrow columns, without copying one.
 
     Raises:
-        TypeError: it has none.
+        TypeError: the object has no Arrow columns.
     """
-    kind: str = table.__class__.__name__
+    name: str = table.__class__.__name__
     if isinstance(table, pa.Table):
         return table
     if isinstance(table, pa.RecordBatch):
@@ -221,50 +155,50 @@ def as_table(pa: Any, table: Any, what: str) -> Any:
         if isinstance(table, Mapping) or hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__"):
             return pa.table(table)
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
-        raise TypeError(f"{what}: expected columns, got a {kind} ({error})") from None
+        raise TypeError(f"{what}: expected columns, got a {name} ({error})") from None
     raise TypeError(
-        f"{what}: expected a pyarrow.Table, a record batch or another object with Arrow columns, got {described(table)}"
+        f"{what}: expected a pyarrow.Table, a record batch or another object with Arrow columns, got "
+        f"{describe_source(table)}"
     )
 
 
-def _nested(columns: Mapping[str, Given], separator: str, what: str) -> dict[str, Any]:
-    """Columns whose names are joined by a separator as nested dicts."""
+def _split_names(columns: Mapping[str, InputColumn], separator: str, what: str) -> dict[str, Any]:
+    """Split column names at the separator, into nested dicts of columns."""
     result: dict[str, Any] = {}
     for name, column in columns.items():
         *parents, last = name.split(separator)
-        node = result
+        level = result
         for parent in parents:
-            below: Any = node.setdefault(parent, {})
-            if isinstance(below, Given):
+            inner: Any = level.setdefault(parent, {})
+            if isinstance(inner, InputColumn):
                 raise ValueError(f"{what}: the column {name!r} is below {parent!r}, which is a column too")
-            node = below
-        if last in node:
+            level = inner
+        if last in level:
             raise ValueError(f"{what}: the column {name!r} is a column, and others are below it")
-        node[last] = column
+        level[last] = column
     return result
 
 
 # -- lazy stacks ------------------------------------------------------------------------------------------------------
 
 
-def _has_rows(values: Mapping[str, Any]) -> bool:
+def _has_lazy_rows(values: Mapping[str, Any]) -> bool:
     return any(
-        _has_rows(cast("dict[str, Any]", value)) if isinstance(value, dict) else isinstance(value, Rows)
+        _has_lazy_rows(cast("dict[str, Any]", value)) if isinstance(value, dict) else isinstance(value, LazyRows)
         for value in values.values()
     )
 
 
-def _lazy(cls: type[C], values: dict[str, Any], asked: Plan, count: int) -> C:
-    """A lazy stack with the rows of the values."""
+def _lazy_stack(cls: type[C], values: dict[str, Any], options: ConversionOptions, count: int) -> C:
     from .list import from_rows
 
-    asked.problems.check()
-    size = None if asked.batch_size is None else asked.batch_size[1:]
-    dims = None if asked.batch_dims is None else max(asked.batch_dims - 1, 0)
+    options.problems.check()
+    size = None if options.batch_size is None else options.batch_size[1:]
+    dims = None if options.batch_dims is None else max(options.batch_dims - 1, 0)
     rows = [_row(values, position) for position in range(count)]
-    made = from_rows(cls, rows, asked._replace(batch_size=size, batch_dims=dims), ())
-    asked.problems.check()
-    asked.problems.warn()
+    made = from_rows(cls, rows, options._replace(batch_size=size, batch_dims=dims), ())
+    options.problems.check()
+    options.problems.warn()
     return made  # type: ignore[no-any-return]
 
 

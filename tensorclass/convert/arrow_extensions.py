@@ -1,8 +1,8 @@
-"""Extension types of Arrow: those that are read, and where in a schema there is another one.
+"""Extension types of Arrow: which are read, and a search for the others in a schema.
 
-A library can register a Python class for the name of an extension type. The values of such a column are then made by
-its code: ``ray.data.arrow_pickled_object`` loads a pickle for each. A file names any type that it likes, so that types
-are looked at, at every depth, before a value is read.
+A library can register a Python class for the name of an extension type, and that class then makes the values of the
+column: ``ray.data.arrow_pickled_object`` loads a pickle for each. A file can name any type. So the types are checked,
+at every depth, before a value is read.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .arrow_numbers import Unreadable
+from .column_reader import UnreadableColumn
 
-#: of other libraries, by the beginning of their names: their values are numbers or JSON, and are read as their storage
+#: prefixes of types of other libraries that are read as their storage: numbers or JSON
 _KNOWN = (
     "ray.data.arrow_tensor", "ray.data.arrow_variable_shaped_tensor", "pandas.period", "pandas.interval",
     "datasets.features.features.Array",
 )  # fmt: skip
-_MODULE = "pyarrow.lib"  #: of Arrow's own types, which no Python code belongs to
+_MODULE = "pyarrow.lib"  #: module of Arrow's own types, which no Python code belongs to
 _SHOWN = "a type of Arrow's own, or one that is known here"
 
 
 def check_extensions(pa: Any, kind: Any) -> None:
-    """Look at a type, and at all types in it.
+    """Check a type and all types nested in it.
 
     Raises:
-        Unreadable: there is an extension type whose values would be made by the code of another library.
+        UnreadableColumn: there is an extension type whose values would be made by the code of another library.
     """
     for where, found in _extensions(pa, kind):
         name: str = found.extension_name
         if type(found).__module__ == _MODULE or name.startswith(_KNOWN):
             continue
         place = f"in {where}, " if where else ""
-        raise Unreadable(
+        raise UnreadableColumn(
             _SHOWN,
             f"{place}the extension type {name[:80]!r}, whose values the code of another library makes "
             f"({type(found).__module__})",
@@ -41,7 +41,7 @@ def check_extensions(pa: Any, kind: Any) -> None:
 
 
 def _extensions(pa: Any, kind: Any) -> Iterator[tuple[str, Any]]:
-    """The extension types in a type, with where they are in it: ``""`` for the type itself."""
+    """Yield each extension type in a type with its location: ``""`` for the type itself."""
     todo: list[tuple[str, Any]] = [("", kind)]
     while todo:
         where, one = todo.pop()
@@ -53,7 +53,7 @@ def _extensions(pa: Any, kind: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _inner(pa: Any, kind: Any) -> list[tuple[str, Any]]:
-    """The types that a type consists of, and how they are called in it."""
+    """The types nested directly in a type, each with its label in messages."""
     types = pa.types
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
         return [("", kind.value_type)]

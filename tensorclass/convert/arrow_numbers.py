@@ -1,73 +1,54 @@
-"""Numbers in columns of Arrow as tensors: without a copy, with their nulls and their ragged lists told beside them."""
+"""Numbers in Arrow columns as tensors, without a copy where possible, with masks of nulls and lengths of lists."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils import dlpack
 
-from tensorclass.td.keys import NestedKey
 from tensorclass.td.shared_pages import WORTH, copy_on_write
 
+from .column_reader import UnreadableColumn
+from .conversion_options import TableOptions
 from .memory import make_writable
 
-Nulls: TypeAlias = Literal["default", "raise", "fill", "mask"]
-Ragged: TypeAlias = Literal["jagged", "lazy", "raise"]
-
-# torch has a part of their types only
+# torch types these functions only in part
 frombuffer: Callable[..., Tensor] = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
 from_numpy: Callable[[Any], Tensor] = torch.from_numpy  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 shared: Callable[[Any], Tensor] = dlpack.from_dlpack  # pyright: ignore[reportUnknownMemberType]
 
 
-class Reading(NamedTuple):
-    """How columns are read."""
-
-    nulls: Nulls = "default"
-    copy: bool | None = None
-    ragged: Ragged = "jagged"
-    mask_key: NestedKey | None = None
+class NestedRagged(UnreadableColumn):
+    """Lists of lists have different lengths, for which torch has no tensor."""
 
 
-class Unreadable(Exception):
-    """A column that cannot be read: what was expected, what it is, what to do."""
+class NumberColumn(NamedTuple):
+    """Numbers as read, before nulls are filled."""
 
-    def __init__(self, expected: str, got: str, hint: str = "") -> None:
-        super().__init__(expected, got, hint)
-        self.problem: tuple[str, str, str] = (expected, got, hint)
-
-
-class Deep(Unreadable):
-    """Lists in lists have different lengths, for which torch has no tensor."""
-
-
-class Numbers(NamedTuple):
-    """Numbers as they were read, before something is written where they are null."""
-
-    #: ``[rows, ...]``; of ragged lists all items one behind the other. Anything stands where the mask is ``False``
+    #: ``[rows, ...]``, or all items of ragged lists in order; arbitrary where the mask is ``False``
     value: Tensor
     #: over the leading dimensions of the value
     mask: Tensor | None = None
-    #: of ragged lists
+    #: length of each ragged list
     lengths: Tensor | None = None
-    #: which of the ragged lists are not null
+    #: ``True`` for each ragged list that is not null
     rows: Tensor | None = None
 
 
 class NumberReader:
-    """Reads arrays of numbers, and of lists of numbers, as options say."""
+    """Reads arrays of numbers, and of lists of numbers."""
 
-    def __init__(self, pa: Any, reading: Reading) -> None:
+    def __init__(self, pa: Any, options: TableOptions) -> None:
         self.pa: Any = pa
-        self.reading: Reading = reading
+        self.options: TableOptions = options
 
     # -- what a type holds --------------------------------------------------------------------------------------------
 
     def is_numeric(self, kind: Any, times: bool = False) -> bool:
-        """Whether values of an Arrow type are numbers, or lists of numbers; with ``times`` also what counts them."""
+        """Whether a type holds numbers or lists of numbers; with ``times``, dates, times and decimals count too."""
         types = self.pa.types
         if isinstance(kind, self.pa.FixedShapeTensorType):
             return True
@@ -90,7 +71,7 @@ class NumberReader:
         return bool(types.is_list_view(kind) or types.is_large_list_view(kind))
 
     def _unextended(self, column: Any) -> Any:
-        """A column of an extension type that says no more than its storage as a column of that."""
+        """The storage of a column, for extension types that add nothing to it."""
         if isinstance(column.type, self.pa.FixedShapeTensorType):
             return column
         if column.type.extension_name in ("arrow.bool8", "arrow.uuid"):
@@ -100,31 +81,38 @@ class NumberReader:
     # -- numbers ------------------------------------------------------------------------------------------------------
 
     def must_copy(self, why: str) -> None:
-        if self.reading.copy is False:
-            raise Unreadable("a column that can be read without a copy", why, "copy=None copies where it is needed")
+        """Raise if the options forbid a copy."""
+        if self.options.copy is False:
+            raise UnreadableColumn(
+                "a column that can be read without a copy", why, "copy=None copies where it is needed"
+            )
 
     def joined(self, column: Any) -> Any:
+        """Join the chunks of a column."""
         if column.num_chunks == 1:
             return column.chunk(0)
-        if not column.num_chunks and isinstance(column.type, self.pa.BaseExtensionType):  # as Arrow's files have none
+        if not column.num_chunks and isinstance(column.type, self.pa.BaseExtensionType):  # an empty column of a file
             return self.pa.ExtensionArray.from_storage(column.type, self.pa.array([], column.type.storage_type))
         if len(column):
             self.must_copy(f"{column.num_chunks} chunks")
         try:
             return self.unified(column).combine_chunks()
         except self.pa.ArrowInvalid as error:
-            raise Unreadable("a column that can be made one array", f"{column.num_chunks} chunks", str(error)) from None
+            raise UnreadableColumn(
+                "a column that can be made one array", f"{column.num_chunks} chunks", str(error)
+            ) from None
 
     def unified(self, column: Any) -> Any:
-        """A column whose chunks share one dictionary, if it has dictionaries, or has none any more."""
+        """Give the chunks of a dictionary column one dictionary, or decode them if that fails."""
         if not self.pa.types.is_dictionary(column.type) or column.num_chunks < 2:
             return column
         try:
             return column.unify_dictionaries()
-        except self.pa.ArrowInvalid:  # they have nulls
+        except self.pa.ArrowInvalid:  # dictionaries with nulls
             return column.cast(column.type.value_type)
 
-    def numbers(self, array: Any) -> Numbers:
+    def numbers(self, array: Any) -> NumberColumn:
+        """Read an array of numbers, or of lists of numbers."""
         pa, types, kind = self.pa, self.pa.types, array.type
         if isinstance(kind, pa.FixedShapeTensorType):
             return self._fixed_shape(array)
@@ -145,22 +133,22 @@ class NumberReader:
             return self.numbers(self._counted(array))
         return self._plain(array)
 
-    def _plain(self, array: Any) -> Numbers:
+    def _plain(self, array: Any) -> NumberColumn:
         pa, kind = self.pa, array.type
         mask = self._given(array)
         if not len(array):
-            return Numbers(from_numpy(array.to_numpy(zero_copy_only=False).copy()), mask)
+            return NumberColumn(from_numpy(array.to_numpy(zero_copy_only=False).copy()), mask)
         truths = pa.types.is_boolean(kind)
         if truths:
             self.must_copy("booleans, which are single bits there")
             array, kind = array.cast(pa.uint8()), pa.uint8()
-        if mask is not None:  # its memory as it is: what stands where it is null is replaced later
+        if mask is not None:  # values below nulls stay, and are replaced later
             array = pa.Array.from_buffers(kind, len(array), [None, array.buffers()[1]], 0, array.offset)
         value = shared(array)
         memory = array.buffers()[1]
         if not (truths or memory.is_mutable or make_writable(value.data_ptr(), value.nbytes)):
             pages = None
-            if value.nbytes >= WORTH or self.reading.copy is False:
+            if value.nbytes >= WORTH or self.options.copy is False:
                 begin = value.data_ptr() - memory.address
                 pages = copy_on_write(memoryview(memory)[begin : begin + value.nbytes])
             if pages is None:
@@ -168,15 +156,16 @@ class NumberReader:
                 value = value.clone()
             else:
                 value = frombuffer(pages, dtype=value.dtype)
-        return Numbers(value.view(torch.bool) if truths else value, mask)
+        return NumberColumn(value.view(torch.bool) if truths else value, mask)
 
     def _given(self, array: Any) -> Tensor | None:
+        """A mask with ``True`` for values that are not null; ``None`` without nulls."""
         if not array.null_count:
             return None
         return shared(array.is_valid().cast(self.pa.uint8())).view(torch.bool)
 
     def _counted(self, array: Any) -> Any:
-        """Times as numbers: nanoseconds (since 1970, since midnight), or a decimal as a double."""
+        """Times as int64 nanoseconds (since 1970, since midnight), decimals as doubles."""
         pa, types, kind = self.pa, self.pa.types, array.type
         if types.is_decimal(kind):
             self.must_copy("decimal numbers")
@@ -192,9 +181,9 @@ class NumberReader:
         try:
             return array.cast(exact).view(pa.int64())
         except pa.ArrowInvalid as error:
-            raise Unreadable("times that are nanoseconds in 64 bits", str(kind), str(error)) from None
+            raise UnreadableColumn("times that are nanoseconds in 64 bits", str(kind), str(error)) from None
 
-    def _fixed_list(self, array: Any) -> Numbers:
+    def _fixed_list(self, array: Any) -> NumberColumn:
         count, size = len(array), array.type.list_size
         inner = self.numbers(array.values.slice(array.offset * size, count * size))
         if inner.lengths is not None:
@@ -203,62 +192,62 @@ class NumberReader:
         items = None if inner.mask is None else inner.mask.reshape(count, size, *inner.mask.shape[1:])
         rows = self._given(array)
         if items is None or rows is None:
-            return Numbers(value, rows if items is None else items)
+            return NumberColumn(value, rows if items is None else items)
         if bool(items.reshape(count, -1)[rows].all()):
-            return Numbers(value, rows)
-        return Numbers(value, items & rows.reshape(-1, *(1,) * (items.ndim - 1)))
+            return NumberColumn(value, rows)
+        return NumberColumn(value, items & rows.reshape(-1, *(1,) * (items.ndim - 1)))
 
-    def _fixed_shape(self, array: Any) -> Numbers:
+    def _fixed_shape(self, array: Any) -> NumberColumn:
         count, kind = len(array), array.type
         value, mask, *_ = self._fixed_list(array.storage)
         shape = list(kind.shape)
         value = value.reshape(count, *shape)
         mask = mask if mask is None or mask.ndim == 1 else mask.reshape(count, *shape)
         if kind.permutation is None:
-            return Numbers(value, mask)
+            return NumberColumn(value, mask)
         order = [0, *(1 + dim for dim in kind.permutation)]
-        return Numbers(value.permute(order), mask if mask is None or mask.ndim == 1 else mask.permute(order))
+        return NumberColumn(value.permute(order), mask if mask is None or mask.ndim == 1 else mask.permute(order))
 
-    def _list(self, array: Any) -> Numbers:
+    def _list(self, array: Any) -> NumberColumn:
         if self._is_view(array.type):
             self.must_copy("views of lists")
         rows = self._given(array)
         lengths = self._lengths(array)
-        inner = self.numbers(array.flatten())  # without what stands below nulls
+        inner = self.numbers(array.flatten())  # items below nulls are left out
         if inner.lengths is not None:
             raise _deep(array.type)
         given = lengths if rows is None else lengths[rows]
         size = _one_length(given)
-        if size is None or (rows is not None and self.reading.nulls != "default"):
-            if self.reading.ragged == "raise" and size is None:
+        if size is None or (rows is not None and self.options.nulls != "default"):
+            if self.options.ragged == "raise" and size is None:
                 least, most = int(given.min()), int(given.max())
                 hint = "ragged='jagged' gives a jagged tensor, ragged='lazy' a lazy stack"
-                raise Unreadable("lists of one length", f"lists of {least} to {most}", hint)
-            return Numbers(inner.value, inner.mask, lengths, rows)
+                raise UnreadableColumn("lists of one length", f"lists of {least} to {most}", hint)
+            return NumberColumn(inner.value, inner.mask, lengths, rows)
         value = inner.value.reshape(len(given), size, *inner.value.shape[1:])
         mask = None if inner.mask is None else inner.mask.reshape(len(given), size, *inner.mask.shape[1:])
         if rows is None:
-            return Numbers(value, mask)
+            return NumberColumn(value, mask)
         room = value.new_zeros(len(array), *value.shape[1:])
         room[rows] = value
         if mask is None:
-            return Numbers(room, rows)
+            return NumberColumn(room, rows)
         items = mask.new_zeros(len(array), *mask.shape[1:])
         items[rows] = mask
-        return Numbers(room, items)
+        return NumberColumn(room, items)
 
     def _lengths(self, array: Any) -> Tensor:
         return from_numpy(array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).copy()).long()
 
     def opened(self, column: Any) -> tuple[Any, int]:
-        """The items of lists that all have one length, and that length."""
+        """Flatten lists of one length. Return the items and that length."""
         array = self.joined(column)
         if array.null_count:
-            raise Unreadable("lists of one length", f"{nulls_of(array.null_count)} among the lists")
+            raise UnreadableColumn("lists of one length", f"{nulls_of(array.null_count)} among the lists")
         lengths = self._lengths(array)
         size = array.type.list_size if self.pa.types.is_fixed_size_list(array.type) else _one_length(lengths)
         if size is None:
-            raise Unreadable("lists of one length", f"lists of {int(lengths.min())} to {int(lengths.max())}")
+            raise UnreadableColumn("lists of one length", f"lists of {int(lengths.min())} to {int(lengths.max())}")
         return self.pa.chunked_array([array.flatten()]), size
 
 
@@ -272,20 +261,20 @@ def nulls_of(count: int) -> str:
     return f"{count} null" if count == 1 else f"{count} nulls"
 
 
-def _deep(kind: Any) -> Deep:
-    return Deep(
+def _deep(kind: Any) -> NestedRagged:
+    return NestedRagged(
         "lists of lists of one length", f"a column of {kind} with several", "ragged='lazy' makes a lazy stack of rows"
     )
 
 
 def _one_length(lengths: Tensor) -> int | None:
-    """The length that all lists have."""
+    """The common length of all lists; ``None`` if they differ."""
     if not len(lengths):
         return 0
     return int(lengths[0]) if bool((lengths == lengths[0]).all()) else None
 
 
-def _as_booleans(found: Numbers) -> Tensor:
+def _as_booleans(found: NumberColumn) -> Tensor:
     value = found.value
     zero_or_one = found.mask is None and bool((value.view(torch.uint8) < 2).all())
     return value.view(torch.bool) if zero_or_one else value != 0

@@ -1,4 +1,6 @@
-"""Text of Arrow that becomes Python's when it is asked for: reading a file need not make a string of each row."""
+"""Text columns that stay in Arrow's memory until Python strings are needed: reading a file makes no string for each
+row.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,12 @@ from tensorclass.td.objects import Deferred
 
 from .arrow_numbers import compute
 
-#: so many items are looked at to find out whether a column repeats a few texts
+#: number of rows examined to decide whether a column repeats few texts
 HEAD = 4096
 
 
-class Text(Deferred):
-    """The text of a column without nulls, which stays in the memory of the table."""
+class ArrowText(Deferred):
+    """The text of a column without nulls, in the memory of the table."""
 
     __slots__ = ("_pa", "column")
 
@@ -22,7 +24,7 @@ class Text(Deferred):
     def __init__(self, pa: Any, column: Any) -> None:
         super().__init__()
         self._pa = pa
-        #: a ``pyarrow.Array``, or one in chunks
+        #: a ``pyarrow.Array`` or ``ChunkedArray``
         self.column: Any = column.chunk(0) if getattr(column, "num_chunks", 0) == 1 else column
 
     def __len__(self) -> int:
@@ -43,12 +45,12 @@ class Text(Deferred):
 
 
 def is_text(pa: Any, kind: Any) -> bool:
-    """Whether a type of Arrow is that of text, in a layout for which Arrow has all functions."""
+    """Whether a type is text in a layout for which Arrow has all functions."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def repeats(pa: Any, column: Any) -> bool:
-    """Whether a column of text repeats a few, which are made once then."""
+    """Whether a text column seems to repeat few values, which are then made once."""
     if not (is_text(pa, column.type) or pa.types.is_binary(column.type)) or len(column) < 64:
         return False
     head = column.slice(0, HEAD)

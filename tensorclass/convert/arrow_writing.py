@@ -1,7 +1,7 @@
-"""Values as arrays of Arrow, which share their memory where Arrow can have it so.
+"""Values as Arrow arrays, which share memory with tensors where Arrow has their type.
 
-What Arrow has no type for is noted beside the column, in the metadata of its field (:data:`ABOUT`), so that it is read
-back as it was: a dtype, that one object stands for all rows, that numbers were objects.
+What Arrow has no type for is noted in the metadata of the field (:data:`ABOUT`), so that reading restores it: a dtype,
+one object for all rows, numbers that were objects.
 """
 
 from __future__ import annotations
@@ -19,58 +19,58 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
 from tensorclass.td.stores.lazy.parts import Parts
 
-from .arrow_text import Text
+from .arrow_text import ArrowText
 from .problems import Problems
 
-#: the key of what is noted in the metadata of a field or a schema; the value is a JSON object
+#: metadata key of our note, a JSON object, in fields and schemas
 ABOUT = b"tensorclass"
 
 
-class Unwritable(Exception):
-    """A value that cannot be a column: what was expected, what it is, what to do."""
+class UnwritableColumn(Exception):
+    """A value cannot be a column: what was expected, what came, and what to do."""
 
     def __init__(self, expected: str, got: str, hint: str = "") -> None:
         super().__init__(expected, got, hint)
         self.problem: tuple[str, str, str] = (expected, got, hint)
 
 
-class _Rows(list[Tensor]):
-    """The values of a lazy stack whose rows have different shapes."""
+class _RaggedRows(list[Tensor]):
+    """A value of a lazy stack whose rows have different shapes."""
 
 
-def about(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
-    """What is noted in the metadata of a field or a schema."""
+def read_note(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
+    """Read our note from the metadata of a field or schema."""
     text = (metadata or {}).get(ABOUT)
     return json.loads(text) if text else {}
 
 
-def noted(metadata: Mapping[bytes, bytes] | None, note: Mapping[str, Any]) -> dict[bytes, bytes] | None:
-    """Metadata with a note of ours; ``None`` where there is nothing."""
+def with_note(metadata: Mapping[bytes, bytes] | None, note: Mapping[str, Any]) -> dict[bytes, bytes] | None:
+    """Add our note to metadata. ``None`` if there is neither."""
     result = dict(metadata or {})
     if note:
         result[ABOUT] = json.dumps(note).encode()
     return result or None
 
 
-def note_of_size(size: Size, known: int) -> dict[str, Any]:
-    """A note of the dimensions behind the rows, where there are more than so many."""
-    if len(size) <= known or min(size) < 0:  # of a lazy stack whose parts have several sizes
+def size_note(size: Size, known: int) -> dict[str, Any]:
+    """A note of the batch dimensions after the rows, if there are more than ``known`` dimensions."""
+    if len(size) <= known or min(size) < 0:  # a lazy stack whose parts have different sizes
         return {}
     return {"batch_size": list(size[1:])}
 
 
-def noted_size(count: int, note: Mapping[str, Any]) -> Size:
-    """The batch size of so many rows."""
+def noted_batch_size(count: int, note: Mapping[str, Any]) -> Size:
+    """The batch size of ``count`` rows: further dimensions are in the note."""
     return Size((count, *note.get("batch_size", ())))
 
 
 class ColumnWriter:
-    """Makes columns; what cannot be one is noted.
+    """Converts values to columns; values that cannot be columns are noted.
 
     Args:
         pa: pyarrow.
-        problems: where that is noted.
-        plain: write further dimensions as lists of a fixed length, for readers that do not know tensors.
+        problems: takes the notes.
+        plain: write further dimensions as lists of a fixed length, for readers without a tensor type.
     """
 
     def __init__(self, pa: Any, problems: Problems, plain: bool = False) -> None:
@@ -81,7 +81,9 @@ class ColumnWriter:
     def columns(
         self, data: TensorCollection, path: tuple[str, ...], fields: Iterable[Any] | None
     ) -> tuple[list[Any], list[Any]]:
-        """Arrays for the values of a collection, and their fields: those that were given, or what the values need."""
+        """Convert the values of a collection. Return arrays and fields: the given fields, or those that the values
+        need.
+        """
         asked = None if fields is None else {field.name: field for field in fields}
         items = dict(_items(data))
         arrays: list[Any] = []
@@ -94,13 +96,13 @@ class ColumnWriter:
             field = None if asked is None else asked[key]
             try:
                 array, note = self.array(items[key], (*path, key), None if field is None else field.type, data)
-            except Unwritable as error:
+            except UnwritableColumn as error:
                 self.problems.add((*path, key), *error.problem)
                 continue
             arrays.append(array)
             kind = array.type if field is None else field.type
             metadata = None if field is None else field.metadata
-            made.append(self.pa.field(key, kind, metadata=noted(metadata, note)))
+            made.append(self.pa.field(key, kind, metadata=with_note(metadata, note)))
         if asked is not None:
             for key in items:
                 if key not in asked:
@@ -108,11 +110,11 @@ class ColumnWriter:
         return arrays, made
 
     def array(self, value: Any, path: tuple[str, ...], kind: Any, data: TensorCollection) -> tuple[Any, dict[str, Any]]:
-        """A value as an array, of a type that may be given, and what is noted beside it."""
+        """Convert a value to an array, of a given type if there is one. Return it with its note."""
         pa, count = self.pa, data.batch_size[0]
         if value is None:
             return pa.nulls(count, kind), {"none": True}
-        if isinstance(value, _Rows):
+        if isinstance(value, _RaggedRows):
             return self._stacked(value, kind)
         if isinstance(value, Tensor):
             return self._tensor(value, kind)
@@ -131,10 +133,10 @@ class ColumnWriter:
     ) -> tuple[Any, dict[str, Any]]:
         pa = self.pa
         if kind is not None and not pa.types.is_struct(kind):
-            raise Unwritable(f"a value for a column of {kind}", "a nested collection")
+            raise UnwritableColumn(f"a value for a column of {kind}", "a nested collection")
         fields = None if kind is None else [kind.field(position) for position in range(kind.num_fields)]
         arrays, made = self.columns(value, path, fields)
-        note = note_of_size(value.batch_size, data.batch_dims)
+        note = size_note(value.batch_size, data.batch_dims)
         if not arrays:
             return pa.Array.from_buffers(pa.struct([]), len(value), [None]), note
         return pa.StructArray.from_arrays(arrays, fields=made), note
@@ -146,9 +148,11 @@ class ColumnWriter:
         if value.is_nested:
             return self._jagged(value, kind)
         if value.is_meta:
-            raise Unwritable("a tensor with values", "one on the device meta", "leave its key out, with exclude(...)")
+            raise UnwritableColumn(
+                "a tensor with values", "one on the device meta", "leave its key out, with exclude(...)"
+            )
         if value.layout != torch.strided:
-            raise Unwritable("a strided tensor", f"one of the layout {value.layout}", "make it strided first")
+            raise UnwritableColumn("a strided tensor", f"one of the layout {value.layout}", "make it strided first")
         value, note = _storable(value.cpu())
         dims = list(value.shape[1:])
         flat = self._flat(value)
@@ -169,14 +173,14 @@ class ColumnWriter:
             return self.pa.array(value.reshape(-1).numpy())
         except (TypeError, self.pa.ArrowNotImplementedError):
             hint = f"convert it first, for instance with .to({torch.float32})"
-            raise Unwritable("a dtype that Arrow has", f"{value.dtype}", hint) from None
+            raise UnwritableColumn("a dtype that Arrow has", f"{value.dtype}", hint) from None
 
     def _shaped(self, flat: Any, count: int, dims: Sequence[int], kind: Any) -> Any:
-        """An array of ``count`` items, each with the dimensions ``dims``, of its numbers one behind the other."""
+        """Wrap a flat array of numbers as ``count`` items with the dimensions ``dims``."""
         pa = self.pa
         if not dims:
             return flat if kind is None or kind == flat.type else self._cast(flat, kind)
-        misfit = Unwritable(f"a value for a column of {kind}", f"items of the shape {list(dims)}")
+        misfit = UnwritableColumn(f"a value for a column of {kind}", f"items of the shape {list(dims)}")
         if isinstance(kind, pa.FixedShapeTensorType):
             if kind.shape != list(dims):
                 raise misfit
@@ -199,14 +203,16 @@ class ColumnWriter:
     def _offsets(self, offsets: Tensor, kind: Any) -> Any:
         narrow = not self.pa.types.is_large_list(kind)
         if narrow and len(offsets) and int(offsets[-1]) > torch.iinfo(torch.int32).max:
-            raise Unwritable("lists of less than 2**31 items", f"{int(offsets[-1])}", "ask for large lists in a schema")
+            raise UnwritableColumn(
+                "lists of less than 2**31 items", f"{int(offsets[-1])}", "ask for large lists in a schema"
+            )
         return self.pa.py_buffer(offsets.to(torch.int32 if narrow else torch.int64).contiguous().numpy())
 
     def _cast(self, array: Any, kind: Any) -> Any:
         try:
             return array.cast(kind)
         except (self.pa.ArrowInvalid, self.pa.ArrowNotImplementedError, self.pa.ArrowTypeError) as error:
-            raise Unwritable(f"a value for a column of {kind}", f"{array.type}", str(error)) from None
+            raise UnwritableColumn(f"a value for a column of {kind}", f"{array.type}", str(error)) from None
 
     def _jagged(self, value: Any, kind: Any) -> tuple[Any, dict[str, Any]]:
         if value.layout != torch.jagged or value._ragged_idx != 1 or value.lengths() is not None:
@@ -216,7 +222,7 @@ class ColumnWriter:
     def _lists(self, items: Tensor, offsets: Tensor, kind: Any) -> tuple[Any, dict[str, Any]]:
         pa = self.pa
         if kind is not None and not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-            raise Unwritable(f"a value for a column of {kind}", "a ragged tensor")
+            raise UnwritableColumn(f"a value for a column of {kind}", "a ragged tensor")
         array, note = self._tensor(items, None if kind is None else kind.value_type)
         kind = pa.list_(array.type) if kind is None else kind
         return pa.Array.from_buffers(
@@ -224,16 +230,18 @@ class ColumnWriter:
         ), note
 
     def _stacked(self, rows: Sequence[Tensor], kind: Any) -> tuple[Any, dict[str, Any]]:
-        """Rows of different shapes as lists, as many levels as the shapes differ."""
+        """Rows of different shapes as lists, with a level for each dimension in which they differ."""
         rows = [row.to_padded_tensor(0.0) if row.is_nested else row for row in rows]
         if len({row.ndim for row in rows}) > 1 or not rows[0].ndim:
-            raise Unwritable("rows with one number of dimensions", f"rows with {sorted({row.ndim for row in rows})}")
+            raise UnwritableColumn(
+                "rows with one number of dimensions", f"rows with {sorted({row.ndim for row in rows})}"
+            )
         offsets = torch.tensor([0, *[len(row) for row in rows]]).cumsum(0)
         if len({row.shape[1:] for row in rows}) == 1:
             return self._lists(torch.cat([row.detach() for row in rows]), offsets, kind)
         pa = self.pa
         if kind is not None and not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-            raise Unwritable(f"a value for a column of {kind}", "a ragged tensor")
+            raise UnwritableColumn(f"a value for a column of {kind}", "a ragged tensor")
         items = [item for row in rows for item in row.unbind()]
         array, note = self._stacked(items, None if kind is None else kind.value_type)
         kind = pa.list_(array.type) if kind is None else kind
@@ -249,7 +257,7 @@ class ColumnWriter:
         kinds: list[Any] = []
         for _ in dims:
             if inner is not None and not (types.is_list(inner) or types.is_large_list(inner)):
-                raise Unwritable(f"a value for a column of {kind}", f"objects of the shape {list(codes.shape)}")
+                raise UnwritableColumn(f"a value for a column of {kind}", f"objects of the shape {list(codes.shape)}")
             kinds.append(inner)
             inner = None if inner is None else inner.value_type
         coded: Any = inner if inner is not None and types.is_dictionary(inner) else None
@@ -276,7 +284,7 @@ class ColumnWriter:
         return array, note
 
     def _listed(self, objects: Sequence[Any], kind: Any) -> Any:
-        if isinstance(objects, Text) and kind in (None, objects.column.type):
+        if isinstance(objects, ArrowText) and kind in (None, objects.column.type):
             column = objects.column
             return column.combine_chunks() if isinstance(column, self.pa.ChunkedArray) else column
         items = [item.name if isinstance(item, enum.Enum) else item for item in objects]
@@ -284,7 +292,7 @@ class ColumnWriter:
             return self.pa.array(items, type=kind, from_pandas=False)
         except (self.pa.ArrowInvalid, self.pa.ArrowTypeError, self.pa.ArrowNotImplementedError, OverflowError) as error:
             what = "objects for which Arrow has a type" if kind is None else f"objects for a column of {kind}"
-            raise Unwritable(what, _classes(objects), str(error)) from None
+            raise UnwritableColumn(what, _classes(objects), str(error)) from None
 
 
 def _items(data: TensorCollection) -> Iterable[tuple[str, Any]]:
@@ -293,19 +301,19 @@ def _items(data: TensorCollection) -> Iterable[tuple[str, Any]]:
         for key in store:
             column = store.column(key)
             if all(isinstance(value, Tensor) for value in column) and len({value.shape for value in column}) > 1:
-                yield key, _Rows(column)
+                yield key, _RaggedRows(column)
             else:
                 yield key, store[key]
         return
     yield from data._items_for_export(False)
     if isinstance(data, TensorClass):
-        for name, spec in type(data)._specs.items():  # where leaving it out would bring the default back
+        for name, spec in type(data)._specs.items():  # without the column, reading would bring the default back
             if name not in store and spec.default is not None and spec.default() is not None:
                 yield name, None
 
 
 def _storable(value: Tensor) -> tuple[Tensor, dict[str, Any]]:
-    """A tensor in a dtype that Arrow has, and what its dtype was where that is another one."""
+    """Convert a tensor to a dtype that Arrow has, and note the original one."""
     note = {"dtype": str(value.dtype).removeprefix("torch.")}
     if value.is_complex():
         return torch.view_as_real(value.resolve_conj()), note
@@ -315,7 +323,7 @@ def _storable(value: Tensor) -> tuple[Tensor, dict[str, Any]]:
 
 
 def _reads_as_numbers(pa: Any, kind: Any) -> bool:
-    """Whether a column of objects would be read as a tensor, if nothing were noted."""
+    """Whether a column of objects would be read as a tensor without a note."""
     types = pa.types
     if types.is_list(kind):
         return _reads_as_numbers(pa, kind.value_type)

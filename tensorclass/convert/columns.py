@@ -1,4 +1,4 @@
-"""Samples joined column by column: one dict of values for the batch, of one dict for each sample."""
+"""Join samples field by field: a list of dicts, one for each sample, becomes one dict of batched values."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tensorclass.td.keys import dotted
 from tensorclass.td.loading import Ragged
 from tensorclass.td.values import as_tensor
 
-from .tree import below, objects
+from .tree import entry_target, object_column
 
 Path = tuple[str, ...]
 
 
-class Unlike(ValueError):
-    """A sample does not fit the first one of its batch."""
+class SampleMismatch(ValueError):
+    """A sample does not fit the first sample of its batch."""
 
     def __init__(self, position: int, path: Path, expected: str, got: str, hint: str = "") -> None:
         super().__init__(f"{dotted(path)}: expected {expected}, got {got}")
@@ -35,7 +35,7 @@ class Unlike(ValueError):
         self.hint: str = hint
 
 
-class Columns:
+class SampleJoiner:
     """Joins the values of samples."""
 
     def __init__(self, cls: type[Any], ragged: Ragged, count: int) -> None:
@@ -43,8 +43,8 @@ class Columns:
         self.ragged: Ragged = ragged
         self.count: int = count
 
-    def of(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        """One dict of values for the batch of one dict for each sample."""
+    def join(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """Join the samples to one dict of batched values."""
         masks: dict[Path, Tensor] = {}
         columns = self._level(rows, self.cls, (), masks)
         ragged = self.ragged
@@ -71,11 +71,11 @@ class Columns:
         keys = first.keys()
         for position, row in enumerate(rows):
             if row.keys() != keys:
-                raise Unlike(position, path, f"the keys {list(first)}", f"{list(row)}")
+                raise SampleMismatch(position, path, f"the keys {list(first)}", f"{list(row)}")
         return {key: self._column([row[key] for row in rows], target, (*path, key), masks) for key in first}
 
     def _column(self, values: list[Any], target: Any, path: Path, masks: dict[Path, Tensor]) -> Any:
-        first, inner = values[0], below(target, path[-1])
+        first, inner = values[0], entry_target(target, path[-1])
         if path in self.ragged.padding or path in self.ragged.jagged:
             joined, mask = self.ragged.join(_tensors(values, path, ragged=1), path)
             if mask is not None:
@@ -83,13 +83,13 @@ class Columns:
             return joined
         if isinstance(first, Tensor):
             if all(issubclass(kind, Tensor) for kind in {*map(type, values)}) and len({v.dtype for v in values}) == 1:
-                with contextlib.suppress(RuntimeError):  # of several shapes: found below
+                with contextlib.suppress(RuntimeError):  # different shapes raise below, with a better message
                     return torch.stack(values)
             return torch.stack(_tensors(values, path))
         if isinstance(first, dict) and inner is not None:
             for position, value in enumerate(values):
                 if not isinstance(value, dict):
-                    raise Unlike(position, path, "a mapping", f"a {type(value).__name__}")
+                    raise SampleMismatch(position, path, "a mapping", f"a {type(value).__name__}")
             return self._level(values, inner, path, masks)
         if isinstance(first, TensorCollection):
             return stack(values)
@@ -99,7 +99,7 @@ class Columns:
                 return torch.tensor(values)
             if as_tensor(first) is not None:
                 return torch.stack(_tensors(values, path))
-        return objects(values, Size([self.count]))
+        return object_column(values, Size([self.count]))
 
 
 def _are_numbers(values: list[Any]) -> bool:
@@ -108,30 +108,34 @@ def _are_numbers(values: list[Any]) -> bool:
 
 
 def _tensors(values: list[Any], path: Path, ragged: int = 0) -> list[Tensor]:
-    """The values as tensors that can be joined; the first ``ragged`` dimensions may differ."""
+    """Convert values to tensors that can be joined; their first ``ragged`` dimensions may differ."""
     tensors: list[Tensor] = []
     for position, value in enumerate(values):
         tensor = value if isinstance(value, Tensor) else as_tensor(value)
         if tensor is None or tensor.ndim < ragged:
-            raise Unlike(position, path, f"a tensor of at least {ragged} dimensions", f"a {type(value).__name__}")
+            raise SampleMismatch(
+                position, path, f"a tensor of at least {ragged} dimensions", f"a {type(value).__name__}"
+            )
         tensors.append(tensor)
     first = tensors[0]
     for position, tensor in enumerate(tensors):
         if tensor.dtype != first.dtype:
-            raise Unlike(position, path, f"the dtype {first.dtype}", f"{tensor.dtype}", "convert it with transform=")
+            raise SampleMismatch(
+                position, path, f"the dtype {first.dtype}", f"{tensor.dtype}", "convert it with transform="
+            )
         if tensor.shape[ragged:] != first.shape[ragged:]:
             hint = "" if ragged else "pad_keys= pads the first dimension, nested_keys= keeps its lengths"
             shape = list(first.shape[ragged:])
             expected = f"the shape {shape}" if not ragged else f"the shape {shape} behind the first dimension"
-            raise Unlike(position, path, expected, f"{list(tensor.shape[ragged:])}", hint)
+            raise SampleMismatch(position, path, expected, f"{list(tensor.shape[ragged:])}", hint)
     return tensors
 
 
 def _kind(cls: Any, path: Path) -> Kind | None:
-    """What a field of a record is declared to hold; ``None`` for keys of other collections."""
+    """What the field of a record holds; ``None`` for keys of other collections."""
     *above, last = path
     for name in above:
-        cls = below(cls, name)
+        cls = entry_target(cls, name)
         if not isinstance(cls, type) or not issubclass(cls, TensorCollection):
             return None
     return cls._specs[last].kind if issubclass(cls, TensorClass) and last in cls._specs else None

@@ -1,6 +1,6 @@
 """CSV files, whole and in batches, and back.
 
-An empty cell without quotes is a null, an empty text in quotes is that text; pyarrow writes it so.
+As in pyarrow's files, an empty cell without quotes is a null, and a quoted empty cell an empty text.
 """
 
 from __future__ import annotations
@@ -12,19 +12,23 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+import torch
+
 from tensorclass.interrupts import uninterrupted
 from tensorclass.printable import printable
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import DeviceLike
 
+from .conversion_options import BatchSize, NullMode
 from .expected import column_types, is_beyond_int64, kept_columns, optional_text
 from .extras import require
 from .problems import Problems
-from .sources import EXTRA, File, Options, byte_stream, files, reading, writing
-from .streams import Batches, Reader
-from .tabular import Asked, check_rows, flattened
+from .sources import EXTRA, PyarrowOptions, TableFile, byte_stream, naming_file, open_for_writing, table_files
+from .streams import Batches, TableReader
+from .tabular import FileRequest, check_rows, flat_table
 from .tree import C
 
-#: what pandas calls options
+#: names of options in pandas, and what to use instead
 _OTHERS = {
     "sep": "delimiter",
     "usecols": "include_columns",
@@ -52,33 +56,57 @@ _OTHERS = {
 _GROUPS = ("ReadOptions", "ParseOptions", "ConvertOptions")
 
 
-def from_csv(cls: type[C], path: Any, asked: Asked, options: Mapping[str, Any]) -> C:
+def from_csv(
+    cls: type[C],
+    path: Any,
+    *,
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    device: DeviceLike | None = None,
+    batch_size: BatchSize = None,
+    separator: str | None = None,
+    dtype: torch.dtype | None = None,
+    nulls: NullMode = "default",
+    strict: bool = True,
+    **kwargs: Any,
+) -> C:
     """See :meth:`TensorDict.from_csv`."""
-    reader = CSVReader(cls, path, asked, options)
-    return reader.asked.collection(cls, reader.table())
+    request = FileRequest.of(
+        f"{cls.__name__}.from_csv", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
+        batch_size=batch_size, separator=separator, dtype=dtype, nulls=nulls, strict=strict,
+    )  # fmt: skip
+    reader = CSVReader(cls, path, request, kwargs)
+    return reader.request.collection(cls, reader.table())
 
 
 def iter_csv(
     cls: type[C],
     path: Any,
-    asked: Asked,
+    *,
     batch_size: int,
-    drop_last: bool,
-    progress: bool | None,
-    options: Mapping[str, Any],
+    drop_last: bool = False,
+    device: DeviceLike | None = None,
+    separator: str | None = None,
+    dtype: torch.dtype | None = None,
+    nulls: NullMode = "default",
+    strict: bool = True,
+    progress: bool | None = None,
+    **kwargs: Any,
 ) -> Batches[C]:
     """See :meth:`TensorDict.iter_csv`."""
-    return Batches(CSVReader(cls, path, asked, options), batch_size, drop_last, progress)
+    what = f"{cls.__name__}.iter_csv"
+    request = FileRequest.of(what, device=device, separator=separator, dtype=dtype, nulls=nulls, strict=strict)
+    return Batches(CSVReader(cls, path, request, kwargs), batch_size, drop_last, progress)
 
 
-def to_csv(data: TensorCollection, path: Any, separator: str | None, options: Mapping[str, Any]) -> None:
+def to_csv(data: TensorCollection, path: Any, *, separator: str | None = None, **kwargs: Any) -> None:
     """See :meth:`TensorDict.to_csv`."""
     what = "to_csv"
     pa, module = require("pyarrow", EXTRA, what), require("pyarrow.csv", EXTRA, what)
     own = _names(module.WriteOptions)
-    given = Options(what, {"write": own}, _OTHERS).sorted(options)["write"]
+    given = PyarrowOptions(what, {"write": own}, _OTHERS).sorted(kwargs)["write"]
     check_rows(data, what)
-    table = flattened(data, separator)
+    table = flat_table(data, separator)
     problems = Problems(what)
     for field in table.schema:
         hint = _not_in_a_cell(pa, field.type)
@@ -93,43 +121,43 @@ def to_csv(data: TensorCollection, path: Any, separator: str | None, options: Ma
     table = table.cast(pa.schema([(field.name, _written_as(pa, field.type)) for field in table.schema]))
     with (
         uninterrupted() as section,
-        writing(what, path, compressed=True) as file,
-        reading(what, File(str(path))),
+        open_for_writing(what, path, compressed=True) as file,
+        naming_file(what, TableFile(str(path))),
         section.interruptible(),
     ):
         module.write_csv(table, file, module.WriteOptions(**given))
 
 
-class CSVReader(Reader[C]):
-    """CSV files with the same columns, read one behind the other."""
+class CSVReader(TableReader[C]):
+    """Reads CSV files with the same columns one after another."""
 
-    def __init__(self, cls: type[C], path: Any, asked: Asked, options: Mapping[str, Any]) -> None:
-        what = asked.what
+    def __init__(self, cls: type[C], path: Any, request: FileRequest, pyarrow_options: Mapping[str, Any]) -> None:
+        what = request.what
         module: Any = require("pyarrow.csv", EXTRA, what)
-        self._options = Options(what, {name: _names(getattr(module, name)) for name in _GROUPS}, _OTHERS).sorted(
-            options
-        )
-        self._of(cls, asked, files(what, path))
+        self._pyarrow_options = PyarrowOptions(
+            what, {name: _names(getattr(module, name)) for name in _GROUPS}, _OTHERS
+        ).sorted(pyarrow_options)
+        self._of(cls, request, table_files(what, path))
         self._types: dict[str, Any] = {}
         self._look()
 
     def _look(self) -> None:
-        """Finds out from the first rows which columns there are, and of which types they are read."""
-        pa, pc = require("pyarrow", EXTRA, self.asked.what), require("pyarrow.csv", EXTRA, self.asked.what)
+        """Infer the columns and their types from the first rows."""
+        pa, pc = require("pyarrow", EXTRA, self.request.what), require("pyarrow.csv", EXTRA, self.request.what)
         convert: dict[str, Any] = {
             "null_values": [""],
             "strings_can_be_null": True,
             "quoted_strings_can_be_null": False,
         }
-        self._convert = {**convert, **self._options["ConvertOptions"]}
+        self._convert = {**convert, **self._pyarrow_options["ConvertOptions"]}
         self._column_types: dict[str, Any] = dict(self._convert.pop("column_types", None) or {})
         names: list[str] = []
         temporal: list[str] = []
         zoned = set[str]()
         for file in self.files:
             with (
-                reading(self.asked.what, file, partial(self._misfits, file)),
-                byte_stream(self.asked.what, file) as stream,
+                naming_file(self.request.what, file, partial(self._misfits, file)),
+                byte_stream(self.request.what, file) as stream,
             ):
                 head = pc.open_csv(stream, *self._settings({}))
                 with head:
@@ -139,17 +167,16 @@ class CSVReader(Reader[C]):
                 zoned = {one.name for one in schema if pa.types.is_timestamp(one.type) and one.type.tz}
             elif schema.names != names:
                 raise ValueError(
-                    f"{self.asked.what}: {printable(file)}: expected the columns {names} of "
+                    f"{self.request.what}: {printable(file)}: expected the columns {names} of "
                     f"{printable(self.files[0])}, got {schema.names}"
                 )
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"{self.asked.what}: {self.files[0]}: several columns have the names {twice}")
-        problems = self.asked.plan.problems
-        paths = {self.asked.path(name): name for name in names}
-        kept = kept_columns(self.cls, paths, problems, self.asked.plan.strict)
+            raise ValueError(f"{self.request.what}: {self.files[0]}: several columns have the names {twice}")
+        problems = self.request.options.problems
+        paths = {self.request.path(name): name for name in names}
+        kept = kept_columns(self.cls, paths, problems, self.request.options.strict)
         problems.check()
-        #: what text without a type of its own is read as: dates are text, as long as nobody says that they are dates
         types = {name: pa.string() for name in temporal if "timestamp_parsers" not in self._convert}
         types.update({paths[path]: kind for path, kind in column_types(pa, self.cls, kept).items()})
         for name in zoned:
@@ -157,28 +184,28 @@ class CSVReader(Reader[C]):
                 types[name] = pa.timestamp("us", "UTC")
         self._types = {**types, **self._column_types}
         if len(kept) < len(names) and "include_columns" not in self._convert:
-            self._convert["include_columns"] = [name for name in names if self.asked.path(name) in kept]
+            self._convert["include_columns"] = [name for name in names if self.request.path(name) in kept]
 
     def _settings(self, types: Mapping[str, Any], **read: Any) -> tuple[Any, Any, Any]:
-        """The options of pyarrow, with types for columns."""
-        pc: Any = require("pyarrow.csv", EXTRA, self.asked.what)
+        """The options of pyarrow, with column types."""
+        pc: Any = require("pyarrow.csv", EXTRA, self.request.what)
         return (
-            pc.ReadOptions(**{**self._options["ReadOptions"], **read}),
-            pc.ParseOptions(**self._options["ParseOptions"]),
+            pc.ReadOptions(**{**self._pyarrow_options["ReadOptions"], **read}),
+            pc.ParseOptions(**self._pyarrow_options["ParseOptions"]),
             pc.ConvertOptions(**{**self._convert, "column_types": {**self._column_types, **types}}),
         )
 
     def table(self) -> Any:
-        pa, pc = require("pyarrow", EXTRA, self.asked.what), require("pyarrow.csv", EXTRA, self.asked.what)
+        pa, pc = require("pyarrow", EXTRA, self.request.what), require("pyarrow.csv", EXTRA, self.request.what)
         types, tables = dict(self._types), list[Any]()
         for file in self.files:
             with self._reading(file):
                 made = self._read(pc, file, types)
                 late = {one.name: pa.string() for one in made.schema if self._is_late(pa, one, types)}
-                if late:  # dates that begin behind the first rows
+                if late:  # dates that begin after the first rows
                     types.update(late)
                     made = self._read(pc, file, types)
-                if large := self._large(pa, pc, file, made, types):  # integers that only uint64 has
+                if large := self._large(pa, pc, file, made, types):  # integers too large for int64
                     types.update(large)
                     made = self._read(pc, file, types)
             tables.append(made)
@@ -187,34 +214,37 @@ class CSVReader(Reader[C]):
         return self._settled(pa, tables[0])
 
     def tables(self, rows: int) -> Generator[Any, None, None]:
-        pa, pc = require("pyarrow", EXTRA, self.asked.what), require("pyarrow.csv", EXTRA, self.asked.what)
+        pa, pc = require("pyarrow", EXTRA, self.request.what), require("pyarrow.csv", EXTRA, self.request.what)
         types = dict(self._types)
         for file in self.files:
             with (
                 self._reading(file),
-                byte_stream(self.asked.what, file) as stream,
+                byte_stream(self.request.what, file) as stream,
                 pc.open_csv(stream, *self._settings(_readable(pa, types))) as opened,
             ):
-                types = {**{one.name: one.type for one in opened.schema}, **types}  # the first file says what all are
+                # the first file sets the types of all
+                types = {**{one.name: one.type for one in opened.schema}, **types}
                 for batch in opened:
                     yield self._settled(pa, pa.Table.from_batches([batch]))
 
-    def _read(self, pc: Any, file: File, types: Mapping[str, Any]) -> Any:
-        with byte_stream(self.asked.what, file) as stream:
+    def _read(self, pc: Any, file: TableFile, types: Mapping[str, Any]) -> Any:
+        with byte_stream(self.request.what, file) as stream:
             return pc.read_csv(stream, *self._settings(_readable(require("pyarrow", EXTRA, "from_csv"), types)))
 
-    def _large(self, pa: Any, pc: Any, file: File, table: Any, types: Mapping[str, Any]) -> dict[str, Any]:
-        """Types for columns of integers that were read as doubles, for lack of an ``int64`` that large.
+    def _large(self, pa: Any, pc: Any, file: TableFile, table: Any, types: Mapping[str, Any]) -> dict[str, Any]:
+        """Find integer columns that pyarrow read as doubles because int64 is too small. Return their types.
 
         Raises:
-            ConversionError: not all of them are in the range of ``uint64``.
+            ConversionError: not all values fit uint64.
         """
         doubles = [one.name for one in table.schema if one.type == pa.float64() and one.name not in types]
         names = [name for name in doubles if is_beyond_int64(table.column(name))]
-        if not names or (self.asked.dtype is not None and self.asked.dtype.is_floating_point):
+        if not names or (
+            self.request.table_options.dtype is not None and self.request.table_options.dtype.is_floating_point
+        ):
             return {}
         texts = self._read(pc, file, {**types, **dict.fromkeys(names, pa.string())})
-        problems, large = Problems(self.asked.plan.what), dict[str, Any]()
+        problems, large = Problems(self.request.options.what), dict[str, Any]()
         check = _CHECKS["uint64"]
         for name in names:
             cells: list[str] = [cell for cell in texts.column(name).to_pylist() if cell]
@@ -223,31 +253,34 @@ class CSVReader(Reader[C]):
                 outside = next((cell for cell in cells if not check(cell)), None)
                 if outside is not None:
                     hint = f"column_types={{{name!r}: pyarrow.float64()}} rounds them"
-                    problems.add(self.asked.path(name), "integers from 0 to 2**64 - 1", f"{outside} in {file}", hint)
+                    problems.add(self.request.path(name), "integers from 0 to 2**64 - 1", f"{outside} in {file}", hint)
         problems.check()
         return large
 
     def _is_late(self, pa: Any, field: Any, types: Mapping[str, Any]) -> bool:
+        """Whether dates were inferred only after the first rows."""
         known = field.name in types or "timestamp_parsers" in self._convert
         return pa.types.is_temporal(field.type) and not known
 
     def _widened(self, pa: Any, tables: list[Any]) -> Any:
-        """The tables of several files as one; a column can be of whole numbers in one and of others in the next."""
+        """Concatenate the tables of several files, and promote types: integers in one file, doubles in the next."""
         try:
             return pa.concat_tables(tables, promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise ValueError(
-                f"{self.asked.what}: the columns of {len(tables)} files have different types: {error}; give "
+                f"{self.request.what}: the columns of {len(tables)} files have different types: {error}; give "
                 "column_types"
             ) from None
 
     def _settled(self, pa: Any, table: Any) -> Any:
-        """What was read as the fields want it: missing text is empty where nothing else stands for it."""
+        """Cast columns to the types of the fields. Missing text becomes empty text if the field has nothing else for
+        it.
+        """
         for position, field in enumerate(table.schema):
             column, kind = table.column(position), self._types.get(field.name, field.type)
             is_text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
-            if self.asked.nulls == "default" and is_text and column.null_count:
-                if not optional_text(self.cls, self.asked.path(field.name)):
+            if self.request.table_options.nulls == "default" and is_text and column.null_count:
+                if not optional_text(self.cls, self.request.path(field.name)):
                     column = column.fill_null("")
             elif field.type != kind:
                 column = column.cast(kind)
@@ -258,25 +291,25 @@ class CSVReader(Reader[C]):
 
     # -- what is wrong ------------------------------------------------------------------------------------------------
 
-    def _reading(self, file: File) -> Any:
-        return reading(self.asked.what, file, partial(self._misfits, file))
+    def _reading(self, file: TableFile) -> Any:
+        return naming_file(self.request.what, file, partial(self._misfits, file))
 
-    def _misfits(self, file: File, error: Exception) -> str | None:
-        """Where a file is wrong: the first line with too many or too few cells, or each column with its first bad cell.
+    def _misfits(self, file: TableFile, error: Exception) -> str | None:
+        """Locate an error: the first line with the wrong number of cells, or the first bad cell of each column.
 
-        It is read again for this, by Python: pyarrow does not say the line.
+        Python reads the file again for this, because pyarrow does not name the line.
 
         Raises:
-            ConversionError: there are cells that are not of the type of their column.
+            ConversionError: cells do not have the type of their column.
         """
-        problems = Problems(self.asked.plan.what)
+        problems = Problems(self.request.options.what)
         checks = {name: _CHECKS.get(str(kind)) for name, kind in self._types.items()}
         told = re.search(r"In CSV column #(\d+): .*conversion error to (\w+).*: invalid value '(.*)'", str(error), re.S)
         for line, names, row in self._rows(file):
             if len(row) != len(names):
                 return f"line {line}: expected {_cells(len(names))}, got {len(row)}"
             for position, (name, cell) in enumerate(zip(names, row, strict=True)):
-                path, check = self.asked.path(name), checks.get(name)
+                path, check = self.request.path(name), checks.get(name)
                 if cell == "" or problems.covers(path):
                     continue
                 if check is not None and not check(cell):
@@ -287,11 +320,11 @@ class CSVReader(Reader[C]):
         problems.check()
         return None
 
-    def _rows(self, file: File) -> Iterator[tuple[int, list[str], list[str]]]:
-        """The rows of a file with the lines where they end, and the names of the columns."""
-        read, parse = self._options["ReadOptions"], self._options["ParseOptions"]
+    def _rows(self, file: TableFile) -> Iterator[tuple[int, list[str], list[str]]]:
+        """Yield each row with its last line number and the column names."""
+        read, parse = self._pyarrow_options["ReadOptions"], self._pyarrow_options["ParseOptions"]
         quote = parse.get("quote_char", '"')
-        with byte_stream(self.asked.what, file) as stream:
+        with byte_stream(self.request.what, file) as stream:
             text = io.TextIOWrapper(io.BytesIO(stream.read()), read.get("encoding", "utf-8"), "replace", newline="")
             for _ in range(read.get("skip_rows", 0)):
                 text.readline()
@@ -316,7 +349,7 @@ class CSVReader(Reader[C]):
 
 
 def _names(options: Any) -> list[str]:
-    """The fields of a class of options of pyarrow."""
+    """The names of the options in a pyarrow options class."""
     return [name for name in dir(options) if not name.startswith("_") and name not in ("equals", "validate")]
 
 
@@ -325,12 +358,12 @@ def _cells(count: int) -> str:
 
 
 def _readable(pa: Any, types: Mapping[str, Any]) -> dict[str, Any]:
-    """Types that pyarrow reads text as, from which those that are wanted are made."""
+    """Types that pyarrow can parse, from which the wanted types are cast."""
     return {name: pa.float32() if pa.types.is_float16(kind) else kind for name, kind in types.items()}
 
 
 def _not_in_a_cell(pa: Any, kind: Any) -> str:
-    """What to do with a column that a cell has no room for; empty for others."""
+    """A hint for columns whose values do not fit a cell; empty for others."""
     if pa.types.is_struct(kind):
         return "a separator gives nested values columns of their own: to_csv(path, separator='.')"
     if isinstance(kind, pa.BaseExtensionType) or pa.types.is_nested(kind):
@@ -341,7 +374,7 @@ def _not_in_a_cell(pa: Any, kind: Any) -> str:
 
 
 def _written_as(pa: Any, kind: Any) -> Any:
-    """The type of a column in a file: that of its values where it is a dictionary of them."""
+    """The type of a column in the file: dictionaries are decoded."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 

@@ -1,4 +1,4 @@
-"""What the fields of a record say about the columns of a table."""
+"""What the fields of a record declare for the columns of a table."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ from tensorclass.td.objects import Deferred, listed
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import as_tensor
 
-from .tree import below, objects, target_class
+from .tree import entry_target, object_column, target_class
 
-#: stands for a default where there is none
+#: marks a field without default
 NOTHING: Any = object()
 
 
-class Declared(NamedTuple):
-    """What is known of a value before it is read; nothing below a :class:`TensorDict`."""
+class ColumnSchema(NamedTuple):
+    """What a column becomes, known before it is read. Nothing is known below a :class:`TensorDict`."""
 
     spec: FieldSpec | None = None
-    #: what it becomes: a tensor, objects row by row, a collection; ``"any"`` of them, as the values are
-    kind: Literal["any", "tensor", "object", "collection"] = "any"
-    #: the class of the collection
+    #: what the value is: a tensor, an object for each row, a collection, or ``"any"`` of these, as the data says
+    holds: Literal["any", "tensor", "object", "collection"] = "any"
+    #: class of the collection
     target: type[TensorCollection] = TensorDict
 
     @classmethod
-    def of(cls, owner: type[TensorCollection], path: Sequence[str]) -> Declared | None:
-        """What a class says of the value under a (nested) key. ``None`` where it has no such field.
+    def of(cls, owner: type[TensorCollection], path: Sequence[str]) -> ColumnSchema | None:
+        """Look up the schema of the value under a (nested) key of a class; ``None`` if the class has no such field.
 
         >>> class Sample(TensorClass):
         ...     x: Tensor
         ...     name: str = "none"
-        >>> [Declared.of(Sample, (key,)).kind for key in ("x", "name")], Declared.of(Sample, ("y",))
+        >>> [ColumnSchema.of(Sample, (key,)).holds for key in ("x", "name")], ColumnSchema.of(Sample, ("y",))
         (['tensor', 'object'], None)
         """
         found = cls(target=owner)
         for name in path:
-            if found.kind not in ("any", "collection"):
-                return cls()  # an object or a tensor cannot have it: an error later
+            if found.holds not in ("any", "collection"):
+                return cls()  # objects and tensors have no keys; the constructor raises
             holder = target_class(found.target)
             if not issubclass(holder, TensorClass):
                 return cls()
             spec = holder._specs.get(name)
             if spec is None:
                 return None
-            inner: Any = below(holder, name)
+            inner: Any = entry_target(holder, name)
             if inner is Tensor:
                 found = cls(spec, "tensor")
             elif inner is not None:
@@ -66,11 +66,11 @@ class Declared(NamedTuple):
 
     @property
     def optional(self) -> bool:
-        """Whether the value can be ``None``."""
+        """Whether the value may be ``None``."""
         return self.spec is None or self.spec.optional
 
     def default(self) -> Any:
-        """The default of the field, ``NOTHING`` where it has none; made anew by each call where a factory makes it."""
+        """The default of the field, ``NOTHING`` without one. Each call runs the factory, if there is one."""
         if self.spec is None or self.spec.default is None:
             return NOTHING
         return self.spec.default()
@@ -81,26 +81,31 @@ class Declared(NamedTuple):
         return "a value" if self.spec is None else self.spec.shown
 
 
-def fitted(owner: type[TensorCollection], values: Mapping[str, Any], size: Sequence[int]) -> dict[str, Any]:
-    """The values of a table (or array) of a shape as the fields of a record take them.
+def fit_columns(owner: type[TensorCollection], values: Mapping[str, Any], size: Sequence[int]) -> dict[str, Any]:
+    """Convert the values of a table or array to what the fields of a record take.
 
-    - A column of numbers that the table does not have is the default of the field, for each row.
-    - Numbers of fields that hold objects are objects, row by row.
-    - In a class with the option ``autocast`` numbers get the dtype that the contract of the field asks for, where they
-      all can, and objects the class.
+    - A missing column of numbers becomes the default of its field in each row.
+    - Numbers for a field of objects become objects, row by row.
+    - With the class option ``autocast``, numbers get the dtype of the field's contract if all of them fit, and objects
+      the class of the field.
+
+    Args:
+        owner: the record class, or another collection, whose values stay as they are.
+        values: the values by key, nested ones as dicts.
+        size: the shape of the table or array: its rows.
 
     >>> class Sample(TensorClass):
     ...     x: Tensor
     ...     id: int
     ...     weight: Tensor = torch.tensor(1.0)
-    >>> made = fitted(Sample, {"x": torch.zeros(2), "id": torch.tensor([3, 4])}, [2])
+    >>> made = fit_columns(Sample, {"x": torch.zeros(2), "id": torch.tensor([3, 4])}, [2])
     >>> made["weight"], made["id"].tolist()
     (tensor([1., 1.]), [3, 4])
     """
     made = dict(values)
     holder = target_class(owner)
     for name, spec in holder._specs.items() if issubclass(holder, TensorClass) else ():
-        inner: Any = below(holder, name)
+        inner: Any = entry_target(holder, name)
         if name not in made:
             default = None if spec.default is None or inner is not Tensor else spec.default()
             tensor = default if isinstance(default, Tensor) else as_tensor(default)
@@ -108,7 +113,7 @@ def fitted(owner: type[TensorCollection], values: Mapping[str, Any], size: Seque
                 made[name] = tensor.expand((*size, *tensor.shape)).clone()
         elif isinstance(made[name], dict):
             if inner is not None and inner is not Tensor:
-                made[name] = fitted(inner, made[name], size)
+                made[name] = fit_columns(inner, made[name], size)
             elif inner is None and dict in spec.types:
                 made[name] = _dicts(made[name], size)
         else:
@@ -130,18 +135,18 @@ def _fitted(spec: FieldSpec, value: Any, depth: int) -> Any:
 
 
 def _rows_of(spec: FieldSpec, value: Tensor, depth: int) -> Any:
-    """A tensor as objects row by row: numbers, or lists where the field takes these."""
+    """A tensor as objects row by row: numbers, or lists if the field takes lists."""
     if not value.is_nested and value.ndim == depth:
-        return objects(listed(value.reshape(-1)), value.shape)
+        return object_column(listed(value.reshape(-1)), value.shape)
     kind = next((one for one in (list, tuple) if one in spec.types), None)
     if kind is None:
         return value
     rows = value.unbind() if depth == 1 else value.flatten(0, depth - 1) if depth else [value]
-    return objects([kind(listed(row)) for row in rows], value.shape[:depth])
+    return object_column([kind(listed(row)) for row in rows], value.shape[:depth])
 
 
 def _dicts(columns: Mapping[str, Any], size: Sequence[int]) -> Any:
-    """Columns of a field that holds dicts as a dict for each row."""
+    """Columns as one dict for each row, for a field that holds dicts."""
     rows: list[dict[str, Any]] = [{} for _ in range(math.prod(size))]
     for key, column in columns.items():
         below_it: Any = column
@@ -150,7 +155,7 @@ def _dicts(columns: Mapping[str, Any], size: Sequence[int]) -> Any:
         listed_ones = items.tolist() if isinstance(items, NonTensorDataBase) else items
         for row, item in zip(rows, listed_ones, strict=True):
             row[key] = listed(item) if isinstance(item, Tensor) else item
-    return objects(rows, Size(size))
+    return object_column(rows, Size(size))
 
 
 def _cast_objects(spec: FieldSpec, value: NonTensorDataBase) -> NonTensorDataBase:
@@ -158,19 +163,19 @@ def _cast_objects(spec: FieldSpec, value: NonTensorDataBase) -> NonTensorDataBas
         return value
     try:
         cast_ones = [one if spec._is_item(one) else spec.types[0](one) for one in value._objects]
-    except (TypeError, ValueError):  # what comes next says which one is wrong
+    except (TypeError, ValueError):  # the constructor says which one does not fit
         return value
     new = value._shallow()
     new._objects = tuple(cast_ones)
     return new
 
 
-#: which dtype numbers get where a contract allows several
+#: dtypes in order of preference, for contracts that allow several
 _PREFERRED = (torch.int64, torch.bool, torch.float32, torch.complex64)
 
 
 def _cast(values: Tensor, contract: Contract) -> Tensor:
-    """Numbers in the dtype of a contract, where they all are the same in it."""
+    """Cast numbers to the dtype of a contract, if none of them changes."""
     allowed = contract.dtypes
     if allowed is None or contract.others or values.dtype in allowed or values.is_nested:
         return values
@@ -182,18 +187,17 @@ def _cast(values: Tensor, contract: Contract) -> Tensor:
     return values
 
 
-def filled(values: Tensor, given: Tensor, default: Any) -> Tensor | None:
-    """Rows of a tensor, and a default where they were not given. ``None`` where the default cannot stand there.
+def fill_rows(values: Tensor, given: Tensor, default: Any) -> Tensor | None:
+    """Fill missing rows of a tensor with a default; ``None`` if the default does not fit.
 
     Args:
-        values: the rows, with anything where none was given.
-        given: ``True`` for each row that was given.
-        default: a number, an array or a tensor; it is broadcast to the shape of a row.
+        values: the rows; missing rows may hold anything.
+        given: ``True`` for each row that is not missing.
+        default: a number, an array or a tensor, broadcast to the shape of a row.
 
-    A default that is a whole number makes doubles whole again that are so only because values are missing, as pandas
-    has them.
+    pandas turns integers with missing values into doubles. A default that is an integer turns them back.
 
-    >>> filled(torch.tensor([1.0, float("nan")], dtype=torch.float64), torch.tensor([True, False]), 7)
+    >>> fill_rows(torch.tensor([1.0, float("nan")], dtype=torch.float64), torch.tensor([True, False]), 7)
     tensor([1, 7])
     """
     fill = default.detach() if isinstance(default, Tensor) else as_tensor(default)
@@ -201,7 +205,7 @@ def filled(values: Tensor, given: Tensor, default: Any) -> Tensor | None:
         return None
     try:
         fill = fill.to(values.device).expand(values.shape[1:])
-    except RuntimeError:  # of another shape
+    except RuntimeError:  # the shapes do not fit
         return None
     whole, dtype = _is_whole(fill), values.dtype
     if whole and dtype == torch.float64 and bool((values[given] % 1 == 0).all()):
@@ -209,7 +213,7 @@ def filled(values: Tensor, given: Tensor, default: Any) -> Tensor | None:
     elif not whole and _is_whole(values):
         dtype = torch.promote_types(fill.dtype, torch.float64)
     shape = (-1, *(1,) * (values.ndim - 1))
-    values = torch.where(given.reshape(shape), values, 0).to(dtype)  # nan is no whole number
+    values = torch.where(given.reshape(shape), values, 0).to(dtype)  # nan has no integer value
     return torch.where(given.reshape(shape), values, fill.to(dtype))
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with values that could not be put together. Nothing here is called while all is well."""
+"""Find everything that is wrong with values which a constructor refused. Nothing here runs while all is well."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
 from tensorclass.td.values import BatchMismatch, as_tensor
 
 from .problems import Problems
-from .tree import below, target_class
+from .tree import entry_target, target_class
 
-#: so many fields are named in a message
+#: number of fields named in a message
 _NAMED = 12
 
 
@@ -31,7 +31,7 @@ def diagnose(
     problems: Problems,
     path: tuple[str, ...],
 ) -> None:
-    """Notes all that is wrong with the values of a collection, and of those below it."""
+    """Note all problems of the values of a collection, nested ones included."""
     cls = target_class(target)
     if issubclass(cls, TensorClass):
         _diagnose_record(cls, values, size, problems, path)
@@ -45,7 +45,7 @@ def without_undeclared(
     problems: Problems,
     path: tuple[str, ...],
 ) -> dict[str, Any]:
-    """The values without those that are no fields of a record, at every level; they are noted for the warning."""
+    """Remove values that are no fields of a record, at every level. Their keys are noted for the warning."""
     cls = target_class(target)
     kept: dict[str, Any] = {}
     for key, value in values.items():
@@ -53,7 +53,7 @@ def without_undeclared(
         if issubclass(cls, TensorClass) and key not in cls._specs:
             problems.left_out[tuple(name for name in where if not str(name).startswith("["))] = None
             continue
-        inner = below(target, key)
+        inner = entry_target(target, key)
         kept[key] = value
         if inner is None or inner is Tensor:
             continue
@@ -72,7 +72,7 @@ def without_undeclared(
 
 
 def _fits_another(cls: type[TensorCollection], key: str, part: Any, values: Any) -> bool:
-    """Whether a field can hold several classes of records, and the values are those of another one than the first."""
+    """Whether a field takes several record classes, and the values fit another one than the first."""
     types: tuple[type, ...] = cls._specs[key].types if issubclass(cls, TensorClass) else ()
     others = [one for one in types if issubclass(one, TensorClass) and one is not part]
     return any(values.keys() <= one._specs.keys() for one in others)
@@ -113,7 +113,7 @@ def _diagnose_field(record: Any, spec: FieldSpec, value: Any, problems: Problems
         if not spec.allows_none(record):
             problems.add(path, spec.shown, "None")
         return
-    if spec.contract is not None:  # its contract says more of its shape than the batch size
+    if spec.contract is not None:  # its contract checks more than the batch size
         tensor = value if isinstance(value, Tensor) else as_tensor(value)
         if tensor is not None and spec.target(record.__class__) is Tensor:
             record._store[spec.name] = tensor
@@ -140,7 +140,7 @@ def _diagnose_field(record: Any, spec: FieldSpec, value: Any, problems: Problems
 
 
 def _diagnose_below(record: Any, spec: FieldSpec, value: Any, problems: Problems, path: tuple[str, ...]) -> bool:
-    """Whether something is wrong below a field: with the entries of a mapping or a collection that it takes."""
+    """Note problems of a nested mapping or collection. ``False`` if there are none."""
     inner: Any = spec.target(record.__class__)
     if inner is None or inner is Tensor:
         return False
@@ -159,11 +159,12 @@ def _diagnose_below(record: Any, spec: FieldSpec, value: Any, problems: Problems
 
 
 def is_required(spec: FieldSpec) -> bool:
-    """Whether there must be a value for a field."""
+    """Whether a field needs a value."""
     return spec.init and spec.default is None and not spec.optional and spec.kind is not None
 
 
 def _empty(cls: type[Any], size: Size) -> Any:
+    """A collection without values."""
     new = object.__new__(cls)
     new._batch_size, new._device, new._names, new._lock, new._store = size, None, None, None, {}
     return new
@@ -183,7 +184,7 @@ def _diagnose_untyped(
     for key, value in values.items():
         where = (*path, key)
         if isinstance(value, dict):
-            inner: Any = below(target, key)
+            inner: Any = entry_target(target, key)
             diagnose(inner, cast("dict[str, Any]", value), size, problems, where)
             continue
         try:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Size, Tensor
+from typing_extensions import Unpack
 
 from tensorclass.record import TensorClass
 from tensorclass.td import shapes
@@ -14,9 +15,10 @@ from tensorclass.td.collection import Collection, DeviceLike
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import is_strided_nested, strided_nested
 
+from .conversion_options import BatchSize, ConversionKwargs, ConversionOptions
 from .problems import Problems
-from .readers import described, reader_of
-from .tree import MISTAKES, BatchSize, C, Plan, build, converted_entries, explain, like, plan, settled
+from .readers import converter_of, describe_source
+from .tree import MISTAKES, C, build, convert_entries, note_cause, with_metadata, with_metadata_of
 
 
 def from_dict(
@@ -45,36 +47,33 @@ def from_dict(
             made = _of_tensors(input_dict, None, batch_dims)  # pyright: ignore[reportUnknownArgumentType]
         if made is not None:
             return made  # type: ignore[no-any-return]
-    asked = plan(what, auto_batch_size, batch_dims, batch_size, device, names, ValueError, strict)
-    return _read(cls, input_dict, asked)  # type: ignore[no-any-return]
+    options = ConversionOptions.of(
+        what, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size, device=device, names=names,
+        strict=strict, conflict=ValueError,
+    )  # fmt: skip
+    return _read(cls, input_dict, options)  # type: ignore[no-any-return]
 
 
 def from_dict_instance(
-    like: TensorCollection,
+    instance: TensorCollection,
     input_dict: Any,
     *,
-    auto_batch_size: bool | None = None,
-    batch_size: BatchSize = None,
-    device: DeviceLike | None = None,
-    batch_dims: int | None = None,
     names: Sequence[str | None] | None = None,
-    strict: bool = True,
+    **kwargs: Unpack[ConversionKwargs],
 ) -> Any:
     """See :meth:`TensorDict.from_dict_instance`."""
-    asked = plan(
-        f"{type(like).__name__}.from_dict_instance", auto_batch_size, batch_dims, batch_size, device, names,
-        ValueError, strict,
-    )  # fmt: skip
-    return _read(like, input_dict, asked)
+    what = f"{type(instance).__name__}.from_dict_instance"
+    options = ConversionOptions.of(what, names=names, conflict=ValueError, **kwargs)
+    return _read(instance, input_dict, options)
 
 
 def _of_tensors(source: dict[Any, Any], size: Size | None, batch_dims: int | None = None) -> TensorDict | None:
-    """A collection of a dict that holds tensors and such dicts, as most do, in one go; ``None`` for another one.
+    """Convert a dict of tensors and such dicts, the most common input, in one pass. ``None`` for other dicts.
 
     Args:
         source: the dict.
-        size: the batch size; ``None`` where it shall be found out.
-        batch_dims: how many dimensions it has at most then.
+        size: the batch size; ``None`` infers it.
+        batch_dims: largest number of inferred batch dimensions.
     """
     store: dict[str, Any] = {}
     ndim = 0 if size is None else len(size)
@@ -85,7 +84,7 @@ def _of_tensors(source: dict[Any, Any], size: Size | None, batch_dims: int | Non
             if is_strided_nested(value):
                 raise strided_nested(key)
             if ndim and value.shape[:ndim] != size:
-                return None  # what is wrong is said elsewhere
+                return None  # the slow path says what is wrong
             store[key] = value
         elif type(value) is dict:
             inner = store[key] = _of_tensors(value, size, batch_dims)  # pyright: ignore[reportUnknownArgumentType]
@@ -103,7 +102,7 @@ def _of_tensors(source: dict[Any, Any], size: Size | None, batch_dims: int | Non
 
 
 def _holds_tensors(source: dict[Any, Any]) -> bool:
-    """Whether there are only tensors in a dict, and in the dicts in it, under strings: nothing to convert."""
+    """Whether a dict has string keys and only tensors and such dicts: nothing to convert."""
     for key, value in source.items():
         if type(key) is not str:
             return False
@@ -117,25 +116,25 @@ def _record(cls: type[C], values: dict[str, Any], size: Size | None, what: str) 
         return cls._from_mapping(values, size, None, None)
     except MISTAKES as error:
         problems = Problems(what)
-        explain(error, cls, values, size, problems)
+        note_cause(error, cls, values, size, problems)
         problems.check()
-        raise  # (not reached: there are problems)
+        raise  # not reached: there are problems
 
 
-def _read(target: type[TensorCollection] | TensorCollection, source: Any, asked: Plan) -> Any:
+def _read(target: type[TensorCollection] | TensorCollection, source: Any, options: ConversionOptions) -> Any:
     if isinstance(source, Collection):
         cls = target if isinstance(target, type) else type(target)
         if not isinstance(source, cls):
-            return build(target, dict(source._store), like(source, asked))
-        return settled(source._shallow(), asked)
+            return build(target, dict(source._store), with_metadata_of(source, options))
+        return with_metadata(source._shallow(), options)
     if not isinstance(source, Mapping):
-        got = f"{asked.what}: expected a mapping, got {described(source)}; from_any takes other objects"
-        if reader_of(source) is not None:  # a table, which Python would take for a dict of its columns
+        got = f"{options.what}: expected a mapping, got {describe_source(source)}; from_any takes other objects"
+        if converter_of(source) is not None:  # dict() would make a dict of the columns of a table
             raise TypeError(got)
         try:
             source = dict(source)
         except (TypeError, ValueError):
             raise TypeError(got) from None
     if type(source) is dict and isinstance(target, type) and _holds_tensors(source):  # pyright: ignore[reportUnknownArgumentType]
-        return build(target, source, asked)  # pyright: ignore[reportUnknownArgumentType]
-    return build(target, converted_entries(source, target, asked), asked)  # pyright: ignore[reportUnknownArgumentType]
+        return build(target, source, options)  # pyright: ignore[reportUnknownArgumentType]
+    return build(target, convert_entries(source, target, options), options)  # pyright: ignore[reportUnknownArgumentType]

@@ -1,4 +1,4 @@
-"""Which columns a class takes, and of which types they are, as far as its fields say."""
+"""Which columns of a file the fields of a class take, and their Arrow types."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tensorclass.record import TensorClass
 from .diagnosis import is_required
 from .extras import require
 from .problems import Problems
-from .tree import below
+from .tree import entry_target
 
-#: what a number in a text is read as, where a contract allows it: first the widest
+#: dtypes for parsed numbers in order of preference, as far as a contract allows them
 _WIDEST = {
     "float": ("float64", "float32", "float16"),
     "int": ("int64", "uint64", "int32", "uint32", "int16", "uint16", "int8", "uint8"),
@@ -27,15 +27,15 @@ _WIDEST = {
 
 
 def kept_columns(cls: Any, paths: Iterable[tuple[str, ...]], problems: Problems, strict: bool) -> set[tuple[str, ...]]:
-    """The columns of a file that are for fields; all of them for an untyped collection.
+    """Select the columns of a file that are for fields; an untyped collection takes all.
 
-    What is wrong is noted: fields without default that have no column and, where ``strict``, columns that are no fields
-    (noted as left out otherwise).
+    Notes required fields without a column and, if ``strict``, columns that are no fields. Otherwise those are noted as
+    left out.
 
     Args:
-        cls: the class of what is made.
-        paths: the columns, by the names of the fields that they are for.
-        problems: where it is noted.
+        cls: class of the result.
+        paths: the key of each column.
+        problems: takes the notes.
         strict: whether a column that is no field is an error.
     """
     kept: set[tuple[str, ...]] = set()
@@ -54,7 +54,7 @@ def kept_columns(cls: Any, paths: Iterable[tuple[str, ...]], problems: Problems,
 
 
 def column_types(pa: Any, cls: Any, paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], Any]:
-    """The types of Arrow for columns with one value a row, where the fields of a record tell them."""
+    """Arrow types of columns with one value a row, as far as the fields of a record tell."""
     types: dict[tuple[str, ...], Any] = {}
     for path in paths:
         owner: Any = cls
@@ -70,9 +70,9 @@ def column_types(pa: Any, cls: Any, paths: Iterable[tuple[str, ...]]) -> dict[tu
 
 
 def nested_types(pa: Any, cls: Any, separator: str | None = None) -> dict[str, Any]:
-    """The types of Arrow for the fields of a record, where they tell them: lists for dimensions, structs for records.
+    """Arrow types of the fields of a record, as far as they tell: lists for dimensions, structs for records.
 
-    With a separator those of nested records stand under joined names.
+    A separator puts the fields of nested records under joined names instead.
     """
     types: dict[str, Any] = {}
     for name, spec in cls._specs.items() if _is_record(cls) else ():
@@ -95,14 +95,14 @@ def nested_types(pa: Any, cls: Any, separator: str | None = None) -> dict[str, A
 
 
 def is_beyond_int64(column: Any) -> bool:
-    """Whether a column of doubles has some that no ``int64`` can be: it may have been one of larger integers."""
+    """Whether some doubles of a column exceed int64: in the file it may have held larger integers."""
     compute = require("pyarrow.compute", "arrow", "from_csv")
     low, high = compute.min_max(column).as_py().values()
     return high is not None and (high >= 2.0**63 or low < -(2.0**63))
 
 
 def optional_text(cls: Any, path: Sequence[str]) -> bool:
-    """Whether a column is for text that may be missing: a field that takes ``None``, or has a default."""
+    """Whether a column holds text that may be missing: the field takes ``None`` or has a default."""
     owner: Any = cls
     for name in path[:-1]:
         owner = _below(owner, name) if _is_class(owner) else None
@@ -111,8 +111,7 @@ def optional_text(cls: Any, path: Sequence[str]) -> bool:
 
 
 def _below(owner: Any, name: str) -> Any:
-    """What the entry of a class under a key becomes."""
-    return below(owner, name)
+    return entry_target(owner, name)
 
 
 def _is_class(target: Any) -> bool:
@@ -124,11 +123,11 @@ def _is_record(target: Any) -> bool:
 
 
 def _undeclared(cls: Any, path: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The part of a path that leads to no field."""
+    """The beginning of a path that is no field; ``None`` if the path leads to one."""
     owner = cls
     for depth, name in enumerate(path):
         if not _is_record(owner):
-            return None  # a TensorDict takes every key; another field says by itself what it does not take
+            return None  # a TensorDict takes every key; other fields raise by themselves
         if name not in owner._specs:
             return path[: depth + 1]
         owner = _below(owner, name)
@@ -136,7 +135,7 @@ def _undeclared(cls: Any, path: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def _separated(cls: Any, path: tuple[str, ...]) -> str:
-    """What to do where the name of a column leads to a field when it is split."""
+    """A hint if splitting the column name leads to a field."""
     for separator in (".", "/", "__", "_"):
         if separator in path[-1] and _undeclared(cls, (*path[:-1], *path[-1].split(separator))) is None:
             return f"separator={separator!r} splits it into the keys of a field"
@@ -164,7 +163,7 @@ def _note_missing(cls: Any, kept: set[tuple[str, ...]], problems: Problems, path
 
 
 def _scalar(pa: Any, spec: FieldSpec, cls: Any) -> Any:
-    """The type of one value for a field; ``None`` where it does not say."""
+    """The Arrow type of one value of a field; ``None`` if the field does not tell."""
     target = spec.target(cls)
     if target is Tensor:
         return None if spec.contract is None else _of_dtypes(pa, spec.contract)
@@ -192,6 +191,6 @@ def _of_dtypes(pa: Any, contract: Contract) -> Any:
         allowed |= one.dtypes
     found = [(kind, [name for name in names if getattr(torch, name) in allowed]) for kind, names in _WIDEST.items()]
     kinds = [(kind, names) for kind, names in found if names]
-    if len(kinds) != 1:  # numbers of several kinds will do: the text says which it is
+    if len(kinds) != 1:  # several categories fit, so the text decides
         return None
     return getattr(pa, {"bool": "bool_"}.get(kinds[0][1][0], kinds[0][1][0]))()

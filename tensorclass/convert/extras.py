@@ -1,4 +1,4 @@
-"""Packages that only some formats need."""
+"""Packages that only some features need."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 
 def require(package: str, extra: str, purpose: str) -> Any:
-    """The module ``package``, imported now.
+    """Import and return a module.
 
     Args:
-        package: what to import.
-        extra: the extra of this package that holds it.
+        package: name of the module.
+        extra: the extra of this package that installs it.
         purpose: what needs it, to begin the error with: ``"from_pandas"``.
 
     Raises:
-        ImportError: it is not installed.
+        ImportError: the module is not installed.
 
     >>> require("json", "none", "an example").loads("[1]")
     [1]

@@ -12,12 +12,14 @@ import torch
 
 from tensorclass.interrupts import uninterrupted
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import DeviceLike
 
+from .conversion_options import BatchSize, NullMode
 from .extras import require
-from .parts import PartsReader
-from .sources import EXTRA, File, Options, files, reading, writing
+from .parts import PartitionedReader
+from .sources import EXTRA, PyarrowOptions, TableFile, naming_file, open_for_writing, table_files
 from .streams import Batches
-from .tabular import Asked, flattened
+from .tabular import FileRequest, flat_table
 from .tree import C
 
 SUFFIXES = (".arrow", ".feather", ".ipc")
@@ -25,83 +27,101 @@ _OTHERS = {
     "compression_level": "pyarrow.Codec(name, level) as compression",
     "version": "nothing: it is the current one",
 }
-#: how a file begins that says at its end what is in it; one without is a stream
+#: first bytes of the file format, which has its index at the end; other files are streams
 _MAGIC = b"ARROW1"
 
 
 def from_feather(
     cls: type[C],
     path: Any,
-    asked: Asked,
-    columns: Sequence[str] | None,
-    memory_map: bool,
-    options: Mapping[str, Any],
+    *,
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    device: DeviceLike | None = None,
+    batch_size: BatchSize = None,
+    separator: str | None = None,
+    dtype: torch.dtype | None = None,
+    columns: Sequence[str] | None = None,
+    memory_map: bool = True,
+    nulls: NullMode = "default",
+    strict: bool = True,
+    **kwargs: Any,
 ) -> C:
     """See :meth:`TensorDict.from_feather`."""
-    reader = FeatherReader(cls, path, asked, columns, memory_map, options)
-    return reader.asked.collection(cls, reader.table())
+    request = FileRequest.of(
+        f"{cls.__name__}.from_feather", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
+        batch_size=batch_size, separator=separator, dtype=dtype, nulls=nulls, strict=strict,
+    )  # fmt: skip
+    reader = FeatherReader(cls, path, request, columns, memory_map, kwargs)
+    return reader.request.collection(cls, reader.table())
 
 
 def iter_feather(
     cls: type[C],
     path: Any,
-    asked: Asked,
-    columns: Sequence[str] | None,
-    memory_map: bool,
+    *,
     batch_size: int,
-    drop_last: bool,
-    progress: bool | None,
-    options: Mapping[str, Any],
+    drop_last: bool = False,
+    device: DeviceLike | None = None,
+    separator: str | None = None,
+    dtype: torch.dtype | None = None,
+    columns: Sequence[str] | None = None,
+    memory_map: bool = True,
+    nulls: NullMode = "default",
+    strict: bool = True,
+    progress: bool | None = None,
+    **kwargs: Any,
 ) -> Batches[C]:
     """See :meth:`TensorDict.iter_feather`."""
-    reader = FeatherReader(cls, path, asked, columns, memory_map, options)
-    return Batches(reader, batch_size, drop_last, progress)
+    what = f"{cls.__name__}.iter_feather"
+    request = FileRequest.of(what, device=device, separator=separator, dtype=dtype, nulls=nulls, strict=strict)
+    return Batches(FeatherReader(cls, path, request, columns, memory_map, kwargs), batch_size, drop_last, progress)
 
 
 def to_feather(
-    data: TensorCollection, path: Any, separator: str | None, compression: Any, options: Mapping[str, Any]
+    data: TensorCollection, path: Any, *, separator: str | None = None, compression: Any = None, **kwargs: Any
 ) -> None:
     """See :meth:`TensorDict.to_feather`."""
     what = "to_feather"
     pa = require("pyarrow", EXTRA, what)
     names = [name for name in dir(pa.ipc.IpcWriteOptions) if not name.startswith("_") and name != "compression"]
-    given = Options(what, {"write": names}, _OTHERS).sorted(options)["write"]
+    given = PyarrowOptions(what, {"write": names}, _OTHERS).sorted(kwargs)["write"]
     write = pa.ipc.IpcWriteOptions(compression=compression, **given)
-    table = flattened(data, separator)
+    table = flat_table(data, separator)
     with (
         uninterrupted() as section,
-        writing(what, path) as file,
-        reading(what, File(str(path))),
+        open_for_writing(what, path) as file,
+        naming_file(what, TableFile(str(path))),
         section.interruptible(),
         pa.ipc.new_file(file, table.schema, options=write) as writer,
     ):
         writer.write_table(table)
 
 
-class FeatherReader(PartsReader[C]):
-    """Parts of a table in files of Arrow, read one behind the other."""
+class FeatherReader(PartitionedReader[C]):
+    """Reads Arrow files with the same columns one after another."""
 
     def __init__(
         self,
         cls: type[C],
         path: Any,
-        asked: Asked,
+        request: FileRequest,
         columns: Sequence[str] | None,
         memory_map: bool,
-        options: Mapping[str, Any],
+        pyarrow_options: Mapping[str, Any],
     ) -> None:
-        pa: Any = require("pyarrow", EXTRA, asked.what)
+        pa: Any = require("pyarrow", EXTRA, request.what)
         names = [name for name in dir(pa.ipc.IpcReadOptions) if not name.startswith("_") and name != "included_fields"]
-        self._options = Options(asked.what, {"read": names}, _OTHERS).sorted(options)["read"]
+        self._pyarrow_options = PyarrowOptions(request.what, {"read": names}, _OTHERS).sorted(pyarrow_options)["read"]
         self._memory_map = memory_map
-        self._of(cls, asked, files(asked.what, path, SUFFIXES))
+        self._of(cls, request, table_files(request.what, path, SUFFIXES))
         self._look(columns)
 
     @contextmanager
-    def _opened(self, file: File, whole: bool = False) -> Generator[Any, None, None]:
-        pa: Any = require("pyarrow", EXTRA, self.asked.what)
-        options = pa.ipc.IpcReadOptions(**self._options)
-        with reading(self.asked.what, file):
+    def _opened(self, file: TableFile, whole: bool = False) -> Generator[Any, None, None]:
+        pa: Any = require("pyarrow", EXTRA, self.request.what)
+        options = pa.ipc.IpcReadOptions(**self._pyarrow_options)
+        with naming_file(self.request.what, file):
             if file.opened is None and self._memory_map:
                 source: Any = _mapped(pa, file.name)
                 opens = pa.ipc.open_file if source[: len(_MAGIC)].to_pybytes() == _MAGIC else pa.ipc.open_stream
@@ -121,7 +141,7 @@ class FeatherReader(PartsReader[C]):
         return (None if count is None else count()), opened.schema
 
     def table(self) -> Any:
-        pa = require("pyarrow", EXTRA, self.asked.what)
+        pa = require("pyarrow", EXTRA, self.request.what)
         tables: list[Any] = []
         for file in self.files:
             with self._opened(file) as opened:
@@ -129,7 +149,7 @@ class FeatherReader(PartsReader[C]):
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
     def tables(self, rows: int) -> Generator[Any, None, None]:
-        pa = require("pyarrow", EXTRA, self.asked.what)
+        pa = require("pyarrow", EXTRA, self.request.what)
         for file in self.files:
             with self._opened(file) as opened:
                 for batch in _batches(opened):
@@ -137,16 +157,16 @@ class FeatherReader(PartsReader[C]):
 
 
 def _batches(opened: Any) -> Iterator[Any]:
-    """The batches in an open file, or in a stream."""
+    """The batches of an open file or stream."""
     if hasattr(opened, "num_record_batches"):
         return (opened.get_batch(position) for position in range(opened.num_record_batches))
     return iter(opened)
 
 
 def _mapped(pa: Any, name: str) -> Any:
-    """The bytes of a file, of which only those that are used are read.
+    """Map a file into memory, so that only pages in use are read.
 
-    They can be written to, as tensors are: that changes memory of this process, and never the file.
+    The mapping is private: tensors on it can be written to, and the file never changes.
     """
     size = os.path.getsize(name)
     if not size:

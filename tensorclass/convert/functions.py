@@ -1,6 +1,6 @@
-"""The functions of the package that convert: they are the methods, ``from_x`` those of :class:`TensorDict`.
+"""Functions of the package that convert: the methods of collections, and the ``from_x`` of :class:`TensorDict`.
 
-To add a converter, add its name here, in ``__all__`` and in ``tensorclass/__init__.py``.
+A new converter gets its name here, in ``__all__`` and in ``tensorclass/__init__.py``.
 """
 
 from typing import Final

@@ -1,21 +1,21 @@
-"""Datasets of Hugging Face: their Arrow tables, with what their features say beyond Arrow's types."""
+"""Datasets of Hugging Face: their Arrow tables, with what their features add to Arrow's types."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import DeviceLike
-from tensorclass.td.keys import NestedKey
+from typing_extensions import Unpack
 
-from .arrow import read_table, reading_of, to_arrow
-from .arrow_numbers import Nulls, Ragged, Reading
-from .declared import Declared
+from tensorclass.td.base import TensorCollection
+
+from .arrow import read_table, to_arrow
+from .conversion_options import ConversionOptions, StreamKwargs, TableKwargs, TableOptions, table_call_options
+from .declared import ColumnSchema
 from .extras import require
-from .readers import described
-from .tree import BatchSize, C, Plan, plan
+from .readers import describe_source
+from .tree import C
 
 _EXTRA = "datasets"
 
@@ -23,28 +23,18 @@ _EXTRA = "datasets"
 def from_huggingface(
     cls: type[C],
     dataset: Any,
-    *,
-    copy: bool | None = None,
-    nulls: Nulls = "default",
-    mask_key: NestedKey | None = None,
-    device: DeviceLike | None = None,
-    columns: Sequence[str] | None = None,
-    ragged: Ragged = "jagged",
-    auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-    batch_size: BatchSize = None,
-    strict: bool = True,
+    **kwargs: Unpack[TableKwargs],
 ) -> C:
     """See :meth:`TensorDict.from_huggingface`."""
     what = f"{cls.__name__}.from_huggingface"
-    asked = plan(what, auto_batch_size, batch_dims, batch_size, device, strict=strict)
-    source = _Source(cls, dataset, what)
+    options, table_options = table_call_options(what, **kwargs)
+    source = _HuggingFaceSource(cls, dataset, what)
     if isinstance(dataset, source.datasets.IterableDataset):
         raise TypeError(
             f"{what}: expected a dataset whose rows are known, got one that is streamed; iter_huggingface gives "
             f"batches of it, and RecordStream({cls.__name__}, dataset) single records for a DataLoader"
         )
-    return source.read(source.table(), asked, reading_of(what, nulls, copy, ragged, mask_key), columns)  # type: ignore[no-any-return]
+    return source.read(source.table(), options, table_options)  # type: ignore[no-any-return]
 
 
 def iter_huggingface(
@@ -53,21 +43,14 @@ def iter_huggingface(
     *,
     batch_size: int,
     drop_last: bool = False,
-    nulls: Nulls = "default",
-    mask_key: NestedKey | None = None,
-    device: DeviceLike | None = None,
-    columns: Sequence[str] | None = None,
-    ragged: Ragged = "jagged",
-    strict: bool = True,
+    **kwargs: Unpack[StreamKwargs],
 ) -> Iterator[C]:
     """See :meth:`TensorDict.iter_huggingface`."""
     what = f"{cls.__name__}.iter_huggingface"
-    source = _Source(cls, dataset, what)
-    reading = reading_of(what, nulls, None, ragged, mask_key)
+    options, table_options = table_call_options(what, **kwargs)
+    source = _HuggingFaceSource(cls, dataset, what)
     tables = dataset.with_format("arrow").iter(batch_size, drop_last_batch=drop_last)
-    return (
-        source.read(table, plan(what, None, None, None, device, strict=strict), reading, columns) for table in tables
-    )
+    return (source.read(table, options.renamed(what), table_options) for table in tables)
 
 
 def to_huggingface(data: TensorCollection, *, features: Any = None) -> Any:
@@ -92,8 +75,8 @@ def to_huggingface(data: TensorCollection, *, features: Any = None) -> Any:
 # -- in ---------------------------------------------------------------------------------------------------------------
 
 
-class _Source:
-    """A dataset, and how its tables are read."""
+class _HuggingFaceSource:
+    """A dataset and the reader of its tables."""
 
     def __init__(self, cls: Any, dataset: Any, what: str) -> None:
         self.cls, self.dataset, self.what = cls, dataset, what
@@ -106,7 +89,7 @@ class _Source:
                 f"dataset[{splits[0] if splits else 'name'!r}], or all of them with TensorDict.from_dict(dataset)"
             )
         if not isinstance(dataset, (self.datasets.Dataset, self.datasets.IterableDataset)):
-            raise TypeError(f"{what}: expected a datasets.Dataset, got {described(dataset)}")
+            raise TypeError(f"{what}: expected a datasets.Dataset, got {describe_source(dataset)}")
         if getattr(dataset, "format", {}).get("type") == "custom":
             raise TypeError(
                 f"{what}: the dataset has a transform, which makes its rows when they are read: use "
@@ -115,23 +98,25 @@ class _Source:
         self.features: Mapping[str, Any] = dataset.features or {}
 
     def table(self) -> Any:
-        """The rows of the dataset, in the order that it has."""
+        """All rows of the dataset as an Arrow table, in the order of the dataset."""
         shown = self.dataset.format["columns"]
         names = [name for name in self.dataset.column_names if shown is None or name in shown]
         indices = self.dataset._indices
         if indices is None:
             return self.dataset.with_format("arrow", columns=names)[:]
-        # the dataset itself would cut the table into a piece for each row
+        # indexing the dataset would cut the table into one piece for each row
         return self.dataset.data.table.select(names).take(indices.column(0).combine_chunks())
 
-    def read(self, table: Any, asked: Plan, reading: Reading, columns: Sequence[str] | None) -> Any:
+    def read(self, table: Any, options: ConversionOptions, table_options: TableOptions) -> Any:
+        """Convert a table of the dataset."""
         names: list[str] = table.column_names
+        columns = table_options.columns
         read = set(names if columns is None else columns)
         arrays: list[Any] = []
         for name, column in zip(names, table.columns, strict=True):
             feature = self.features.get(name)
             if name in read and (kind := _decoded(feature)):
-                asked.problems.add(
+                options.problems.add(
                     (name,), "values that are stored as they are", f"a feature {kind} that decodes them",
                     f"dataset.cast_column({name!r}, {kind}(decode=False)) gives what is stored, RecordDataset decodes "
                     "each sample",
@@ -143,31 +128,31 @@ class _Source:
             plain = plain.replace_schema_metadata(table.schema.metadata)
         missing = [name for name in columns or () if name not in names]
         chosen = [name for name in names if name in read] + missing
-        return read_table(self.cls, plain, asked, reading, columns=chosen)
+        return read_table(self.cls, plain, options, table_options._replace(columns=chosen))
 
     def _column(self, name: str, column: Any, feature: Any) -> Any:
-        """A column as Arrow has it, where a feature of the library stands for more."""
+        """Convert a column whose feature says more than its Arrow type."""
         if isinstance(feature, self.datasets.ClassLabel):
-            declared = Declared.of(self.cls, (name,))
-            if declared is not None and declared.kind == "object" and declared.spec is not None:
+            declared = ColumnSchema.of(self.cls, (name,))
+            if declared is not None and declared.holds == "object" and declared.spec is not None:
                 return self._names(column, feature, declared)
         shape = getattr(feature, "shape", None)
         if isinstance(column.type, self.pa.BaseExtensionType) and shape and None not in shape:
             return self._arrays(column, tuple(shape))
         return column
 
-    def _names(self, column: Any, feature: Any, declared: Declared) -> Any:
-        """The names of classes, for a field that holds text; what has no class (-1) is null."""
+    def _names(self, column: Any, feature: Any, declared: ColumnSchema) -> Any:
+        """Class names, for a field of text. No class (-1) becomes null."""
         if declared.spec is None or not any(issubclass(str, one) for one in declared.spec.types):
             return column
-        if not self.pa.types.is_integer(column.type):  # no codes: it is read, or refused, as what it is
+        if not self.pa.types.is_integer(column.type):  # no codes: read, or refused, as what it is
             return column
         codes = column.combine_chunks().to_pylist()
         names = [None if code is None or code < 0 else feature.int2str(code) for code in codes]
         return self.pa.array(names, self.pa.string())
 
     def _arrays(self, column: Any, shape: tuple[int, ...]) -> Any:
-        """A column of arrays of one shape, which the library stores as lists of lists, without copying the numbers."""
+        """Arrays of one shape, stored as lists of lists, as tensors on the same numbers."""
         whole = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
         values = whole.storage
         if values.null_count:
@@ -183,7 +168,7 @@ class _Source:
 
 
 def _decoded(feature: Any) -> str:
-    """The name of a feature that makes other objects of what is stored (images, sounds), here or in what it holds."""
+    """The name of a feature, here or nested, that decodes stored values (images, audio); empty without one."""
     if getattr(feature, "decode", False) is True:
         return type(feature).__name__
     held: Any = feature
@@ -197,7 +182,7 @@ def _decoded(feature: Any) -> str:
 
 
 def _plain(pa: Any, array: Any) -> Any:
-    """An array with types that the library has: lists of fixed lengths for tensors, values for their codes."""
+    """Convert an array to types that the library has: fixed lists for tensors, values for dictionary codes."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     kind = array.type

@@ -1,4 +1,4 @@
-"""Instances of classes of fields, in and out; the same for dataclasses, attrs classes and models of pydantic."""
+"""Instances of dataclasses, classes of attrs and models of pydantic, to collections and back."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import Unpack
 
 from tensorclass.fields import shown_annotation
 from tensorclass.record import TensorClass
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection, DeviceLike
+from tensorclass.td.collection import Collection
 
-from .kinds import Kind, hints_of, kind_of
+from .conversion_options import ConversionKwargs, ConversionOptions
+from .kinds import ClassAdapter, adapter_of, hints_of
 from .problems import Problems
-from .record_class import class_of, source_of
-from .tree import FAILED, BatchSize, C, from_entries, plan
+from .record_class import record_class_of, source_class_of
+from .tree import FAILED, C, from_entries
 
 _UNIONS = (typing.Union, types.UnionType)
 
@@ -30,73 +32,63 @@ _UNIONS = (typing.Union, types.UnionType)
 # in
 
 
-def from_instance(
-    kind: Kind,
-    cls: type[C],
-    obj: Any,
-    *,
-    auto_batch_size: bool,
-    batch_dims: int | None,
-    batch_size: BatchSize,
-    device: DeviceLike | None,
-    strict: bool,
-    more: str = "",
-) -> C:
-    """A collection of an instance."""
-    what = f"from_{kind.name}"
-    asked = plan(f"{cls.__name__}.{what}", auto_batch_size, batch_dims, batch_size, device, strict=strict)
-    if isinstance(obj, type) or not kind.accepts(obj.__class__):
-        raise TypeError(_expected(what, obj, f"an instance of {kind.shown}", more))
-    return from_entries(cls, obj, asked)
+def from_instance(adapter: ClassAdapter, cls: type[C], obj: Any, **kwargs: Unpack[ConversionKwargs]) -> C:
+    """Convert an instance to a collection."""
+    name = f"from_{adapter.name}"
+    adapter.require(name)
+    options = ConversionOptions.of(f"{cls.__name__}.{name}", **kwargs)
+    if isinstance(obj, type) or not adapter.accepts(obj.__class__):
+        raise TypeError(
+            _expected(name, obj, f"an instance of {adapter.shown}", f"; {adapter.takes_class} takes a class")
+        )
+    return from_entries(cls, obj, options)
 
 
 def to_record(
-    kind: Kind,
+    adapter: ClassAdapter,
     obj: Any,
+    class_options: Mapping[str, bool],
     *,
     dest_cls: type[Any] | None = None,
-    auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-    batch_size: BatchSize = None,
-    device: DeviceLike | None = None,
-    strict: bool = True,
-    **options: bool,
+    **kwargs: Unpack[ConversionKwargs],
 ) -> Any:
-    """A record of an instance, or the record class of a class."""
-    what = f"from_{kind.name}"
-    asked = plan(what, auto_batch_size, batch_dims, batch_size, device, strict=strict)
+    """Return the record of an instance, or the record class of a class."""
+    what = f"from_{adapter.name}"
+    adapter.require(what)
+    options = ConversionOptions.of(what, **kwargs)
     if isinstance(obj, type):
         given: Any = obj
         if issubclass(given, TensorClass):
             return given
-        if not kind.accepts(given):
-            raise TypeError(_expected(what, given, kind.shown))
-        if dest_cls is not None or asked.auto or asked.batch_size is not None or device is not None:
+        if not adapter.accepts(given):
+            raise TypeError(_expected(what, given, adapter.shown))
+        if dest_cls is not None or options.auto or options.batch_size is not None or options.device is not None:
             raise ValueError(
                 f"{what}: dest_cls, batch_size, auto_batch_size, batch_dims and device are about an instance; "
                 f"{given.__name__} is a class"
             )
-        return class_of(given, options)
-    if not kind.accepts(obj.__class__):
-        raise TypeError(_expected(what, obj, f"{kind.shown} or an instance of one"))
+        return record_class_of(given, class_options)
+    if not adapter.accepts(obj.__class__):
+        raise TypeError(_expected(what, obj, f"{adapter.shown} or an instance of one"))
     if dest_cls is None:
-        dest_cls = class_of(obj.__class__, options)
-    elif any(options.values()):
-        raise ValueError(f"{what}: {dest_cls.__name__} has its options already; they are given without dest_cls")
+        dest_cls = record_class_of(obj.__class__, class_options)
+    elif any(class_options.values()):
+        raise ValueError(f"{what}: {dest_cls.__name__} has its options already; give options only without dest_cls")
     elif not issubclass(dest_cls, TensorClass):
         raise TypeError(f"{what}: dest_cls must be a class of records, got {dest_cls!r}")
-    return from_entries(dest_cls, obj, asked)
+    return from_entries(dest_cls, obj, options)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # out
 
 
-def to_instance(kind: Kind, data: TensorCollection, dest_cls: type[Any]) -> Any:
-    """An instance of a class with the values of a collection."""
-    what = f"to_{kind.name}"
-    if not isinstance(cast("object", dest_cls), type) or not kind.accepts(dest_cls):
-        raise TypeError(f"{what}: expected {kind.shown}, got {dest_cls!r}")
+def to_instance(adapter: ClassAdapter, data: TensorCollection, dest_cls: type[Any]) -> Any:
+    """Convert a collection to an instance of a class."""
+    what = f"to_{adapter.name}"
+    adapter.require(what)
+    if not isinstance(cast("object", dest_cls), type) or not adapter.accepts(dest_cls):
+        raise TypeError(f"{what}: expected {adapter.shown}, got {dest_cls!r}")
     problems = Problems(what)
     made = _instance(data, dest_cls, problems, ())
     problems.check()
@@ -104,9 +96,9 @@ def to_instance(kind: Kind, data: TensorCollection, dest_cls: type[Any]) -> Any:
 
 
 def _instance(data: TensorCollection, cls: type[Any], problems: Problems, path: tuple[str, ...]) -> Any:
-    """An instance; ``FAILED`` where it cannot be made, what is wrong is noted then."""
-    kind = cast("Kind", kind_of(cls))
-    taken = {**kind.fields(cls), **kind.arguments(cls)}
+    """Make an instance. ``FAILED`` if that is not possible; the problems are noted."""
+    adapter = cast("ClassAdapter", adapter_of(cls))
+    taken = {**adapter.fields(cls), **adapter.arguments(cls)}
     values = {
         key: restored(_plain(value), taken[key].hint if key in taken else Any, problems, (*path, key))
         for key, value in data._items_for_export(True)
@@ -115,23 +107,23 @@ def _instance(data: TensorCollection, cls: type[Any], problems: Problems, path: 
     for name, member in taken.items():
         if member.required and name not in values:
             problems.add((*path, name), shown_annotation(member.hint), "nothing: there is no such key")
-    if not kind.takes_more(cls):
+    if not adapter.takes_more(cls):
         expected = f"one of the fields {', '.join(map(repr, taken))} of {cls.__name__}"
         for name in values:
             if name not in taken:
                 problems.add((*path, name), expected, "a key that is none of them")
-    return FAILED if problems else kind.make(cls, values)
+    return FAILED if problems else adapter.make(cls, values)
 
 
 def _plain(value: Any) -> Any:
-    """What a collection holds under a key: objects themselves."""
+    """The value of a collection's entry; objects without their container."""
     if isinstance(value, Collection) and not (isinstance(value, TensorCollection) and value._is_tree()):
         return value._unwrapped()  # type: ignore[attr-defined]
     return value
 
 
 def restored(value: Any, hint: Any, problems: Problems, path: tuple[str, ...] = ()) -> Any:
-    """A value as an annotation says, where a converter took it apart or made a tensor of it.
+    """Restore a value to what an annotation says, if a converter took it apart or made it a tensor.
 
     >>> import torch
     >>> [restored(torch.tensor(one), hint, Problems("")) for one, hint in [(1.5, float | None), ([1, 2], list[int])]]
@@ -155,14 +147,14 @@ def restored(value: Any, hint: Any, problems: Problems, path: tuple[str, ...] = 
 
 
 def _as_one_of(value: Any, hints: Sequence[Any], problems: Problems, path: tuple[str, ...]) -> Any:
-    """A value as the first of several annotations that fits it."""
+    """Restore a value to the first annotation of a union that fits."""
     hints = [typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint for hint in hints]
     classes = [typing.get_origin(hint) or hint for hint in hints]
     kept = [one for one in classes if not isinstance(value, Collection) or _is(one, Collection)]
     if Any in classes or any(isinstance(one, type) and isinstance(value, one) for one in kept):
         return value
     if isinstance(value, TensorCollection):
-        source = source_of(type(value))
+        source = source_class_of(type(value))
         if source is not None and any(_is(source, one) for one in classes):
             return _instance(value, source, problems, path)
         keys = set(value._store)
@@ -180,17 +172,17 @@ def _is(cls: Any, base: Any) -> bool:
 
 
 def _misfit(cls: Any, keys: set[str]) -> float:
-    """How many entries with these keys are too many or too few for an object of a class; infinite for other classes.
+    """Count the keys that an object of a class has too many or too few; infinite for other classes.
 
-    What cannot be without the entry, or with it, counts for more than all that can.
+    A missing required field, or a key that the class does not take, counts more than all optional fields.
     """
     if not isinstance(cls, type):
         return math.inf
-    kind = kind_of(cls)
-    if kind is not None:
-        taken = {**kind.fields(cls), **kind.arguments(cls)}
+    adapter = adapter_of(cls)
+    if adapter is not None:
+        taken = {**adapter.fields(cls), **adapter.arguments(cls)}
         required = {name for name, one in taken.items() if one.required}
-        wrong = len(required - keys) + (0 if kind.takes_more(cls) else len(keys - taken.keys()))
+        wrong = len(required - keys) + (0 if adapter.takes_more(cls) else len(keys - taken.keys()))
         return 1000 * wrong + len(taken.keys() ^ keys)
     named: Sequence[str] | None = getattr(cls, "_fields", None)
     if named is not None and issubclass(cls, tuple):
@@ -199,9 +191,9 @@ def _misfit(cls: Any, keys: set[str]) -> float:
 
 
 def _as_object(value: TensorCollection, hint: Any, cls: Any, problems: Problems, path: tuple[str, ...]) -> Any:
-    """Entries as the object that they were taken from: an instance, a mapping, a tuple."""
-    if kind_of(cls) is not None:
-        source = source_of(type(value))
+    """Restore a collection to the instance, mapping or tuple that it was made from."""
+    if adapter_of(cls) is not None:
+        source = source_class_of(type(value))
         return _instance(value, source if source is not None and issubclass(source, cls) else cls, problems, path)
     entries = {key: _plain(entry) for key, entry in value._items_for_export(True)}
     parts: tuple[Any, ...] = typing.get_args(hint)
@@ -223,7 +215,7 @@ def _as_object(value: TensorCollection, hint: Any, cls: Any, problems: Problems,
 
 
 def _as_number(value: Any, cls: Any, parts: tuple[Any, ...]) -> Any:
-    """A tensor as the number, the list or the array that an annotation says."""
+    """Restore a tensor to the number, list or array that an annotation says."""
     if isinstance(value, cls):
         return value
     if _is(cls, np.ndarray):

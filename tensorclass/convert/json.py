@@ -1,4 +1,4 @@
-"""JSON: a line for each row, or an array of rows; and back."""
+"""JSON files: a line for each row, or an array of rows; and back."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import islice
 from typing import IO, Any, cast
 
+import torch
 from torch import Tensor
 
 from tensorclass.fields import shown_value
 from tensorclass.interrupts import uninterrupted
 from tensorclass.printable import printable
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import DeviceLike
 
+from .conversion_options import BatchSize, NullMode
 from .expected import is_beyond_int64, nested_types
 from .extras import require
 from .problems import Problems
-from .sources import EXTRA, File, Options, byte_stream, files, reading, writing
-from .streams import Batches, Reader
-from .tabular import Asked, check_rows
+from .sources import EXTRA, PyarrowOptions, TableFile, byte_stream, naming_file, open_for_writing, table_files
+from .streams import Batches, TableReader
+from .tabular import FileRequest, check_rows
 from .tree import C
 
-#: what pandas calls options
+#: names of options in pandas, and what to use instead
 _OTHERS = {
     "orient": "lines=True, or an array of rows",
     "chunksize": "iter_json",
@@ -41,40 +44,65 @@ _OTHERS = {
     "force_ascii": "ensure_ascii",
 }
 _COMPRESSED = re.compile(r"\.(gz|bz2|lz4|zst)$")
-#: so many characters are read at once
+#: number of bytes read at once
 _CHUNK = 1 << 20
-#: so many rows are written at once
+#: number of rows written at once
 _ROWS = 4096
 
 
-def from_json(cls: type[C], path: Any, asked: Asked, lines: bool | None, options: Mapping[str, Any]) -> C:
+def from_json(
+    cls: type[C],
+    path: Any,
+    *,
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    device: DeviceLike | None = None,
+    batch_size: BatchSize = None,
+    separator: str | None = None,
+    dtype: torch.dtype | None = None,
+    lines: bool | None = None,
+    nulls: NullMode = "default",
+    strict: bool = True,
+    **kwargs: Any,
+) -> C:
     """See :meth:`TensorDict.from_json`."""
-    reader = JSONReader(cls, path, asked, lines, options)
-    return reader.asked.collection(cls, reader.table())
+    request = FileRequest.of(
+        f"{cls.__name__}.from_json", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
+        batch_size=batch_size, separator=separator, dtype=dtype, nulls=nulls, strict=strict,
+    )  # fmt: skip
+    reader = JSONReader(cls, path, request, lines, kwargs)
+    return reader.request.collection(cls, reader.table())
 
 
 def iter_json(
     cls: type[C],
     path: Any,
-    asked: Asked,
-    lines: bool | None,
+    *,
     batch_size: int,
-    drop_last: bool,
-    progress: bool | None,
-    options: Mapping[str, Any],
+    drop_last: bool = False,
+    device: DeviceLike | None = None,
+    separator: str | None = None,
+    dtype: torch.dtype | None = None,
+    lines: bool | None = None,
+    nulls: NullMode = "default",
+    strict: bool = True,
+    progress: bool | None = None,
+    **kwargs: Any,
 ) -> Batches[C]:
     """See :meth:`TensorDict.iter_json`."""
-    return Batches(JSONReader(cls, path, asked, lines, options), batch_size, drop_last, progress)
+    what = f"{cls.__name__}.iter_json"
+    request = FileRequest.of(what, device=device, separator=separator, dtype=dtype, nulls=nulls, strict=strict)
+    return Batches(JSONReader(cls, path, request, lines, kwargs), batch_size, drop_last, progress)
 
 
 def to_json(
-    data: TensorCollection, path: Any, separator: str | None, lines: bool | None, options: Mapping[str, Any]
+    data: TensorCollection, path: Any, *, separator: str | None = None, lines: bool | None = None, **kwargs: Any
 ) -> None:
     """See :meth:`TensorDict.to_json`."""
     what = "to_json"
     lines = _has_lines(what, [path], lines)
     own = ("allow_nan", "default", "ensure_ascii", "indent", "separators", "sort_keys")
-    given = Options(what, {"write": own}, _OTHERS, of="Python's json").sorted(options)["write"]
+    given = PyarrowOptions(what, {"write": own}, _OTHERS, of="Python's json").sorted(kwargs)["write"]
     if lines and given.get("indent") is not None:
         raise ValueError(f"{what}: a row has one line with lines=True; leave indent={given['indent']!r} out")
     made: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":"), "default": _time, **given}
@@ -82,7 +110,7 @@ def to_json(
     check_rows(data, what)
     source: Any = data if separator is None else TensorCollection.flatten_keys(data, separator)
     first = True
-    with uninterrupted() as section, writing(what, path, compressed=True) as file, section.interruptible():
+    with uninterrupted() as section, open_for_writing(what, path, compressed=True) as file, section.interruptible():
         file.write(b"" if lines else b"[")
         for start in range(0, len(source), _ROWS):
             for row in _rows_of(source[start : start + _ROWS]):
@@ -97,17 +125,17 @@ def to_json(
 
 
 def _time(value: Any) -> str:
-    """A date or time as text, which fields of dates and times read."""
+    """Write a date or time as ISO text, which date and time fields read."""
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
 def _has_lines(what: str, paths: Sequence[Any], lines: bool | None) -> bool:
-    """Whether files have a row in each line: as was asked for, or as their names say.
+    """Whether files have one row in each line: as given, or according to their names.
 
     Raises:
-        ValueError: the names say both.
+        ValueError: the names of the files disagree.
     """
     if lines is not None:
         return lines
@@ -121,12 +149,13 @@ def _has_lines(what: str, paths: Sequence[Any], lines: bool | None) -> bool:
 
 
 def _rows_of(data: TensorCollection) -> list[dict[str, Any]]:
+    """The rows of a collection as dicts."""
     columns = {key: _listed(value) for key, value in data._items_for_export(False)}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)] or [{}] * len(data)
 
 
 def _listed(value: Any) -> list[Any]:
-    """A value row by row, as JSON has it."""
+    """A value as a list with an item for each row."""
     if isinstance(value, TensorCollection) and value._is_tree():
         return _rows_of(value) if len(value._batch_size) == 1 else [_listed(row) for row in value]
     if isinstance(value, Tensor) and value.is_nested:
@@ -135,7 +164,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _check_encodes(what: str, row: Mapping[str, Any], encode: Any) -> None:
-    """Raises an error that lists the values of a row that JSON does not have."""
+    """Raise an error that lists the values of a row that JSON cannot hold."""
     problems = Problems(what)
     found: list[tuple[tuple[str, ...], Any]] = [((key,), value) for key, value in row.items()]
     while found:
@@ -155,11 +184,13 @@ def _check_encodes(what: str, row: Mapping[str, Any], encode: Any) -> None:
 # -- in ---------------------------------------------------------------------------------------------------------------
 
 
-class JSONReader(Reader[C]):
-    """JSON files, read one behind the other."""
+class JSONReader(TableReader[C]):
+    """Reads JSON files one after another."""
 
-    def __init__(self, cls: type[C], path: Any, asked: Asked, lines: bool | None, options: Mapping[str, Any]) -> None:
-        what = asked.what
+    def __init__(
+        self, cls: type[C], path: Any, request: FileRequest, lines: bool | None, pyarrow_options: Mapping[str, Any]
+    ) -> None:
+        what = request.what
         require("pyarrow.json", EXTRA, what)
         groups: dict[str, tuple[str, ...]] = {
             "ReadOptions": ("block_size", "use_threads"),
@@ -167,18 +198,20 @@ class JSONReader(Reader[C]):
         }
         paths = cast("Sequence[Any]", path) if isinstance(path, (list, tuple)) else [path]
         self.lines: bool = _has_lines(what, paths, lines)
-        self._options = Options(what, groups if self.lines else dict.fromkeys(groups, ()), _OTHERS).sorted(options)
-        self._of(cls, asked, files(what, path))
-        self._schema: Any = self._options["ParseOptions"].pop("explicit_schema", None)
+        self._pyarrow_options = PyarrowOptions(
+            what, groups if self.lines else dict.fromkeys(groups, ()), _OTHERS
+        ).sorted(pyarrow_options)
+        self._of(cls, request, table_files(what, path))
+        self._schema: Any = self._pyarrow_options["ParseOptions"].pop("explicit_schema", None)
         if self._schema is None:
             self._look()
 
     def _look(self) -> None:
-        """Finds out from the first row for which of the fields whose type is known there is something."""
-        pa = require("pyarrow", EXTRA, self.asked.what)
+        """Choose the types of fields that the first row has."""
+        pa = require("pyarrow", EXTRA, self.request.what)
         self._schema = pa.schema([])
         for file in self.files:
-            types = nested_types(pa, self.cls, self.asked.separator)
+            types = nested_types(pa, self.cls, self.request.table_options.separator)
             if not self.lines and self._begins_with(file, b"{"):  # an object of columns
                 self._schema = pa.schema([*types.items()])
                 return
@@ -188,12 +221,12 @@ class JSONReader(Reader[C]):
                 self._schema = pa.schema(_present(pa, types, first[1]))
                 return
 
-    def _begins_with(self, file: File, sign: bytes) -> bool:
-        with byte_stream(self.asked.what, file) as stream:
+    def _begins_with(self, file: TableFile, sign: bytes) -> bool:
+        with byte_stream(self.request.what, file) as stream:
             return bool(stream.read(_CHUNK).lstrip().startswith(sign))
 
     def table(self) -> Any:
-        pa = require("pyarrow", EXTRA, self.asked.what)
+        pa = require("pyarrow", EXTRA, self.request.what)
         tables: list[Any] = []
         for file in self.files:
             with self._reading(file):
@@ -204,11 +237,11 @@ class JSONReader(Reader[C]):
             return pa.concat_tables(tables, promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise ValueError(
-                f"{self.asked.what}: the columns of {len(tables)} files have different types: {error}"
+                f"{self.request.what}: the columns of {len(tables)} files have different types: {error}"
             ) from None
 
     def tables(self, rows: int) -> Generator[Any, None, None]:
-        pa = require("pyarrow", EXTRA, self.asked.what)
+        pa = require("pyarrow", EXTRA, self.request.what)
         schema = self._schema
         for file in self.files:
             with self._reading(file), contextlib.closing(self._chunks(pa, file, rows)) as chunks:
@@ -216,27 +249,27 @@ class JSONReader(Reader[C]):
                     made = (
                         self._of_lines(pa, chunk, schema) if isinstance(chunk, bytes) else _of_rows(pa, chunk, schema)
                     )
-                    schema = _known(pa, made.schema)  # what comes next is of the same types
+                    schema = _known(pa, made.schema)  # the next rows have the same types
                     yield made
 
-    def _chunks(self, pa: Any, file: File, rows: int) -> Generator[bytes | list[dict[str, Any]], None, None]:
+    def _chunks(self, pa: Any, file: TableFile, rows: int) -> Generator[bytes | list[dict[str, Any]], None, None]:
         if not self.lines:
             with contextlib.closing(self._rows(file)) as found:
                 while chunk := [row for _, row in islice(found, rows)]:
                     yield chunk
             return
-        with byte_stream(self.asked.what, file) as stream, _lines(stream) as opened:
+        with byte_stream(self.request.what, file) as stream, _lines(stream) as opened:
             while lines := [*islice(opened, rows)]:
                 text = b"".join(lines)
                 if not text.isspace():
                     yield text
 
-    def _whole(self, pa: Any, file: File) -> Any:
+    def _whole(self, pa: Any, file: TableFile) -> Any:
         if self.lines:
-            with byte_stream(self.asked.what, file) as stream:
+            with byte_stream(self.request.what, file) as stream:
                 return self._of_lines(pa, stream.read(), self._schema)
-        with byte_stream(self.asked.what, file) as stream:
-            found = _decoded(self.asked.what, file, stream.read())
+        with byte_stream(self.request.what, file) as stream:
+            found = _decoded(self.request.what, file, stream.read())
         if isinstance(found, dict):
             return pa.table(
                 {
@@ -244,13 +277,14 @@ class JSONReader(Reader[C]):
                     for name, items in _by_column(cast("dict[str, Any]", found)).items()
                 }
             )
-        return _of_rows(pa, _checked_rows(self.asked.what, file, found), self._schema)
+        return _of_rows(pa, _checked_rows(self.request.what, file, found), self._schema)
 
     def _column(self, pa: Any, name: str, items: list[Any]) -> Any:
         index = self._schema.get_field_index(name)
         return _array(pa, items, None if index < 0 else self._schema.field(index).type)
 
     def _of_lines(self, pa: Any, text: bytes, schema: Any) -> Any:
+        """Parse lines. Text that looks like dates stays text, and integers stay exact."""
         made = self._parsed(pa, text, schema)
         late = [field.with_type(_as_text(pa, field.type)) for field in made.schema if field.name not in schema.names]
         if any(field.type != made.schema.field(field.name).type for field in late):  # text that looks like dates
@@ -263,15 +297,17 @@ class JSONReader(Reader[C]):
         return made
 
     def _large(self, text: bytes, names: Sequence[str]) -> set[str]:
-        """Which of the columns that were read as doubles are integers, for which ``int64`` is too small.
+        """Find integer columns that pyarrow read as doubles because int64 is too small.
 
         Raises:
-            ConversionError: not all of them are in the range of ``uint64``.
+            ConversionError: not all values fit uint64.
         """
-        large, problems = set[str](), Problems(self.asked.plan.what)
-        if not names or (self.asked.dtype is not None and self.asked.dtype.is_floating_point):
+        large, problems = set[str](), Problems(self.request.options.what)
+        if not names or (
+            self.request.table_options.dtype is not None and self.request.table_options.dtype.is_floating_point
+        ):
             return large
-        rows = [_row(self.asked.what, line) for line in text.splitlines() if not line.isspace()]
+        rows = [_row(self.request.what, line) for line in text.splitlines() if not line.isspace()]
         for name in names:
             items: list[Any] = [row[name] for row in rows if row.get(name) is not None]
             if all(isinstance(item, int) for item in items):
@@ -279,15 +315,17 @@ class JSONReader(Reader[C]):
                 outside = next((item for item in items if not 0 <= item < 2**64), None)
                 if outside is not None:
                     hint = "explicit_schema with a column of doubles rounds them"
-                    problems.add(self.asked.path(name), "integers from 0 to 2**64 - 1", f"{outside}", hint)
+                    problems.add(self.request.path(name), "integers from 0 to 2**64 - 1", f"{outside}", hint)
         problems.check()
         return large
 
     def _parsed(self, pa: Any, text: bytes, schema: Any) -> Any:
-        module: Any = require("pyarrow.json", EXTRA, self.asked.what)
+        module: Any = require("pyarrow.json", EXTRA, self.request.what)
         readable = pa.schema([field.with_type(_readable(pa, field.type)) for field in schema])
-        parse = module.ParseOptions(**{**self._options["ParseOptions"], "explicit_schema": readable})
-        made = module.read_json(pa.BufferReader(text), module.ReadOptions(**self._options["ReadOptions"]), parse)
+        parse = module.ParseOptions(**{**self._pyarrow_options["ParseOptions"], "explicit_schema": readable})
+        made = module.read_json(
+            pa.BufferReader(text), module.ReadOptions(**self._pyarrow_options["ReadOptions"]), parse
+        )
         for position, field in enumerate(schema):
             if readable.field(position).type != field.type:
                 at = made.schema.get_field_index(field.name)
@@ -296,13 +334,13 @@ class JSONReader(Reader[C]):
 
     # -- row by row ---------------------------------------------------------------------------------------------------
 
-    def _rows(self, file: File) -> Generator[tuple[int, dict[str, Any]], None, None]:
-        """The rows with their lines (with their positions in an array), read by Python.
+    def _rows(self, file: TableFile) -> Generator[tuple[int, dict[str, Any]], None, None]:
+        """Yield each row with its line (its position in an array), parsed by Python.
 
         Raises:
-            ValueError: a line is not JSON, or no row.
+            ValueError: a line is not JSON, or not a row.
         """
-        what = self.asked.what
+        what = self.request.what
         with byte_stream(what, file) as stream:
             if not self.lines:
                 yield from enumerate(_items(what, file, stream))
@@ -312,24 +350,24 @@ class JSONReader(Reader[C]):
                     if not line.isspace():
                         yield number, _row(f"{what}: {file}: line {number}", line)
 
-    def _reading(self, file: File) -> Any:
-        return reading(self.asked.what, file, lambda _: self._misfits(file))
+    def _reading(self, file: TableFile) -> Any:
+        return naming_file(self.request.what, file, lambda _: self._misfits(file))
 
-    def _misfits(self, file: File) -> None:
-        """Raises an error that says where a file is wrong; it is read again for this, by Python.
+    def _misfits(self, file: TableFile) -> None:
+        """Raise an error that locates what is wrong. Python reads the file again for this.
 
         Raises:
             ValueError: a line is not JSON.
-            ConversionError: there are values that are not of the type of their column.
+            ConversionError: values do not have the type of their column.
         """
-        pa = require("pyarrow", EXTRA, self.asked.what)
-        problems = Problems(self.asked.plan.what)
+        pa = require("pyarrow", EXTRA, self.request.what)
+        problems = Problems(self.request.options.what)
         seen: dict[str, tuple[str, int]] = {}
         types = {field.name: field.type for field in self._schema}
         for number, row in self._rows(file):
             place = f"in {'line' if self.lines else 'row'} {number} of {file}"
             for key, value in row.items():
-                path = self.asked.path(key)
+                path = self.request.path(key)
                 if value is None or problems.covers(path):
                     continue
                 kind, known = _kind(value), types.get(key)
@@ -344,7 +382,7 @@ class JSONReader(Reader[C]):
 
 @contextlib.contextmanager
 def _lines(stream: Any) -> Generator[io.BufferedReader, None, None]:
-    """The lines of a stream, which stays open."""
+    """Iterate over the lines of a stream without closing it."""
     lines = io.BufferedReader(stream)
     try:
         yield lines
@@ -353,7 +391,7 @@ def _lines(stream: Any) -> Generator[io.BufferedReader, None, None]:
 
 
 def _row(place: str, line: bytes) -> dict[str, Any]:
-    """The row in a line."""
+    """Parse the row in a line."""
     try:
         row: Any = python_json.loads(line)
     except python_json.JSONDecodeError as error:
@@ -366,8 +404,12 @@ def _row(place: str, line: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", row)
 
 
-def _items(what: str, file: File, stream: IO[bytes]) -> Generator[dict[str, Any], None, None]:
-    """The items of an array, one after another; only a part of the text is held."""
+def _items(what: str, file: TableFile, stream: IO[bytes]) -> Generator[dict[str, Any], None, None]:
+    """Yield the items of an array while the text is read; only a part of it is in memory.
+
+    The decoder of ``json`` parses each item. No parser here reads arrays piece by piece: ``json.load`` needs all of the
+    text, pyarrow reads lines only.
+    """
     decode = python_json.JSONDecoder().raw_decode
     text, lines, ended, started = "", 0, False, False
     utf8 = codecs.getincrementaldecoder("utf-8-sig")()
@@ -397,7 +439,7 @@ def _items(what: str, file: File, stream: IO[bytes]) -> Generator[dict[str, Any]
                 if ended:
                     raise broken(error.msg, error.pos) from None
             else:
-                if end < len(text) or ended:  # a number that ends here may go on
+                if end < len(text) or ended:  # a number at the end of the text may continue
                     yield _checked_rows(what, file, [item])[0]
                     at = end
                     continue
@@ -418,7 +460,8 @@ def _skipped(text: str, at: int) -> int:
     return at
 
 
-def _decoded(what: str, file: File, text: bytes) -> Any:
+def _decoded(what: str, file: TableFile, text: bytes) -> Any:
+    """Parse a whole file."""
     try:
         return python_json.loads(text)
     except python_json.JSONDecodeError as error:
@@ -430,7 +473,7 @@ def _decoded(what: str, file: File, text: bytes) -> Any:
         raise ValueError(f"{what}: {printable(file)}: {error}") from None
 
 
-def _checked_rows(what: str, file: File, found: Any) -> list[dict[str, Any]]:
+def _checked_rows(what: str, file: TableFile, found: Any) -> list[dict[str, Any]]:
     rows = cast("list[object]", found) if isinstance(found, list) else [found]
     for row in rows:
         if not isinstance(row, dict):
@@ -442,7 +485,7 @@ def _checked_rows(what: str, file: File, found: Any) -> list[dict[str, Any]]:
 
 
 def _by_column(found: dict[str, Any]) -> dict[str, list[Any]]:
-    """Columns as pandas writes them, ``{"a": {"0": 1, "1": 2}}`` or ``{"a": [1, 2]}``."""
+    """Columns as pandas writes them, ``{"a": {"0": 1, "1": 2}}`` or ``{"a": [1, 2]}``, as lists."""
     return {
         name: [*cast("dict[str, Any]", items).values()] if isinstance(items, dict) else items
         for name, items in found.items()
@@ -456,17 +499,17 @@ def _of_rows(pa: Any, rows: Sequence[Mapping[str, Any]], schema: Any) -> Any:
 
 
 def _array(pa: Any, items: list[Any], kind: Any) -> Any:
-    """Values as an array of a type; of theirs, where there is none."""
+    """Make an array of values, of a type or of the type that Arrow infers."""
     if kind is not None:
         return _cast(pa, pa.array(items, _readable(pa, kind)), kind)
     try:
         return pa.array(items)
-    except OverflowError:  # larger than those that Arrow has by default
+    except OverflowError:  # larger than int64
         return pa.array(items, pa.uint64())
 
 
 def _cast(pa: Any, column: Any, kind: Any) -> Any:
-    """What was read as a type for reading as the type that is wanted; times with a zone are those of UTC."""
+    """Cast a column from the type it was read as. Times with a zone become UTC."""
     if column.type == kind:
         return column
     try:
@@ -480,7 +523,7 @@ def _cast(pa: Any, column: Any, kind: Any) -> Any:
 
 
 def _present(pa: Any, types: Mapping[str, Any], row: Mapping[str, Any]) -> list[Any]:
-    """The types for what is in a row."""
+    """The types of the fields that are in a row."""
     fields: list[Any] = []
     for name, kind in types.items():
         value = row.get(name)
@@ -493,12 +536,12 @@ def _present(pa: Any, types: Mapping[str, Any], row: Mapping[str, Any]) -> list[
 
 
 def _known(pa: Any, schema: Any) -> Any:
-    """The fields of which the type is known."""
+    """The fields of a schema that are not null only."""
     return pa.schema([field for field in schema if not pa.types.is_null(field.type)])
 
 
 def _mapped(pa: Any, kind: Any, change: Callable[[Any], Any]) -> Any:
-    """A type with its innermost ones changed."""
+    """Change the innermost types of a type."""
     types = pa.types
     if types.is_struct(kind):
         fields = [kind.field(position) for position in range(kind.num_fields)]
@@ -513,7 +556,7 @@ def _as_text(pa: Any, kind: Any) -> Any:
 
 
 def _readable(pa: Any, kind: Any) -> Any:
-    """What JSON has for a type: dates and times are text."""
+    """The type that JSON has for a type: dates and times are text."""
     return _as_text(pa, _mapped(pa, kind, lambda one: pa.float32() if pa.types.is_float16(one) else one))
 
 

@@ -1,8 +1,8 @@
-"""Classes of fields: what dataclasses, attrs classes and models of pydantic have in common.
+"""Adapters for classes with fields: dataclasses, classes of attrs, models and dataclasses of pydantic.
 
-A :class:`Kind` reads one of them: which fields a class declares, which values an instance has, how an instance is made.
-All else is written once over that: ``instances.py`` takes instances apart and makes them, ``record_class.py`` makes
-record classes. None of the packages is imported for the question of what kind a class is.
+A :class:`ClassAdapter` says which fields a class declares, which values an instance has, and how an instance is made.
+Everything else is written once, for all adapters: ``instances.py`` converts instances, ``record_class.py`` makes record
+classes. Finding the adapter of a class imports none of the libraries.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 
-class Member(NamedTuple):
-    """A field, as its class declares it."""
+class ClassField(NamedTuple):
+    """A field as its class declares it."""
 
     name: str
-    #: its annotation, evaluated where that can be done; ``Any`` where it has none
+    #: its annotation, evaluated if possible; ``Any`` without one
     hint: Any
     default: Any = MISSING
     factory: Callable[[], Any] | None = None
-    #: what the constructor calls it; ``None`` where it is no argument
+    #: name of the constructor's argument; ``None`` if there is none
     argument: str | None = None
     kw_only: bool = False
     repr: bool = True
@@ -46,32 +46,39 @@ class Member(NamedTuple):
         return self.argument is not None and self.default is MISSING and self.factory is None
 
 
-class Kind:
-    """How the classes of one package are read; this one reads dataclasses."""
+class ClassAdapter:
+    """Reads the classes of one library; this one reads dataclasses."""
 
-    #: what the functions are named after
+    #: suffix of the functions: ``from_dataclass``
     name = "dataclass"
-    #: what a class is called in messages
+    #: name of such a class in messages
     shown = "a dataclass"
-    #: names of members that the package writes into a class, where a record has its own or needs none
+    #: hint in messages: what takes a class instead of an instance
+    takes_class = "as_tensorclass=True"
+    #: members that the library writes into a class, and that a record has itself or does not need
     written: frozenset[str] = frozenset({"__dataclass_fields__", "__dataclass_params__"})
 
-    def accepts(self, cls: type[Any]) -> bool:
-        """Whether the functions that are named after this kind take a class."""
-        return kind_of(cls) in (DATACLASS, PYDANTIC_DATACLASS)
+    def require(self, purpose: str) -> None:
+        """Import the library, to raise if it is missing."""
+        if self.name != "dataclass":
+            require(self.name, self.name, purpose)
 
-    def fields(self, cls: type[Any]) -> dict[str, Member]:
-        """The fields of a class, those of its bases in front, in the order of the constructor."""
+    def accepts(self, cls: type[Any]) -> bool:
+        """Whether ``from_x`` and ``to_x`` take a class."""
+        return adapter_of(cls) in (DATACLASS, PYDANTIC_DATACLASS)
+
+    def fields(self, cls: type[Any]) -> dict[str, ClassField]:
+        """The fields of a class in the order of the constructor, those of its bases first."""
         hints = hints_of(cls)
         return {f.name: self._member(cls, f, hints.get(f.name, f.type)) for f in dataclasses.fields(cls)}
 
-    def _member(self, cls: type[Any], f: dataclasses.Field[Any], hint: Any) -> Member:
+    def _member(self, cls: type[Any], f: dataclasses.Field[Any], hint: Any) -> ClassField:
         factory = None if f.default_factory is MISSING else f.default_factory
         argument = f.name if f.init else None
-        return Member(f.name, hint, f.default, factory, argument, bool(f.kw_only), f.repr, f.metadata)
+        return ClassField(f.name, hint, f.default, factory, argument, bool(f.kw_only), f.repr, f.metadata)
 
-    def arguments(self, cls: type[Any]) -> dict[str, Member]:
-        """What the constructor takes and the instance does not keep: fields that are ``InitVar``."""
+    def arguments(self, cls: type[Any]) -> dict[str, ClassField]:
+        """Arguments of the constructor that the instance does not keep: ``InitVar`` fields."""
         pseudo: dict[str, Any] = getattr(cls, "__dataclass_fields__", {})
         return {
             f.name: self._member(cls, f, f.type)
@@ -80,7 +87,7 @@ class Kind:
         }
 
     def values(self, obj: Any) -> dict[str, Any]:
-        """The values that an instance has: a field that was never set has none."""
+        """The values of an instance; fields that were never set are left out."""
         names = [f.name for f in dataclasses.fields(obj)]
         try:
             return {name: getattr(obj, name) for name in names}
@@ -88,7 +95,7 @@ class Kind:
             return {name: getattr(obj, name) for name in names if hasattr(obj, name)}
 
     def make(self, cls: type[Any], values: Mapping[str, Any]) -> Any:
-        """An instance with these values, made as a user makes one: by the constructor."""
+        """Make an instance by the constructor; fields that are no arguments are set afterwards."""
         fields = {**self.fields(cls), **self.arguments(cls)}
         given: dict[str, Any] = {}
         later: dict[str, Any] = {}
@@ -116,24 +123,24 @@ class Kind:
         return frozen
 
     def can_be_base(self, cls: type[Any]) -> bool:
-        """Whether a record can derive from a class itself, so that it is an instance of it."""
+        """Whether a record can derive from the class itself, and so be its instance."""
         return not vars(cls).get("__slots__") and not ("__dataclass_params__" in vars(cls) and self.is_frozen(cls))
 
     def is_generated(self, function: types.CodeType) -> bool:
-        """Whether it was the package that wrote a special method."""
+        """Whether the library wrote a special method."""
         return function.co_filename in ("<string>", dataclasses.__file__)
 
     def members(self, cls: type[Any]) -> dict[str, Any]:
-        """What the body of a class says beside its fields."""
+        """The members in the body of a class other than its fields."""
         return {name: member for name, member in vars(cls).items() if name not in self.written}
 
 
-class PydanticDataclass(Kind):
-    """Dataclasses that pydantic validates."""
+class PydanticDataclassAdapter(ClassAdapter):
+    """Reads dataclasses that pydantic validates."""
 
-    written: frozenset[str] = Kind.written | {"__pydantic_fields_complete__", "__signature__"}
+    written: frozenset[str] = ClassAdapter.written | {"__pydantic_fields_complete__", "__signature__"}
 
-    def _member(self, cls: type[Any], f: dataclasses.Field[Any], hint: Any) -> Member:
+    def _member(self, cls: type[Any], f: dataclasses.Field[Any], hint: Any) -> ClassField:
         info: FieldInfo | None = cls.__pydantic_fields__.get(f.name)
         if info is None:
             return super()._member(cls, f, hint)
@@ -144,35 +151,36 @@ class PydanticDataclass(Kind):
         return adapter.validate_python(given, by_alias=False, by_name=True)
 
     def can_be_base(self, cls: type[Any]) -> bool:
-        """Never: its constructor and its setters validate."""
+        """Never: constructor and setters validate."""
         return False
 
     def is_generated(self, function: types.CodeType) -> bool:
-        """Whether it was pydantic, or ``dataclasses`` for it, that wrote a special method."""
+        """Whether pydantic, or ``dataclasses`` for it, wrote a special method."""
         return super().is_generated(function) or _is_in("pydantic", function)
 
     def members(self, cls: type[Any]) -> dict[str, Any]:
-        """What the body of a class says beside its fields."""
+        """The members in the body of a class other than its fields."""
         return {name: member for name, member in super().members(cls).items() if not name.startswith("__pydantic_")}
 
 
-class Attrs(Kind):
-    """Classes of attrs, of its old decorators and of its new ones."""
+class AttrsAdapter(ClassAdapter):
+    """Reads classes of attrs, by its old and its new decorators."""
 
     name = "attrs"
     shown = "a class of attrs"
+    takes_class = "the function tensorclass.from_attrs"
     written: frozenset[str] = frozenset({"__attrs_attrs__", "__attrs_props__", "__attrs_own_setattr__", "__getattr__"})
 
     def accepts(self, cls: type[Any]) -> bool:
         """Whether a class is one of attrs."""
-        return kind_of(cls) is ATTRS
+        return adapter_of(cls) is ATTRS
 
-    def fields(self, cls: type[Any]) -> dict[str, Member]:
-        """The fields of a class, those of its bases in front, in the order of the constructor."""
+    def fields(self, cls: type[Any]) -> dict[str, ClassField]:
+        """The fields of a class in the order of the constructor, those of its bases first."""
         hints = hints_of(cls)
         return {a.name: self._of_attribute(a, hints) for a in cls.__attrs_attrs__}
 
-    def _of_attribute(self, attribute: Any, hints: Mapping[str, Any]) -> Member:
+    def _of_attribute(self, attribute: Any, hints: Mapping[str, Any]) -> ClassField:
         hint = hints.get(attribute.name, Any if attribute.type is None else attribute.type)
         default, factory = attribute.default, None
         if getattr(default, "takes_self", False):
@@ -185,14 +193,14 @@ class Attrs(Kind):
             default = MISSING
         argument = attribute.alias if attribute.init else None
         kw_only, shown, metadata = attribute.kw_only, bool(attribute.repr), attribute.metadata
-        return Member(attribute.name, hint, default, factory, argument, kw_only, shown, metadata)
+        return ClassField(attribute.name, hint, default, factory, argument, kw_only, shown, metadata)
 
-    def arguments(self, cls: type[Any]) -> dict[str, Member]:
+    def arguments(self, cls: type[Any]) -> dict[str, ClassField]:
         """None."""
         return {}
 
     def values(self, obj: Any) -> dict[str, Any]:
-        """The values that an instance has: a field that was never set has none."""
+        """The values of an instance; fields that were never set are left out."""
         return {a.name: getattr(obj, a.name) for a in obj.__attrs_attrs__ if hasattr(obj, a.name)}
 
     def is_frozen(self, cls: type[Any]) -> bool:
@@ -200,15 +208,15 @@ class Attrs(Kind):
         return getattr(cls.__setattr__, "__name__", "") == "_frozen_setattrs"
 
     def can_be_base(self, cls: type[Any]) -> bool:
-        """Never: most have slots."""
+        """Never: most classes have slots."""
         return False
 
     def is_generated(self, function: types.CodeType) -> bool:
-        """Whether it was attrs that wrote a special method."""
+        """Whether attrs wrote a special method."""
         return function.co_filename.startswith("<attrs generated") or _is_in("attr", function)
 
     def members(self, cls: type[Any]) -> dict[str, Any]:
-        """What the body of a class says beside its fields: cached properties too, which attrs moves elsewhere."""
+        """The members in the body of a class other than its fields, with the cached properties that attrs moves."""
         members = super().members(cls)
         getter = vars(cls).get("__getattr__")
         if getter is not None and not self.is_generated(getter.__code__):
@@ -223,38 +231,39 @@ class Attrs(Kind):
         return members
 
 
-class Pydantic(Kind):
-    """Models of pydantic."""
+class PydanticAdapter(ClassAdapter):
+    """Reads models of pydantic."""
 
     name = "pydantic"
     shown = "a model of pydantic"
+    takes_class = "the function tensorclass.from_pydantic"
     written: frozenset[str] = frozenset(
         {"model_config", "__class_vars__", "__private_attributes__", "__signature__", "_abc_impl"}
     )
 
     def accepts(self, cls: type[Any]) -> bool:
         """Whether a class is a model, or a dataclass of pydantic."""
-        return kind_of(cls) in (PYDANTIC, PYDANTIC_DATACLASS)
+        return adapter_of(cls) in (PYDANTIC, PYDANTIC_DATACLASS)
 
-    def fields(self, cls: type[BaseModel]) -> dict[str, Member]:
-        """The fields of a model, those of its bases in front."""
+    def fields(self, cls: type[BaseModel]) -> dict[str, ClassField]:
+        """The fields of a model, those of its bases first."""
         return {
             name: _of_info(name, info, info.rebuild_annotation())._replace(kw_only=True)
             for name, info in cls.model_fields.items()
         }
 
-    def arguments(self, cls: type[Any]) -> dict[str, Member]:
+    def arguments(self, cls: type[Any]) -> dict[str, ClassField]:
         """None."""
         return {}
 
     def values(self, obj: BaseModel) -> dict[str, Any]:
-        """The values that a model has, those that are no fields of it (``extra="allow"``) too."""
+        """The values of a model, those that are no fields (``extra="allow"``) included."""
         values = vars(obj)
         fields = type(obj).model_fields
         return {name: values[name] for name in fields if name in values} | (obj.model_extra or {})
 
     def make(self, cls: type[BaseModel], values: Mapping[str, Any]) -> Any:
-        """A model with these values, which are validated."""
+        """Make a model; pydantic validates the values."""
         is_root = getattr(cls, "__pydantic_root_model__", False)
         return cls.model_validate(values["root"] if is_root else dict(values), by_alias=False, by_name=True)
 
@@ -271,11 +280,11 @@ class Pydantic(Kind):
         return False
 
     def is_generated(self, function: types.CodeType) -> bool:
-        """Whether it was pydantic that wrote a special method."""
+        """Whether pydantic wrote a special method."""
         return _is_in("pydantic", function)
 
     def members(self, cls: type[Any]) -> dict[str, Any]:
-        """What the body of a model says beside its fields."""
+        """The members in the body of a model other than its fields."""
         private: Mapping[str, Any] = getattr(cls, "__private_attributes__", {})
         return {
             name: member
@@ -284,15 +293,20 @@ class Pydantic(Kind):
         }
 
 
-DATACLASS, PYDANTIC_DATACLASS, ATTRS, PYDANTIC = Kind(), PydanticDataclass(), Attrs(), Pydantic()
+DATACLASS, PYDANTIC_DATACLASS, ATTRS, PYDANTIC = (
+    ClassAdapter(),
+    PydanticDataclassAdapter(),
+    AttrsAdapter(),
+    PydanticAdapter(),
+)
 
 
-#: what most values are, and no kind
+#: types of most values, which have no fields
 PLAIN = frozenset({int, float, bool, complex, str, bytes, list, type(None)})
 
 
-def kind_of(cls: type[Any]) -> Kind | None:
-    """What a class of fields is read with; ``None`` for other classes, and for collections."""
+def adapter_of(cls: type[Any]) -> ClassAdapter | None:
+    """The adapter of a class with fields; ``None`` for other classes and for collections."""
     if cls in PLAIN:
         return None
     if hasattr(cls, "__dataclass_fields__"):
@@ -306,16 +320,16 @@ def kind_of(cls: type[Any]) -> Kind | None:
 
 
 def hints_of(cls: type[Any]) -> dict[str, Any]:
-    """The annotations of a class and its bases; none where one of them cannot be evaluated here."""
+    """The annotations of a class and its bases; empty if one of them cannot be evaluated here."""
     try:
-        # make_dataclass writes "typing.Any" where it is given no type
+        # make_dataclass writes "typing.Any" for fields without a type
         return typing.get_type_hints(cls, localns={"typing": typing, cls.__name__: cls}, include_extras=True)
     except (NameError, TypeError, AttributeError):
         return {}
 
 
-def _of_info(name: str, info: FieldInfo, hint: Any) -> Member:
-    """A field of pydantic."""
+def _of_info(name: str, info: FieldInfo, hint: Any) -> ClassField:
+    """Read a field of pydantic."""
     default: Any = MISSING
     factory: Any = info.default_factory
     if factory is not None:
@@ -323,12 +337,14 @@ def _of_info(name: str, info: FieldInfo, hint: Any) -> Member:
             factory = _refused(name, "it is computed by pydantic from the other values")
     elif not info.is_required():
         default = info.default
-        if default.__hash__ is None:  # pydantic copies what could be changed
+        if default.__hash__ is None:  # pydantic copies mutable defaults
             factory, default = functools.partial(copy.deepcopy, default), MISSING
-    return Member(name, hint, default, factory, name, repr=info.repr)
+    return ClassField(name, hint, default, factory, name, repr=info.repr)
 
 
 def _refused(name: str, why: str) -> Callable[[], Any]:
+    """A factory that raises: the library computes the default from an instance."""
+
     def factory() -> Any:
         raise TypeError(f"{name}: a record cannot make this default: {why}; give it a value")
 
@@ -336,6 +352,6 @@ def _refused(name: str, why: str) -> Callable[[], Any]:
 
 
 def _is_in(package: str, function: types.CodeType) -> bool:
-    """Whether a function is one of a package."""
+    """Whether a function is defined in a package."""
     file = getattr(sys.modules.get(package), "__file__", None)
     return file is not None and function.co_filename.startswith(file.removesuffix("__init__.py"))

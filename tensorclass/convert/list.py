@@ -1,77 +1,83 @@
-"""Lists with something for each row: a mapping, a dataclass, a named tuple, a collection."""
+"""Lists of rows: a mapping, a dataclass, a named tuple or a collection each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from typing_extensions import Unpack
+
 from tensorclass.fields import shown_value
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection, DeviceLike
+from tensorclass.td.collection import Collection
 from tensorclass.td.combining import stack
 from tensorclass.td.stores.lazy import lazy_stack, maybe_dense_stack
 
-from .tree import FAILED, BatchSize, C, Plan, entries, finish, like, part, part_of, plan, settled
+from .conversion_options import ConversionKwargs, ConversionOptions
+from .tree import (
+    FAILED,
+    C,
+    build_from_entries,
+    build_nested,
+    entries,
+    finish,
+    with_metadata,
+    with_metadata_of,
+)
 
 
 def from_list(
     cls: type[C],
     input: Sequence[Any],
     *,
-    auto_batch_size: bool | None = None,
-    batch_size: BatchSize = None,
-    device: DeviceLike | None = None,
-    batch_dims: int | None = None,
     names: Sequence[str | None] | None = None,
     lazy: bool | None = None,
-    strict: bool = True,
+    **kwargs: Unpack[ConversionKwargs],
 ) -> C:
     """See :meth:`TensorDict.from_list`."""
-    asked = plan(f"{cls.__name__}.from_list", auto_batch_size, batch_dims, batch_size, device, names, strict=strict)
+    options = ConversionOptions.of(f"{cls.__name__}.from_list", names=names, **kwargs)
     if not isinstance(input, (list, tuple)):
         raise TypeError(f"from_list: expected a list with an item for each row, got a {type(input).__name__}")
     if not input:
         raise RuntimeError("from_list: expected at least one row, got an empty list")
-    if asked.batch_dims == 0:
+    size, dims = options.batch_size, options.batch_dims
+    if dims == 0:
         raise ValueError("from_list: expected batch_dims of at least 1, the dimension of the rows; got 0")
-    if asked.batch_size is not None and asked.batch_size[:1] != (len(input),):
+    if size is not None and size[:1] != (len(input),):
         raise ValueError(
-            f"from_list: expected a batch size that begins with the number of rows, {len(input)}; got "
-            f"{list(asked.batch_size)}"
+            f"from_list: expected a batch size that begins with the number of rows, {len(input)}; got {list(size)}"
         )
-    below = asked._replace(
-        names=None,
-        batch_dims=None if asked.batch_dims is None else asked.batch_dims - 1,
-        batch_size=None if asked.batch_size is None else asked.batch_size[1:],
+    of_row = options._replace(
+        names=None, batch_dims=None if dims is None else dims - 1, batch_size=None if size is None else size[1:]
     )
-    rows = [_row(cls, item, below, (f"[{position}]",)) for position, item in enumerate(input)]
-    finish(asked)
-    result: C = _stacked(rows, lazy)
+    rows = [_row(cls, item, of_row, (f"[{position}]",)) for position, item in enumerate(input)]
+    finish(options)
+    result: C = _stack_rows(rows, lazy)
     if names is not None:
         result._set_names(shapes.as_names(names, result.ndim))
     return result
 
 
-def from_rows(cls: type[TensorCollection], rows: list[Any], asked: Plan, path: tuple[str, ...]) -> Any:
-    """Rows below a key of what is made; ``FAILED`` where they cannot be, the problems are noted then."""
-    made = [_row(cls, item, asked, (*path, f"[{position}]")) for position, item in enumerate(rows)]
-    return FAILED if any(row is FAILED for row in made) else _stacked(made, None)
+def from_rows(cls: type[TensorCollection], rows: list[Any], options: ConversionOptions, path: tuple[str, ...]) -> Any:
+    """Stack nested rows. ``FAILED`` if one cannot be converted; the problems are in ``options``."""
+    made = [_row(cls, item, options, (*path, f"[{position}]")) for position, item in enumerate(rows)]
+    return FAILED if any(row is FAILED for row in made) else _stack_rows(made, None)
 
 
-def _row(cls: type[TensorCollection], item: Any, asked: Plan, path: tuple[str, ...]) -> Any:
+def _row(cls: type[TensorCollection], item: Any, options: ConversionOptions, path: tuple[str, ...]) -> Any:
     if isinstance(item, Collection):
         if isinstance(item, cls):
-            return settled(item._shallow(), asked)
-        return part(cls, dict(item._store), like(item, asked), path)
+            return with_metadata(item._shallow(), options)
+        return build_nested(cls, dict(item._store), with_metadata_of(item, options), path)
     found = entries(item)
     if found is None:
-        asked.problems.add(path, "a mapping, a dataclass, a (named) tuple or a collection", shown_value(item))
+        options.problems.add(path, "a mapping, a dataclass, a (named) tuple or a collection", shown_value(item))
         return FAILED
-    return part_of(cls, item, found, asked, path)
+    return build_from_entries(cls, item, found, options, path)
 
 
-def _stacked(rows: list[Any], lazy: bool | None) -> Any:
+def _stack_rows(rows: list[Any], lazy: bool | None) -> Any:
     if lazy is None:
         return maybe_dense_stack(rows)
     return lazy_stack(rows) if lazy else stack(rows)

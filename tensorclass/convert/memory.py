@@ -1,4 +1,4 @@
-"""Memory that other libraries have for reading alone, as tensors need it: it can be written to."""
+"""Make read-only memory of other libraries writable, as tensors need it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from typing import Any
 
 
 def make_writable(address: int, size: int) -> bool:
-    """Whether memory can be written to, after that was asked of the operating system.
+    """Ask the operating system to make memory writable. Return whether it is.
 
-    Torch has no tensors for reading alone, and a write to pages that are for reading ends the process. Files that
-    Arrow maps are private mappings: pages that are written become copies, and the file stays as it is. Where that
-    cannot be (shared mappings, as of numpy and of the object store of Ray; systems without ``mprotect``), the memory
-    must be copied.
+    Torch has no read-only tensors, and writing to read-only pages kills the process. Arrow maps files privately: a
+    written page becomes a copy, and the file does not change. Shared mappings (of numpy and of Ray's object store) and
+    systems without ``mprotect`` do not allow this; the memory must be copied then.
 
     Args:
-        address: where it begins.
-        size: how many bytes it has.
+        address: start of the memory.
+        size: its size in bytes.
 
     >>> make_writable(id(object()), 0)
     True
@@ -44,11 +43,12 @@ def _protect() -> Any:
 
 
 def _is_shared(page: int) -> bool:
-    """Whether other processes see what is written to a page."""
+    """Whether other processes see writes to a page."""
     remap = _remap()
     if remap is None:
         return False
-    again = remap(page, 0, mmap.PAGESIZE, 1)  # asked for a part of no size, Linux maps what is shared once more
+    # with an old size of 0, Linux maps shared pages once more, and refuses private ones
+    again = remap(page, 0, mmap.PAGESIZE, 1)
     if again in (None, ctypes.c_void_p(-1).value):
         return False
     _unmap()(again, mmap.PAGESIZE)

@@ -1,4 +1,4 @@
-"""Named tuples: those of ``collections`` and those of ``typing``."""
+"""Named tuples, of ``collections`` and of ``typing``."""
 
 from __future__ import annotations
 
@@ -8,29 +8,27 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection, DeviceLike
+from typing_extensions import Unpack
 
-from .tree import BatchSize, C, from_entries, plan, target_class
+from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import Collection
+
+from .conversion_options import ConversionKwargs, ConversionOptions
+from .tree import C, from_entries, target_class
 
 
 def from_namedtuple(
     cls: type[C],
     named_tuple: Any,
-    *,
-    auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-    device: DeviceLike | None = None,
-    batch_size: BatchSize = None,
-    strict: bool = True,
+    **kwargs: Unpack[ConversionKwargs],
 ) -> C:
     """See :meth:`TensorDict.from_namedtuple`."""
-    asked = plan(f"{cls.__name__}.from_namedtuple", auto_batch_size, batch_dims, batch_size, device, strict=strict)
+    options = ConversionOptions.of(f"{cls.__name__}.from_namedtuple", **kwargs)
     if not is_namedtuple(named_tuple):
         raise TypeError(
             f"from_namedtuple: expected a named tuple, got a {type(named_tuple).__name__}; from_any takes other objects"
         )
-    return from_entries(cls, named_tuple, asked)
+    return from_entries(cls, named_tuple, options)
 
 
 def to_namedtuple(data: TensorCollection, dest_cls: type[Any] | None = None) -> Any:
@@ -58,7 +56,7 @@ def to_namedtuple(data: TensorCollection, dest_cls: type[Any] | None = None) -> 
 
 
 def is_namedtuple(obj: object) -> bool:
-    """Whether an object, or a class, is a named tuple."""
+    """Whether an object or a class is a named tuple."""
     cls = obj if isinstance(obj, type) else type(obj)
     return hasattr(cls, "_fields") and issubclass(cls, tuple)
 
@@ -66,7 +64,7 @@ def is_namedtuple(obj: object) -> bool:
 @functools.lru_cache(maxsize=256)
 def _class_of(name: str, fields: tuple[str, ...]) -> Any:
     try:
-        make: Any = collections.namedtuple  # the names of the fields are not known before
+        make: Any = collections.namedtuple  # checkers cannot know the fields
         return make(name, fields)
     except ValueError as error:
         raise ValueError(
@@ -76,9 +74,9 @@ def _class_of(name: str, fields: tuple[str, ...]) -> Any:
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:
-    """The named tuples that the fields of a named tuple are declared to be."""
+    """The named tuples among the annotations of a named tuple."""
     try:
         hints = typing.get_type_hints(cls)
-    except (NameError, TypeError):  # an annotation that cannot be evaluated here
+    except (NameError, TypeError):  # an annotation cannot be evaluated here
         return {}
     return {name: hint for name, hint in hints.items() if isinstance(hint, type) and is_namedtuple(hint)}

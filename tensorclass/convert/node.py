@@ -1,4 +1,4 @@
-"""What a collection was in a pytree: an object that it keeps, and that files can hold."""
+"""The original form of a pytree node: an object that its collection keeps, and that files can hold."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tensorclass.td.unpickling import allow_function
 NOTHING: dict[str, Any] = {}
 
 
-class Leaf:
-    """Marks a collection that would be taken for a part of the tree, and is a leaf of it."""
+class PytreeLeaf:
+    """Marks a collection that is a leaf of the tree, though it looks like a node."""
 
 
-class Node:
-    """What a collection was in a tree. Nothing changes one."""
+class PytreeNode:
+    """The original form of a node: type, leaves, keys. Immutable."""
 
     __slots__ = ("context", "keys", "kind", "leaves", "namespace")
 
@@ -31,31 +31,31 @@ class Node:
     ) -> None:
         self.kind: type = kind
         #: the leaves that were something else than what stands for them: a number, the dtype of an array, or
-        #: :class:`Leaf`
+        #: :class:`PytreeLeaf`
         self.leaves: Mapping[str, Any] = leaves
-        #: the keys of a dict, where they are others than those that they are stored under
+        #: original keys of a dict, if stored under other ones
         self.keys: Mapping[str, Any] = keys
-        self.context: Any = context  #: what else its registration needs to make one
-        self.namespace: str | None = namespace  #: that of its registration in optree; ``None`` for one of torch
+        self.context: Any = context  #: context that its registration needs to make one
+        self.namespace: str | None = namespace  #: namespace of its registration in optree; ``None`` for torch
 
     def __eq__(self, other: object) -> bool:
-        """Whether trees of the one and of the other kind can be rows of one collection; numbers may differ."""
-        if not isinstance(other, Node):
+        """Whether both can be rows of one collection: the same structure, and leaves of the same types."""
+        if not isinstance(other, PytreeNode):
             return NotImplemented
-        return self.built_as(other) and {key: kind_of_leaf(leaf) for key, leaf in self.leaves.items()} == {
-            key: kind_of_leaf(leaf) for key, leaf in other.leaves.items()
+        return self.built_as(other) and {key: leaf_category(leaf) for key, leaf in self.leaves.items()} == {
+            key: leaf_category(leaf) for key, leaf in other.leaves.items()
         }
 
     def __hash__(self) -> int:
         return hash(self.kind)
 
-    def __deepcopy__(self, memo: object) -> Node:
+    def __deepcopy__(self, memo: object) -> PytreeNode:
         return self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         from tensorclass.storage.objects import Unwritable, encode
 
-        try:  # as files have it, which torch.load(weights_only=True) takes
+        try:  # as in files, a form that torch.load(weights_only=True) accepts
             return restored, (encode(self),)
         except Unwritable:
             return super().__reduce_ex__(protocol)
@@ -63,8 +63,8 @@ class Node:
     def __repr__(self) -> str:
         return f"<{self.kind.__name__}>"
 
-    def built_as(self, other: Node) -> bool:
-        """Whether both are built alike, whatever their leaves are."""
+    def built_as(self, other: PytreeNode) -> bool:
+        """Whether both have the same structure, whatever their leaves are."""
         return self is other or (
             self.kind is other.kind
             and self.namespace == other.namespace
@@ -76,12 +76,12 @@ class Node:
 
 @allow_function
 def restored(form: Any) -> Any:
-    """A node that was pickled; what says what a file says cannot make anything else than a file can."""
+    """Unpickle a node. The form can make only what a file can."""
     from tensorclass.storage.objects import decode
 
     return decode(form)
 
 
-def kind_of_leaf(leaf: Any) -> Any:
-    """What two leaves have in common that can be rows of one tensor."""
+def leaf_category(leaf: Any) -> Any:
+    """What leaves must share to be rows of one tensor: the class of numbers, else the leaf itself."""
     return leaf.__class__ if isinstance(cast("object", leaf), (int, float, complex, np.generic)) else leaf

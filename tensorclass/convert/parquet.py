@@ -7,19 +7,23 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+
 from tensorclass.interrupts import uninterrupted
 from tensorclass.td.base import TensorCollection
+from tensorclass.td.collection import DeviceLike
 
+from .conversion_options import BatchSize, NullMode
 from .extras import require
-from .parts import PartsReader
-from .sources import EXTRA, File, Options, files, reading, writing
+from .parts import PartitionedReader
+from .sources import EXTRA, PyarrowOptions, TableFile, naming_file, open_for_writing, table_files
 from .streams import Batches
-from .tabular import Asked, flattened
+from .tabular import FileRequest, flat_table
 from .tree import C
 
 SUFFIXES = (".parquet", ".pq")
 
-#: what is an option in other libraries, and what to use here
+#: names of options in other libraries, and what to use instead
 _OTHERS = {
     "filters": "pyarrow.parquet.read_table(path, filters=...) and from_arrow",
     "engine": "nothing: pyarrow does the work",
@@ -27,68 +31,100 @@ _OTHERS = {
     "index": "nothing: there is no index",
     "partition_cols": "pyarrow.parquet.write_to_dataset(data.to_arrow(), ...)",
 }
-#: so many bytes of a column are read at once where a file is read in batches
+#: buffer for each column in bytes, for reading in batches
 _BUFFER = 1 << 20
 
 
-def from_parquet(cls: type[C], path: Any, asked: Asked, columns: Sequence[str] | None, options: Mapping[str, Any]) -> C:
+def from_parquet(
+    cls: type[C],
+    path: Any,
+    *,
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    device: DeviceLike | None = None,
+    batch_size: BatchSize = None,
+    separator: str | None = None,
+    dtype: torch.dtype | None = None,
+    columns: Sequence[str] | None = None,
+    nulls: NullMode = "default",
+    strict: bool = True,
+    **kwargs: Any,
+) -> C:
     """See :meth:`TensorDict.from_parquet`."""
-    reader = ParquetReader(cls, path, asked, columns, {"memory_map": True, **options})
-    return reader.asked.collection(cls, reader.table())
+    request = FileRequest.of(
+        f"{cls.__name__}.from_parquet", auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
+        batch_size=batch_size, separator=separator, dtype=dtype, nulls=nulls, strict=strict,
+    )  # fmt: skip
+    reader = ParquetReader(cls, path, request, columns, {"memory_map": True, **kwargs})
+    return reader.request.collection(cls, reader.table())
 
 
 def iter_parquet(
     cls: type[C],
     path: Any,
-    asked: Asked,
-    columns: Sequence[str] | None,
+    *,
     batch_size: int,
-    drop_last: bool,
-    progress: bool | None,
-    options: Mapping[str, Any],
+    drop_last: bool = False,
+    device: DeviceLike | None = None,
+    separator: str | None = None,
+    dtype: torch.dtype | None = None,
+    columns: Sequence[str] | None = None,
+    nulls: NullMode = "default",
+    strict: bool = True,
+    progress: bool | None = None,
+    **kwargs: Any,
 ) -> Batches[C]:
     """See :meth:`TensorDict.iter_parquet`."""
-    # what is read ahead would be whole files
-    bounded = {"pre_buffer": False, "buffer_size": _BUFFER, **options}
-    return Batches(ParquetReader(cls, path, asked, columns, bounded), batch_size, drop_last, progress)
+    what = f"{cls.__name__}.iter_parquet"
+    request = FileRequest.of(what, device=device, separator=separator, dtype=dtype, nulls=nulls, strict=strict)
+    # reading ahead would read whole files
+    bounded = {"pre_buffer": False, "buffer_size": _BUFFER, **kwargs}
+    return Batches(ParquetReader(cls, path, request, columns, bounded), batch_size, drop_last, progress)
 
 
-def to_parquet(data: TensorCollection, path: Any, separator: str | None, options: Mapping[str, Any]) -> None:
+def to_parquet(data: TensorCollection, path: Any, *, separator: str | None = None, **kwargs: Any) -> None:
     """See :meth:`TensorDict.to_parquet`."""
     what = "to_parquet"
     parquet: Any = require("pyarrow.parquet", EXTRA, what)
     known = {*inspect.signature(parquet.write_table).parameters, *inspect.signature(parquet.ParquetWriter).parameters}
     known -= {"table", "where", "filesystem", "schema", "kwargs", "options"}
-    given = Options(what, {"write": known}, _OTHERS).sorted(options)["write"]
-    table = flattened(data, separator)
+    given = PyarrowOptions(what, {"write": known}, _OTHERS).sorted(kwargs)["write"]
+    table = flat_table(data, separator)
     with (
         uninterrupted() as section,
-        writing(what, path) as file,
-        reading(what, File(str(path))),
+        open_for_writing(what, path) as file,
+        naming_file(what, TableFile(str(path))),
         section.interruptible(),
     ):
         parquet.write_table(table, file, **given)
 
 
-class ParquetReader(PartsReader[C]):
-    """Parts of a table in Parquet files, read one behind the other."""
+class ParquetReader(PartitionedReader[C]):
+    """Reads Parquet files with the same columns one after another."""
 
     def __init__(
-        self, cls: type[C], path: Any, asked: Asked, columns: Sequence[str] | None, options: Mapping[str, Any]
+        self,
+        cls: type[C],
+        path: Any,
+        request: FileRequest,
+        columns: Sequence[str] | None,
+        pyarrow_options: Mapping[str, Any],
     ) -> None:
-        what = asked.what
+        what = request.what
         parquet: Any = require("pyarrow.parquet", EXTRA, what)
         own = {*inspect.signature(parquet.ParquetFile.__init__).parameters}
         own -= {"self", "source", "metadata", "common_metadata", "filesystem"}
-        sorted_ = Options(what, {"file": own, "read": ("use_threads", "use_pandas_metadata")}, _OTHERS).sorted(options)
+        sorted_ = PyarrowOptions(what, {"file": own, "read": ("use_threads", "use_pandas_metadata")}, _OTHERS).sorted(
+            pyarrow_options
+        )
         self._file_options, self._read_options = sorted_["file"], sorted_["read"]
-        self._of(cls, asked, files(what, path, SUFFIXES))
+        self._of(cls, request, table_files(what, path, SUFFIXES))
         self._look(columns)
 
     @contextmanager
-    def _opened(self, file: File) -> Generator[Any, None, None]:
-        parquet: Any = require("pyarrow.parquet", EXTRA, self.asked.what)
-        with reading(self.asked.what, file):
+    def _opened(self, file: TableFile) -> Generator[Any, None, None]:
+        parquet: Any = require("pyarrow.parquet", EXTRA, self.request.what)
+        with naming_file(self.request.what, file):
             if file.opened is not None:
                 file.opened.seek(file.start)
             with parquet.ParquetFile(file.opened or file.name, **self._file_options) as opened:
@@ -98,7 +134,7 @@ class ParquetReader(PartsReader[C]):
         return opened.metadata.num_rows, opened.schema_arrow
 
     def table(self) -> Any:
-        pa = require("pyarrow", EXTRA, self.asked.what)
+        pa = require("pyarrow", EXTRA, self.request.what)
         tables: list[Any] = []
         for file in self.files:
             with self._opened(file) as opened:
@@ -106,7 +142,7 @@ class ParquetReader(PartsReader[C]):
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
     def tables(self, rows: int) -> Generator[Any, None, None]:
-        pa = require("pyarrow", EXTRA, self.asked.what)
+        pa = require("pyarrow", EXTRA, self.request.what)
         for file in self.files:
             with self._opened(file) as opened:
                 for batch in opened.iter_batches(rows, columns=self._columns, **self._read_options):

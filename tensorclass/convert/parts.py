@@ -1,4 +1,4 @@
-"""Files that say by themselves which columns they have: parts of one table."""
+"""Readers of files that contain their schema: several files are the parts of one table."""
 
 from __future__ import annotations
 
@@ -10,33 +10,32 @@ from typing import Any
 from tensorclass.printable import printable
 
 from .arrow_extensions import check_extensions
-from .arrow_numbers import Unreadable
+from .column_reader import UnreadableColumn
 from .expected import kept_columns
 from .extras import require
-from .sources import EXTRA, File
-from .streams import Reader
-from .tabular import Asked
+from .sources import EXTRA, TableFile
+from .streams import TableReader
+from .tabular import FileRequest
 from .tree import C
 
 
-class PartsReader(Reader[C], metaclass=abc.ABCMeta):
-    """Files with the same columns, read one behind the other.
+class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
+    """Reads files with the same columns one after another.
 
-    Which columns there are is found out from the heads of all files when the reader is made. If they are wrong, that is
-    an error before any data is read.
+    Making the reader reads the schema of each file. Wrong columns raise before any data is read.
     """
 
     @abc.abstractmethod
-    def _opened(self, file: File) -> AbstractContextManager[Any]:
-        """An open file."""
+    def _opened(self, file: TableFile) -> AbstractContextManager[Any]:
+        """Open a file."""
 
     @abc.abstractmethod
     def _head(self, opened: Any) -> tuple[int | None, Any]:
-        """How many rows an open file has, if it says that, and the schema of Arrow."""
+        """The number of rows of an open file, if it is known, and its Arrow schema."""
 
     def _look(self, columns: Sequence[str] | None) -> None:
-        """Finds out what there is, and which of it is read."""
-        pa, what = require("pyarrow", EXTRA, self.asked.what), self.asked.what
+        """Read the schemas, and choose the columns."""
+        pa, what = require("pyarrow", EXTRA, self.request.what), self.request.what
         schemas: list[Any] = []
         self.rows = 0
         for file in self.files:
@@ -65,32 +64,33 @@ class PartsReader(Reader[C], metaclass=abc.ABCMeta):
         self._choose(pa, schema, columns)
 
     def _choose(self, pa: Any, schema: Any, columns: Sequence[str] | None) -> None:
-        problems = self.asked.plan.problems
-        leaves = {name: path for field in schema for name, path in _leaves(pa, field, self.asked)}
+        """Choose the columns that fields take."""
+        problems = self.request.options.problems
+        leaves = {name: path for field in schema for name, path in _leaves(pa, field, self.request)}
         if columns is not None:
             if isinstance(columns, str):
-                raise TypeError(f"{self.asked.what}: expected a list of columns, got the text {columns!r}")
+                raise TypeError(f"{self.request.what}: expected a list of columns, got the text {columns!r}")
             for name in columns:
                 if not any(_is_in(leaf, name) for leaf in leaves):
                     names = ", ".join(map(repr, schema.names))
                     problems.add((name,), f"one of the columns {names}", "a name that is none of them")
             problems.check()
             leaves = {leaf: path for leaf, path in leaves.items() if any(_is_in(leaf, name) for name in columns)}
-        kept = kept_columns(self.cls, leaves.values(), problems, self.asked.plan.strict)
+        kept = kept_columns(self.cls, leaves.values(), problems, self.request.options.strict)
         problems.check()
         chosen = [leaf for leaf, path in leaves.items() if path in kept]
-        #: the columns that are read, those of structs with the names of these in front; ``None``: all
+        #: names of the columns to read, dotted for structs; ``None``: all
         self._columns: list[str] | None = None if columns is None and len(chosen) == len(leaves) else chosen
         self._schema = pa.schema([field for field in (_part(pa, one, chosen) for one in schema) if field is not None])
         for field in self._schema:
             try:
                 check_extensions(pa, field.type)
-            except Unreadable as error:
-                problems.add(self.asked.path(field.name), *error.problem)
+            except UnreadableColumn as error:
+                problems.add(self.request.path(field.name), *error.problem)
         problems.check()
 
-    def _same(self, pa: Any, table: Any, file: File) -> Any:
-        """A table with the columns of all of them, and with what the names of folders say."""
+    def _same(self, pa: Any, table: Any, file: TableFile) -> Any:
+        """Give a table the columns of all files, with those in folder names."""
         for field in self._schema:
             if field.name not in table.column_names:
                 said: Any = file.said[field.name]
@@ -105,9 +105,9 @@ def _is_in(leaf: str, name: str) -> bool:
     return leaf == name or leaf.startswith(f"{name}.")
 
 
-def _leaves(pa: Any, field: Any, asked: Asked) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """The columns in a field, structs taken apart: their names in the file, and the keys that they are for."""
-    found = [(field.name, asked.path(field.name), field.type)]
+def _leaves(pa: Any, field: Any, request: FileRequest) -> Iterable[tuple[str, tuple[str, ...]]]:
+    """Yield the columns in a field, those of structs one by one: name in the file, and key."""
+    found = [(field.name, request.path(field.name), field.type)]
     while found:
         name, path, kind = found.pop(0)
         if pa.types.is_struct(kind) and kind.num_fields:
@@ -118,7 +118,7 @@ def _leaves(pa: Any, field: Any, asked: Asked) -> Iterable[tuple[str, tuple[str,
 
 
 def _part(pa: Any, field: Any, chosen: Sequence[str], prefix: str = "") -> Any:
-    """A field with the chosen columns only; ``None`` where there are none in it."""
+    """Reduce a field to the chosen columns; ``None`` if it has none."""
     name = prefix + field.name
     if name in chosen:
         return field

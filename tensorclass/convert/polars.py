@@ -1,22 +1,23 @@
-"""Tables of polars: a column is a value, a row an item of the batch. They go through Arrow, whose memory polars has."""
+"""Tables of polars: a column is a value, a row an item of the batch. Arrow reads their memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import DeviceLike
-from tensorclass.td.keys import NestedKey
+from typing_extensions import Unpack
 
-from .arrow import read_columns, reading_of
-from .arrow_numbers import Nulls, Ragged, Unreadable
-from .arrow_reading import Given, Objects
+from tensorclass.td.base import TensorCollection
+
+from .arrow import read_columns
+from .arrow_reading import InputColumn, ObjectColumn
 from .arrow_writing import ColumnWriter
+from .column_reader import UnreadableColumn
+from .conversion_options import TableKwargs, table_call_options
 from .extras import require
 from .problems import Problems
-from .readers import described
-from .tree import BatchSize, C, plan
+from .readers import describe_source
+from .tree import C
 
 if TYPE_CHECKING:
     import polars
@@ -24,38 +25,32 @@ if TYPE_CHECKING:
 _EXTRA = "polars"
 
 
+class PolarsKwargs(TableKwargs, total=False):
+    """Keyword arguments of ``from_polars``."""
+
+    separator: str | None
+
+
 def from_polars(
     cls: type[C],
     frame: polars.DataFrame | polars.LazyFrame | polars.Series,
-    *,
-    copy: bool | None = None,
-    nulls: Nulls = "default",
-    mask_key: NestedKey | None = None,
-    device: DeviceLike | None = None,
-    columns: Sequence[str] | None = None,
-    ragged: Ragged = "jagged",
-    separator: str | None = None,
-    auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-    batch_size: BatchSize = None,
-    strict: bool = True,
+    **kwargs: Unpack[PolarsKwargs],
 ) -> C:
     """See :meth:`TensorDict.from_polars`."""
     what = f"{cls.__name__}.from_polars"
-    reading = reading_of(what, nulls, copy, ragged, mask_key)
-    asked = plan(what, auto_batch_size, batch_dims, batch_size, device, strict=strict)
+    options, table_options = table_call_options(what, **kwargs)
     pl, pa = require("polars", _EXTRA, "from_polars"), require("pyarrow", _EXTRA, "from_polars")
-    data = _collected(pl, frame, columns, what)
-    given: dict[str, Given] = {}
+    data = _collected(pl, frame, table_options.columns, what)
+    given: dict[str, InputColumn] = {}
     for series in data.get_columns():
         if series.dtype == pl.Object:
-            given[series.name] = Given(Objects(series.to_list()))
+            given[series.name] = InputColumn(ObjectColumn(series.to_list()))
             continue
         try:
-            given[series.name] = Given(pa.chunked_array(series))
+            given[series.name] = InputColumn(pa.chunked_array(series))
         except pa.ArrowInvalid as error:
-            given[series.name] = Given(Unreadable("a dtype that Arrow has", f"{series.dtype}", str(error)))
-    return read_columns(cls, given, data.height, asked, reading, columns=columns, separator=separator)
+            given[series.name] = InputColumn(UnreadableColumn("a dtype that Arrow has", f"{series.dtype}", str(error)))
+    return read_columns(cls, given, data.height, options, table_options)
 
 
 def to_polars(data: TensorCollection) -> polars.DataFrame:
@@ -76,7 +71,7 @@ def to_polars(data: TensorCollection) -> polars.DataFrame:
 
 
 def _collected(pl: Any, frame: Any, columns: Sequence[str] | None, what: str) -> polars.DataFrame:
-    """A frame of polars with its values; of a lazy one, only the columns that are asked for."""
+    """Collect the frame; a lazy frame collects only the requested columns."""
     data: polars.DataFrame
     if isinstance(frame, pl.LazyFrame):
         known: set[str] = set(frame.collect_schema().names())
@@ -87,6 +82,6 @@ def _collected(pl: Any, frame: Any, columns: Sequence[str] | None, what: str) ->
     elif isinstance(frame, pl.DataFrame):
         data = frame
     else:
-        kind = f"a Series of {frame.dtype}" if isinstance(frame, pl.Series) else described(frame)
+        kind = f"a Series of {frame.dtype}" if isinstance(frame, pl.Series) else describe_source(frame)
         raise TypeError(f"{what}: expected a polars.DataFrame, a LazyFrame or a Series of structs, got {kind}")
     return data

@@ -1,4 +1,4 @@
-"""What is wrong with what a converter was given: all of it, in one error."""
+"""Collect all problems of a conversion, and raise them as one error."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any, NamedTuple
 from tensorclass.contracts.errors import ContractError
 from tensorclass.printable import printable
 
-#: so many problems are shown in a message; the error has all of them
+#: number of problems in the message; the error has all of them
 _SHOWN = 20
 
 
 class Problem(NamedTuple):
-    """A field that cannot be made of what was given for it."""
+    """One problem of a field."""
 
-    #: the field, below what was asked for
+    #: key of the field
     path: tuple[str, ...]
     #: what the field takes
     expected: str
-    #: what was given
+    #: what came
     got: str
-    #: what can be done
+    #: what to do
     hint: str = ""
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class Problem(NamedTuple):
 
 
 class ConversionError(TypeError, ValueError, RuntimeError):
-    """What a converter was given cannot become what was asked for. Nothing was made, and the source is untouched.
+    """The source of a conversion does not fit. Nothing was made, and the source is unchanged.
 
     It is a ``TypeError`` and a ``ValueError``, as errors for values of wrong types and for wrong keys are, and a
     ``RuntimeError``, as for values without the batch size in front.
@@ -58,7 +58,7 @@ class ConversionError(TypeError, ValueError, RuntimeError):
         self.what: str = what
         self.problems: tuple[Problem, ...] = tuple(problems)
         count = len(self.problems)
-        if not count:  # a process that gets this error from a worker of a DataLoader makes it of its text
+        if not count:  # unpickling an error of a DataLoader worker passes only its text
             message = what
         elif count == 1:
             message = f"{what}: {self.problems[0]}"
@@ -74,41 +74,41 @@ class ConversionError(TypeError, ValueError, RuntimeError):
 
 
 class Problems:
-    """Collects what is wrong, so that one error lists every offending field."""
+    """Collects problems, so that one error lists every offending field."""
 
     __slots__ = ("contracts", "found", "left_out", "what")
 
     def __init__(self, what: str) -> None:
         self.what: str = what
         self.found: list[Problem] = []
-        #: the errors of records whose values break contracts
+        #: errors of records whose values break contracts
         self.contracts: list[ContractError] = []
-        #: keys that are no fields, and were left out as ``strict=False`` says
+        #: keys that are no fields, left out by ``strict=False``
         self.left_out: dict[tuple[str, ...], None] = {}
 
     def __len__(self) -> int:
         return len(self.found) + len(self.contracts)
 
     def add(self, path: Sequence[str], expected: str, got: str, hint: str = "") -> None:
-        """Notes a field that cannot be made: what it takes, and what was given for it."""
+        """Note a problem of a field."""
         self.found.append(Problem(tuple(path), expected, got, hint))
 
     def below(self, error: ConversionError, path: Sequence[str]) -> None:
-        """Notes the problems of what was converted below a path."""
+        """Note the problems of a nested conversion."""
         self.found += [one._replace(path=(*path, *one.path)) for one in error.problems]
 
     def covers(self, path: tuple[str, ...]) -> bool:
-        """Whether a problem is known of a field, of one that it is in, or of one below it."""
+        """Whether a problem of the field is noted, or of one above or below it."""
         broken = [one.path for error in self.contracts for one in error.broken]
         known = [one.path for one in self.found] + broken
         return any(one[: len(path)] == path[: len(one)] for one in known)
 
     def check(self) -> None:
-        """Raises an error with all that is wrong, if anything is.
+        """Raise an error that lists all problems, if there are any.
 
         Raises:
             ContractError: values break contracts, and nothing else is wrong.
-            ConversionError: something else is.
+            ConversionError: something else is wrong.
         """
         if not self:
             return
@@ -121,7 +121,7 @@ class Problems:
         raise ConversionError(self.what, self.found + of_contracts)
 
     def warn(self) -> None:
-        """Says in one warning which keys were left out, if any were."""
+        """Warn of keys that were left out, in one warning."""
         if self.left_out:
             names = ", ".join([repr(shown_path(path)) for path in self.left_out])
             self.left_out = {}
@@ -131,12 +131,12 @@ class Problems:
 
 
 def shown_path(path: Sequence[str]) -> str:
-    """A path in a message: ``("[3]", "point", "x")`` is ``[3].point.x``."""
-    return ".".join(map(str, path))  # a tree may have other keys than strings
+    """A path in messages: ``("[3]", "point", "x")`` is ``[3].point.x``."""
+    return ".".join(map(str, path))  # pytrees may have keys that are not strings
 
 
 def _levels_to_caller() -> int:
-    """How many frames above the function that warns the code stands that called this package."""
+    """The stack level of the code that called this package, for ``warnings.warn``."""
     level, package = 1, __name__.partition(".")[0] + "."
     frame = sys._getframe(1)
     while frame.f_back is not None and f"{frame.f_globals.get('__name__', '')}.".startswith(package):

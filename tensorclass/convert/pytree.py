@@ -1,8 +1,8 @@
-"""Trees of lists, tuples, dicts and whatever else the registries of torch and optree know.
+"""Pytrees: lists, tuples, dicts and all types in the registries of torch and optree.
 
-Every node becomes a :class:`TensorDict` that also keeps, under the key ``"_pytree_type"``, a :class:`Node`: what it
-was, and what its leaves were where they became tensors. So :func:`to_pytree` gives the tree back, also after an
-operation: a number is a number while it can be one, an array an array, with the values that they have by then.
+Each node becomes a :class:`TensorDict` that also keeps a :class:`PytreeNode` under the key ``"_pytree_type"``: the type
+of the node, and of leaves that became tensors. So :func:`to_pytree` restores the tree, also after operations: numbers
+and arrays come back as such, with their current values, where the tensor still allows that.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import torch
 from torch import Size, Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.utils import _pytree
+from typing_extensions import Unpack
 
 from tensorclass.record import TensorClass
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import Collection, DeviceLike
+from tensorclass.td.collection import Collection
 from tensorclass.td.memmap import MemoryMappedTensor
 from tensorclass.td.namesakes import namesake
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
@@ -28,11 +29,12 @@ from tensorclass.td.objects import listed
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import StridedNested, as_tensor, is_strided_nested, strided_nested
 
+from .conversion_options import ConversionKwargs, ConversionOptions
 from .namedtuple import is_namedtuple
-from .node import NOTHING, Leaf, Node, kind_of_leaf
-from .tree import BatchSize, C, Plan, build, entries, plan, settled
+from .node import NOTHING, PytreeLeaf, PytreeNode, leaf_category
+from .tree import C, build, entries, with_metadata
 
-TYPE = "_pytree_type"  #: the key of what a node was; a user's key of this name is stored under another one
+TYPE = "_pytree_type"  #: key of the recorded node; a user's key of this name is stored under another one
 _NUMBERS = frozenset((bool, int, float, complex))
 _DICTS = frozenset((dict, collections.OrderedDict, collections.defaultdict))
 _NO_SIZE = Size()
@@ -42,25 +44,21 @@ def from_pytree(
     cls: type[C],
     pytree: Any,
     *,
-    batch_size: BatchSize = None,
-    auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-    device: DeviceLike | None = None,
     namespace: str = "",
-    strict: bool = True,
+    **kwargs: Unpack[ConversionKwargs],
 ) -> Any:
     """See :meth:`TensorDict.from_pytree`."""
-    asked = plan(f"{cls.__name__}.from_pytree", auto_batch_size, batch_dims, batch_size, device, strict=strict)
+    options = ConversionOptions.of(f"{cls.__name__}.from_pytree", **kwargs)
     if issubclass(cls, TensorClass) and not isinstance(pytree, cls):
-        return build(cls, _fields(cls, pytree, namespace, asked), asked)
-    sized = bool(asked.batch_size)
-    tree = _Reader(namespace, bare=not sized).tree(pytree)
+        return build(cls, _fields(cls, pytree, namespace, options), options)
+    sized = bool(options.batch_size)
+    tree = _PytreeReader(namespace, bare=not sized).tree(pytree)
     if sized and isinstance(tree, dict):
-        return build(cls, cast("dict[str, Any]", tree), asked)
+        return build(cls, cast("dict[str, Any]", tree), options)
     if not isinstance(tree, TensorCollection):
-        return tree.to(asked.device) if isinstance(tree, Tensor) and asked.device is not None else tree
-    if asked.auto or asked.device is not None or asked.batch_size is not None:
-        return settled(tree.clone(False), asked)
+        return tree.to(options.device) if isinstance(tree, Tensor) and options.device is not None else tree
+    if options.auto or options.device is not None or options.batch_size is not None:
+        return with_metadata(tree.clone(False), options)
     return tree
 
 
@@ -72,8 +70,8 @@ def to_pytree(data: TensorCollection) -> Any:
 # -- in ---------------------------------------------------------------------------------------------------------------
 
 
-class _Reader:
-    """Makes collections of nodes; or, where they are to get a batch size, dicts, which then become collections."""
+class _PytreeReader:
+    """Converts nodes to collections, or to dicts if a batch size is to be set."""
 
     __slots__ = ("bare", "namespace")
 
@@ -82,11 +80,11 @@ class _Reader:
         self.bare = bare
 
     def tree(self, tree: Any) -> Any:
-        """A tree: a node as a collection or dict, a leaf as the value that stands for it."""
+        """Convert a tree."""
         return self.value(tree, "", {})
 
     def value(self, tree: Any, key: str, leaves: dict[str, Any]) -> Any:
-        """What is below a key of a node. Where a leaf becomes something else, ``leaves`` says what it was."""
+        """Convert the value under a key of a node. ``leaves`` records what converted leaves were."""
         kind: Any = tree.__class__
         if kind is str or tree is None:
             return _held(tree)
@@ -98,14 +96,14 @@ class _Reader:
             return self.of_items(tree, kind)
         if isinstance(tree, Collection):
             if isinstance(tree, NonTensorDataBase) or (isinstance(tree, TensorDict) and TYPE in tree._store):
-                leaves[key] = Leaf
+                leaves[key] = PytreeLeaf
             return tree
         if kind in _NUMBERS or isinstance(tree, (np.generic, int, float, complex)):
             tensor = _number(tree)
             if tensor is not None:
                 leaves[key] = tree
                 return tensor
-        elif kind is np.ndarray or kind is np.memmap:  # others have more than their numbers: a mask, say
+        elif kind is np.ndarray or kind is np.memmap:  # subclasses have more than numbers, as a mask
             tensor = as_tensor(tree)
             if tensor is not None:
                 leaves[key] = tree.dtype
@@ -150,7 +148,7 @@ class _Reader:
         context: Any = None,
         namespace: str | None = None,
     ) -> Any:
-        """The node for children, which are converted in place."""
+        """Make a node; its children are converted in place."""
         leaves: dict[str, Any] = {}
         value = self.value
         for key, child in children.items():
@@ -161,10 +159,10 @@ class _Reader:
                     raise error.below(key) from None
             if self.bare and is_strided_nested(child):  # with a batch size the constructor says so
                 raise strided_nested(key)
-        children[TYPE] = _held(Node(kind, leaves or NOTHING, keys, context, namespace))
+        children[TYPE] = _held(PytreeNode(kind, leaves or NOTHING, keys, context, namespace))
         if not self.bare:
             return children
-        new = object.__new__(TensorDict)  # without a batch size every value fits
+        new = object.__new__(TensorDict)  # every value fits an empty batch size
         new._store = children
         new._batch_size = _NO_SIZE
         new._device = new._names = new._lock = None
@@ -172,6 +170,7 @@ class _Reader:
 
 
 def _held(value: Any) -> NonTensorData:
+    """Non-tensor data of one object."""
     new = object.__new__(NonTensorData)
     new._store = {}
     new._batch_size = _NO_SIZE
@@ -181,7 +180,7 @@ def _held(value: Any) -> NonTensorData:
 
 
 def _number(value: Any) -> Tensor | None:
-    """A number as a tensor; ``None`` for one that no tensor can hold, such as an integer of more than 64 bits."""
+    """A number as a tensor; ``None`` if no tensor holds it, as an integer of more than 64 bits."""
     try:
         return as_tensor(value)
     except (RuntimeError, ValueError, OverflowError):
@@ -189,24 +188,24 @@ def _number(value: Any) -> Tensor | None:
 
 
 def _registered(kind: Any, namespace: str) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any], str | None] | None:
-    """How a class is taken apart and made, and in which namespace of optree; ``None`` there where torch knows it.
+    """Look up flatten and unflatten functions of a type, and its namespace in optree (``None`` for torch).
 
-    optree is asked where it was imported: nothing can be registered there else.
+    optree is asked only if it has been imported: nothing can be registered with it otherwise.
     """
     known = _pytree.SUPPORTED_NODES.get(kind)
-    if known is not None and kind is not Size:  # a size is an object: it cannot hold tensors
+    if known is not None and kind is not Size:  # a torch.Size is an object: it cannot hold tensors
         return known.flatten_fn, known.unflatten_fn, None
     optree: Any = sys.modules.get("optree")
     entry = None if optree is None else optree.register_pytree_node.get(kind, namespace=namespace)
-    if entry is None or entry.type is not kind:  # one for all that is made like this, such as struct sequences
+    if entry is None or entry.type is not kind:  # an entry for several types, such as struct sequences
         return None
     return entry.flatten_func, lambda children, context: entry.unflatten_func(context, children), entry.namespace
 
 
 def _fields(
-    cls: type[TensorClass], source: Any, namespace: str, plan: Plan, path: tuple[str, ...] = ()
+    cls: type[TensorClass], source: Any, namespace: str, options: ConversionOptions, path: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """The fields of a record; below them trees are kept as such where a field holds any collection."""
+    """The fields of a record. Fields that take any collection hold trees."""
     given: Any = source
     found = None if isinstance(given, tuple) and not is_namedtuple(source) else entries(source)
     values: dict[str, Any] = {}
@@ -214,7 +213,7 @@ def _fields(
         fields = ", ".join(cls._specs)
         expected = f"a mapping, a named tuple or a dataclass with the fields {fields}"
         got: type = source.__class__
-        plan.problems.add(path, expected, f"a {got.__name__}", namesake(got, [cls]))
+        options.problems.add(path, expected, f"a {got.__name__}", namesake(got, [cls]))
         return values
     for key, value in found.items():
         spec = cls._specs.get(key)
@@ -222,9 +221,9 @@ def _fields(
         if target is None or issubclass(target, Tensor) or isinstance(value, Collection) or value is None:
             values[key] = value
         elif issubclass(target, TensorClass):
-            values[key] = _fields(target, value, namespace, plan, (*path, key))
+            values[key] = _fields(target, value, namespace, options, (*path, key))
         else:
-            values[key] = _Reader(namespace, bare=True).tree(value)
+            values[key] = _PytreeReader(namespace, bare=True).tree(value)
     return values
 
 
@@ -232,10 +231,10 @@ def _fields(
 
 
 def _grown(value: Any, was: Any) -> Any:
-    """The tree for a value; ``was`` is what its node says of it."""
+    """Restore the tree of a value; ``was`` is what its node recorded."""
     if isinstance(value, Tensor):
-        return value if was is None or was is Leaf else _as_it_was(value, was)
-    if was is Leaf:
+        return value if was is None or was is PytreeLeaf else _as_it_was(value, was)
+    if was is PytreeLeaf:
         return value
     if isinstance(value, NonTensorDataBase):
         return value._unwrapped()
@@ -273,7 +272,8 @@ def _grown(value: Any, was: Any) -> Any:
     return found[1](items, node.context)
 
 
-def _in_order(node: Node, children: Mapping[str, Any], keys: Iterable[str]) -> list[Any]:
+def _in_order(node: PytreeNode, children: Mapping[str, Any], keys: Iterable[str]) -> list[Any]:
+    """The children in the order of keys."""
     try:
         return [children[key] for key in keys]
     except KeyError as error:
@@ -282,17 +282,17 @@ def _in_order(node: Node, children: Mapping[str, Any], keys: Iterable[str]) -> l
         ) from None
 
 
-def _node_of(data: TensorDict) -> Node | None:
-    """What a collection was in a tree, as far as its rows agree; ``None`` where it is none."""
+def _node_of(data: TensorDict) -> PytreeNode | None:
+    """The recorded node of a collection, as far as its rows agree; ``None`` without one."""
     holder = data._store.get(TYPE)
     if not isinstance(holder, NonTensorDataBase):
         return None
     nodes = holder._objects
     if len(nodes) > 1:
         nodes = tuple([nodes[code] for code in sorted({*listed(holder._codes().flatten())})]) or nodes[:1]
-    if not nodes or not all(isinstance(node, Node) for node in nodes):
+    if not nodes or not all(isinstance(node, PytreeNode) for node in nodes):
         return None
-    first: Node = nodes[0]
+    first: PytreeNode = nodes[0]
     if len(nodes) == 1:
         return first
     if not all(first.built_as(node) for node in nodes):
@@ -304,13 +304,13 @@ def _node_of(data: TensorDict) -> Node | None:
     common = {
         key: leaf
         for key, leaf in first.leaves.items()
-        if all(kind_of_leaf(node.leaves.get(key)) == kind_of_leaf(leaf) for node in nodes)
+        if all(leaf_category(node.leaves.get(key)) == leaf_category(leaf) for node in nodes)
     }
-    return Node(first.kind, common, first.keys, first.context, first.namespace)
+    return PytreeNode(first.kind, common, first.keys, first.context, first.namespace)
 
 
 def _as_it_was(tensor: Tensor, was: Any) -> Any:
-    """A tensor as a number or an array, where one can be what the tensor is."""
+    """Restore a tensor to a number or array, if its value allows that."""
     if not tensor.is_cpu or tensor.requires_grad or is_functorch_wrapped_tensor(tensor):
         return tensor
     if type(tensor) is not Tensor and not isinstance(tensor, MemoryMappedTensor):
@@ -318,7 +318,7 @@ def _as_it_was(tensor: Tensor, was: Any) -> Any:
     if isinstance(was, (np.dtype, np.generic)):
         try:
             array: Any = tensor.resolve_conj().resolve_neg().numpy()
-        except (TypeError, RuntimeError):  # a dtype or a layout that numpy does not have
+        except (TypeError, RuntimeError):  # numpy lacks the dtype or layout
             return tensor
         if isinstance(was, np.generic):
             return array[()]
@@ -331,8 +331,8 @@ def _as_it_was(tensor: Tensor, was: Any) -> Any:
         return number
     if isinstance(was, bool) or not isinstance(was, type(number)):
         return number
-    # what it was has more digits than the tensor, or a class of its own: it is still that if no operation came between
-    return was if repr(_rounded(was, tensor)) == repr(number) else number  # which tells nan and -0.0
+    # The original has more digits, or a class of its own. Return it if no operation changed the value;
+    return was if repr(_rounded(was, tensor)) == repr(number) else number  # repr distinguishes nan and -0.0
 
 
 def _rounded(number: Any, like: Tensor) -> Any:
@@ -343,7 +343,7 @@ def _rounded(number: Any, like: Tensor) -> Any:
 
 
 def _of_record(record: TensorClass) -> dict[str, Any]:
-    """The fields of a record as :func:`from_pytree` takes them."""
+    """The fields of a record, as :func:`from_pytree` takes them."""
     cls = type(record)
     tree: dict[str, Any] = {}
     for key, value in record._items_for_export(True):

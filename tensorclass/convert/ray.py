@@ -1,4 +1,4 @@
-"""Datasets of Ray: their blocks are tables of Arrow, with a type of Ray's own for tensors."""
+"""Datasets of Ray: their blocks are Arrow tables, with Ray's own type for tensors."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import DeviceLike
-from tensorclass.td.keys import NestedKey
+from typing_extensions import Unpack
 
-from .arrow import read_table, reading_of, to_arrow
-from .arrow_numbers import Nulls, Ragged
+from tensorclass.td.base import TensorCollection
+
+from .arrow import read_table, to_arrow
+from .conversion_options import ConversionOptions, StreamKwargs, TableKwargs, TableOptions, table_call_options
 from .extras import require
-from .readers import described
-from .tree import BatchSize, C, plan
+from .readers import describe_source
+from .tree import C
 
 _EXTRA = "ray"
 
@@ -22,27 +22,15 @@ _EXTRA = "ray"
 def from_ray_dataset(
     cls: type[C],
     dataset: Any,
-    *,
-    copy: bool | None = None,
-    nulls: Nulls = "default",
-    mask_key: NestedKey | None = None,
-    device: DeviceLike | None = None,
-    columns: Sequence[str] | None = None,
-    ragged: Ragged = "jagged",
-    auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-    batch_size: BatchSize = None,
-    strict: bool = True,
+    **kwargs: Unpack[TableKwargs],
 ) -> C:
     """See :meth:`TensorDict.from_ray_dataset`."""
     what = f"{cls.__name__}.from_ray_dataset"
-    # elsewhere there is no way to look at the object store without being able to change it
-    reading = reading_of(what, nulls, copy if sys.platform.startswith("linux") else True, ragged, mask_key)
-    asked = plan(what, auto_batch_size, batch_dims, batch_size, device, strict=strict)
+    options, table_options = _call_options(what, **kwargs)
     check_dataset(dataset, what)
     ray = require("ray", _EXTRA, "from_ray_dataset")
     blocks: list[Any] = ray.get(dataset.to_arrow_refs())
-    return read_table(cls, joined([as_plain(block) for block in blocks]), asked, reading, columns=columns)
+    return read_table(cls, joined([as_plain(block) for block in blocks]), options, table_options)
 
 
 def iter_ray_dataset(
@@ -52,26 +40,26 @@ def iter_ray_dataset(
     batch_size: int,
     drop_last: bool = False,
     prefetch: int = 1,
-    nulls: Nulls = "default",
-    mask_key: NestedKey | None = None,
-    device: DeviceLike | None = None,
-    columns: Sequence[str] | None = None,
-    ragged: Ragged = "jagged",
-    strict: bool = True,
+    **kwargs: Unpack[StreamKwargs],
 ) -> Iterator[C]:
     """See :meth:`TensorDict.iter_ray_dataset`."""
     what = f"{cls.__name__}.iter_ray_dataset"
-    reading = reading_of(what, nulls, None if sys.platform.startswith("linux") else True, ragged, mask_key)
+    options, table_options = _call_options(what, **kwargs)
     check_dataset(dataset, what)
     if type(batch_size) is not int or batch_size < 1:
         raise ValueError(f"{what}: batch_size: expected a number of rows, at least 1, got {batch_size!r}")
     tables = dataset.iter_batches(
         batch_size=batch_size, batch_format="pyarrow", drop_last=drop_last, prefetch_batches=prefetch
     )
-    return (
-        read_table(cls, as_plain(table), plan(what, None, None, None, device, strict=strict), reading, columns=columns)
-        for table in tables
-    )
+    return (read_table(cls, as_plain(table), options.renamed(what), table_options) for table in tables)
+
+
+def _call_options(what: str, **kwargs: Unpack[TableKwargs]) -> tuple[ConversionOptions, TableOptions]:
+    """Check the options. Memory of the object store must be copied outside Linux."""
+    options, table_options = table_call_options(what, **kwargs)
+    if not sys.platform.startswith("linux"):  # only there can the object store be read without being written to
+        table_options = table_options._replace(copy=True)
+    return options, table_options
 
 
 def to_ray_dataset(data: TensorCollection, *, blocks: int | None = None) -> Any:
@@ -93,7 +81,7 @@ def to_ray_dataset(data: TensorCollection, *, blocks: int | None = None) -> Any:
 
 
 def as_plain(table: Any) -> Any:
-    """A table whose tensors are Arrow's own, where they are all of one shape; nothing is copied."""
+    """Convert Ray's tensor columns of one shape to Arrow's type, without a copy."""
     pa = require("pyarrow", _EXTRA, "from_ray_dataset")
     arrays = [_plain(pa, column) for column in table.columns]
     if all(one is other for one, other in zip(arrays, table.columns, strict=True)) or not arrays:
@@ -106,12 +94,12 @@ def as_plain(table: Any) -> Any:
 
 
 def joined(tables: Sequence[Any]) -> Any:
-    """One table with the rows of several."""
+    """Concatenate tables."""
     pa = require("pyarrow", _EXTRA, "from_ray_dataset")
     if not tables:
         return pa.table({})
-    filled = [table for table in tables if table.num_rows] or tables[:1]
-    return pa.concat_tables(filled, promote_options="permissive") if len(filled) > 1 else filled[0]
+    fill_rows = [table for table in tables if table.num_rows] or tables[:1]
+    return pa.concat_tables(fill_rows, promote_options="permissive") if len(fill_rows) > 1 else fill_rows[0]
 
 
 def _plain(pa: Any, column: Any) -> Any:
@@ -135,7 +123,7 @@ def _plain(pa: Any, column: Any) -> Any:
 
 
 def check_dataset(dataset: Any, what: str) -> None:
-    """Raises an error for what is no dataset of Ray."""
+    """Raise unless an object is a dataset of Ray."""
     library = require("ray.data", _EXTRA, what.rpartition(".")[2])
     if not isinstance(dataset, library.Dataset):
-        raise TypeError(f"{what}: expected a ray.data.Dataset, got {described(dataset)}")
+        raise TypeError(f"{what}: expected a ray.data.Dataset, got {describe_source(dataset)}")

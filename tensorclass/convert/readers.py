@@ -1,6 +1,6 @@
-"""Which converter reads an object: tables that :func:`from_any` and nested values are looked up in.
+"""Registry of types with a converter of their own, for :func:`from_any` and nested values.
 
-Nothing is imported for the question: an object of a package can only be there where the package has been imported.
+A lookup imports nothing: an object of a package exists only if the package has been imported.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ def _is_anything(_: Any) -> bool:
     return True
 
 
-class Reader(NamedTuple):
-    """Objects that have a converter of their own: those of classes of a package."""
+class ConverterEntry(NamedTuple):
+    """Types of a package, and the method that converts them."""
 
     package: str
     classes: tuple[str, ...]
-    #: the method of collections that reads them; takes ``device`` and ``strict``
+    #: class method of collections; takes ``device`` and ``strict``
     method: str
-    #: which of them
+    #: which instances it takes
     takes: Callable[[Any], bool] = _is_anything
 
 
@@ -32,44 +32,44 @@ def _is_structured(array: Any) -> bool:
     return array.dtype.names is not None
 
 
-#: one line for each kind of object that is read whole
-READERS: tuple[Reader, ...] = (
-    Reader("numpy", ("ndarray", "void"), "from_struct_array", _is_structured),
-    Reader("pandas", ("DataFrame",), "from_pandas"),
-    Reader("pyarrow", ("Table", "RecordBatch"), "from_arrow"),
-    Reader("polars", ("DataFrame", "LazyFrame"), "from_polars"),
-    Reader("datasets", ("Dataset",), "from_huggingface"),
+#: one line for each type
+CONVERTERS: tuple[ConverterEntry, ...] = (
+    ConverterEntry("numpy", ("ndarray", "void"), "from_struct_array", _is_structured),
+    ConverterEntry("pandas", ("DataFrame",), "from_pandas"),
+    ConverterEntry("pyarrow", ("Table", "RecordBatch"), "from_arrow"),
+    ConverterEntry("polars", ("DataFrame", "LazyFrame"), "from_polars"),
+    ConverterEntry("datasets", ("Dataset",), "from_huggingface"),
 )
 
 
-def reader_of(obj: object) -> Reader | None:
-    """The line for an object that has a converter of its own; ``None`` for others.
+def converter_of(obj: object) -> ConverterEntry | None:
+    """Look up the converter of an object; ``None`` without one.
 
     >>> import numpy
-    >>> reader_of(numpy.zeros(2, [("a", "i4")])).method
+    >>> converter_of(numpy.zeros(2, [("a", "i4")])).method
     'from_struct_array'
     """
     if type(obj) in PLAIN:
         return None
-    for reader in READERS:
-        package: Any = sys.modules.get(reader.package)
+    for entry in CONVERTERS:
+        package: Any = sys.modules.get(entry.package)
         if package is not None:
-            classes = tuple([getattr(package, name) for name in reader.classes])
-            if isinstance(obj, classes) and reader.takes(obj):
-                return reader
+            classes = tuple([getattr(package, name) for name in entry.classes])
+            if isinstance(obj, classes) and entry.takes(obj):
+                return entry
     return None
 
 
-def described(obj: object) -> str:
-    """What was given in place of something else, for messages, and the converter that takes it.
+def describe_source(obj: object) -> str:
+    """Describe an unexpected object for a message, with the converter that takes it.
 
     >>> import numpy
-    >>> described(3), described(numpy.zeros(2, [("a", "i4")]))
+    >>> describe_source(3), describe_source(numpy.zeros(2, [("a", "i4")]))
     ('a int', 'a numpy.ndarray, which from_struct_array takes')
     """
-    reader, name = reader_of(obj), type(obj).__name__
-    if reader is not None:
-        return f"a {reader.package}.{name}, which {reader.method} takes"
+    entry, name = converter_of(obj), type(obj).__name__
+    if entry is not None:
+        return f"a {entry.package}.{name}, which {entry.method} takes"
     if isinstance(obj, os.PathLike) or (isinstance(obj, str) and "\n" not in obj):
         return f"a {name}; files are read by from_parquet, from_csv, from_json and from_feather"
     if isinstance(obj, Mapping):
@@ -78,12 +78,12 @@ def described(obj: object) -> str:
 
 
 def is_struct_array(obj: object) -> bool:
-    """Whether an object is a numpy array (or a single item) of a structured dtype."""
-    reader = reader_of(obj)
-    return reader is not None and reader.package == "numpy"
+    """Whether an object is a numpy array (or single item) of a structured dtype."""
+    entry = converter_of(obj)
+    return entry is not None and entry.package == "numpy"
 
 
 def is_dataframe(obj: object) -> bool:
     """Whether an object is a table of pandas."""
-    reader = reader_of(obj)
-    return reader is not None and reader.package == "pandas"
+    entry = converter_of(obj)
+    return entry is not None and entry.package == "pandas"

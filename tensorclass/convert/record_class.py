@@ -1,7 +1,7 @@
-"""Record classes of classes of fields: of dataclasses, attrs classes, models of pydantic.
+"""Record classes of dataclasses, classes of attrs and models of pydantic.
 
-A record class declares the fields that ``kinds.py`` reads, and derives from the class itself, or from a copy of its
-methods where a record cannot derive from it; and from the record classes of its bases.
+A record class declares the fields that ``kinds.py`` reads. It derives from the class itself, or from a copy of its
+methods if a record cannot derive from it, and from the record classes of the bases.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing_extensions import Self
 
 from tensorclass.record import OPTIONS, RecordMeta, TensorClass
 
-from .kinds import Kind, Member, kind_of
+from .kinds import ClassAdapter, ClassField, adapter_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     R = TypeVar("R", bound=TensorClass)
 
     class AnyMembers(RecordMeta):
-        """The class of classes that are made while the program runs, with members that nobody knows before."""
+        """Metaclass of record classes made at run time, whose members no checker knows."""
 
         def __getattr__(cls, name: str) -> Any: ...
 
     class AnyRecord(TensorClass, metaclass=AnyMembers):
-        """What type checkers know of a record whose class is made while the program runs: operations, not fields."""
+        """The type of records whose class is made at run time, for checkers: operations, not fields."""
 
         def __init__(
             self,
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
         def __getattr__(self, name: str) -> Any: ...
         def __setattr__(self, name: str, value: Any) -> None: ...
 
-    class Recording(Protocol):
-        """A function that makes record classes of classes, and records of their instances."""
+    class RecordFunction(Protocol):
+        """A function that makes record classes of classes, and records of instances."""
 
         @overload
         def __call__(self, obj: type[R]) -> type[R]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
@@ -96,46 +96,46 @@ if TYPE_CHECKING:
         ) -> AnyRecord: ...
 
 
-#: a class of fields -> its record classes, by the names of their options
+#: class with fields -> its record classes, by the names of their options
 _made: weakref.WeakKeyDictionary[type[Any], dict[tuple[str, ...], type[TensorClass]]] = weakref.WeakKeyDictionary()
-#: the other way: a record class -> what it was made of, and the names of its options
+#: record class -> its source class, and the names of its options
 _sources: weakref.WeakKeyDictionary[RecordMeta, tuple[type[Any], tuple[str, ...]]] = weakref.WeakKeyDictionary()
-#: copies of the methods of classes, from which a record cannot derive itself
+#: class -> copy of its methods, for classes that a record cannot derive from
 _copies: weakref.WeakKeyDictionary[type[Any], type[Any]] = weakref.WeakKeyDictionary()
 
-#: special methods that these packages write into a class, where a record has its own
+#: special methods that the libraries write, where a record has its own
 _GENERATED = (
     "__init__", "__repr__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__setattr__",
     "__delattr__", "__replace__", "__getstate__", "__setstate__",
 )  # fmt: skip
-#: what belongs to the class that is copied
+#: members that are not copied
 _OWN = frozenset({
     "__dict__", "__weakref__", "__slots__", "__match_args__", "__annotations__", "__annotate__", "__annotate_func__",
     "__annotations_cache__", "__abstractmethods__", "_is_protocol", "_is_runtime_protocol", "__protocol_attrs__",
     "__non_callable_proto_members__", "_abc_impl",
 })  # fmt: skip
-#: what holds a function of a class
+#: wrappers of a function
 _WRAPPERS: Any = (classmethod, staticmethod)
 
 
-def class_of(cls: type[Any], options: Mapping[str, bool]) -> type[TensorClass]:
-    """The record class of a class of fields: the same one each time, for one set of options."""
-    making = _Making(options)
+def record_class_of(cls: type[Any], options: Mapping[str, bool]) -> type[TensorClass]:
+    """The record class of a class with fields: one for each set of options."""
+    making = _RecordClassBuilder(options)
     made = making.of(cls)
     making.finish()
     return made
 
 
-def source_of(cls: type[Any]) -> type[Any] | None:
-    """What a record class was made of; ``None`` for others."""
-    dense: Any = getattr(cls, "_dense", cls)  # of one on another store
+def source_class_of(cls: type[Any]) -> type[Any] | None:
+    """The class that a record class was made of; ``None`` for others."""
+    dense: Any = getattr(cls, "_dense", cls)  # the record class on the plain store
     return _sources[dense][0] if isinstance(dense, RecordMeta) and dense in _sources else None
 
 
-def record_class_for(target: object, obj: object) -> type[TensorClass] | None:
-    """Where the target is the record class of the class of an object, or of a base: the one of the object.
+def matching_record_class(target: object, obj: object) -> type[TensorClass] | None:
+    """The record class of an object, if the target is that class or one of its bases; ``None`` otherwise.
 
-    Such a record is made of an instance as it stands: its ``__post_init__`` ran already. ``None`` for others.
+    Such a record takes over the instance as it is: ``__post_init__`` ran already.
     """
     if not isinstance(target, RecordMeta) or target not in _sources:
         return None
@@ -144,22 +144,22 @@ def record_class_for(target: object, obj: object) -> type[TensorClass] | None:
         return target  # type: ignore[return-value]
     if not isinstance(obj, source):
         return None
-    own = class_of(type(obj), dict.fromkeys(wanted, True))
+    own = record_class_of(type(obj), dict.fromkeys(wanted, True))
     return own if issubclass(own, target) else None
 
 
-class _Making:
-    """Record classes that are made together, since the fields of one hold another."""
+class _RecordClassBuilder:
+    """Makes record classes together, because their fields refer to each other."""
 
     def __init__(self, options: Mapping[str, bool]) -> None:
         self.wanted = tuple(name for name in OPTIONS if options.get(name))
-        #: those that are not made yet
+        #: classes whose record class is being made
         self.around: list[type[Any]] = []
-        #: those that are made when their bases are
+        #: classes to make after their bases
         self.later: list[type[Any]] = []
-        #: fields that name one of them, which are looked at when all are made
+        #: fields that name a class being made, resolved at the end
         self.naming: list[tuple[type[TensorClass], str]] = []
-        #: those that are made; others see them when all are
+        #: finished classes, published together
         self.made: dict[type[Any], tuple[tuple[str, ...], type[TensorClass]]] = {}
 
     def of(self, cls: type[Any]) -> type[TensorClass]:
@@ -178,9 +178,9 @@ class _Making:
         self.made[cls] = wanted, made
         return made
 
-    def make(self, cls: type[Any], kind: Kind, wanted: tuple[str, ...]) -> type[TensorClass]:
+    def make(self, cls: type[Any], kind: ClassAdapter, wanted: tuple[str, ...]) -> type[TensorClass]:
         space: dict[str, Any] = {"__module__": cls.__module__, "__doc__": cls.__doc__, "__annotations__": {}}
-        for name in _GENERATED:  # in front of what the package has written
+        for name in _GENERATED:  # hides what the library has written
             written = next((vars(owner)[name] for owner in cls.__mro__ if name in vars(owner)), None)
             if name != "__init__" and _is_generated(kind, name, written) and hasattr(TensorClass, name):
                 space[name] = getattr(TensorClass, name)
@@ -196,11 +196,11 @@ class _Making:
         self.naming += [(made, name) for name in naming]
         return made
 
-    def bases(self, cls: type[Any], kind: Kind, wanted: tuple[str, ...]) -> tuple[type[Any], ...]:
-        """The record classes of the bases; not of one that is frozen where this one is not."""
+    def bases(self, cls: type[Any], kind: ClassAdapter, wanted: tuple[str, ...]) -> tuple[type[Any], ...]:
+        """The record classes of the bases, without frozen ones below a class that is not frozen."""
         found: list[type[Any]] = []
         for base in cls.__bases__:
-            own = kind_of(base)
+            own = adapter_of(base)
             if (
                 own is kind
                 and not _is_library(base)
@@ -211,7 +211,7 @@ class _Making:
         return tuple(found) or (TensorClass,)
 
     def hint(self, hint: Any, cls: type[Any]) -> tuple[Any, bool]:
-        """An annotation with record classes for classes of fields, and whether it names one that is not made yet."""
+        """Replace classes with fields by record classes in an annotation. Also return whether one is not made yet."""
         origin: Any = typing.get_origin(hint)
         parts: tuple[Any, ...] = typing.get_args(hint)
         if origin in (typing.Union, types.UnionType):
@@ -222,8 +222,8 @@ class _Making:
             annotated: Any = typing.Annotated
             parts = (inner, *parts[1:])
             return annotated[parts], waits
-        one: Any = origin if isinstance(origin, type) else hint  # of Box[int]: Box
-        if not isinstance(one, type) or kind_of(one) is None:
+        one: Any = origin if isinstance(origin, type) else hint  # Box, for Box[int]
+        if not isinstance(one, type) or adapter_of(one) is None:
             return hint, False
         if one is cls:
             return Self, False  # pyright: ignore[reportUnknownVariableType]  # to be an annotation of the class
@@ -233,7 +233,7 @@ class _Making:
         return self.of(one), False
 
     def finish(self) -> None:
-        """Lets classes that name each other see each other, and all others see them."""
+        """Resolve references between the new classes, and publish them."""
         for cls in self.later:
             self.of(cls)
         names = {made.__name__: made for _, made in self.made.values()}
@@ -244,8 +244,8 @@ class _Making:
             _sources[made] = cls, wanted
 
 
-def _kind(cls: type[Any]) -> Kind:
-    kind = kind_of(cls)
+def _kind(cls: type[Any]) -> ClassAdapter:
+    kind = adapter_of(cls)
     if kind is None:
         raise TypeError(f"expected a class of fields, got {cls!r}")
     return kind
@@ -256,17 +256,17 @@ def _kind(cls: type[Any]) -> Kind:
 
 
 def _class_of_pickled(cls: type[Any], wanted: tuple[str, ...]) -> type[Any]:
-    """What unpickling calls."""
-    return class_of(cls, dict.fromkeys(wanted, True))
+    """Return a record class; pickles call this."""
+    return record_class_of(cls, dict.fromkeys(wanted, True))
 
 
 def _pickled(cls: RecordMeta) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:
-    """How a record class is pickled: by its name, as every class, or as that of a class that has a name."""
+    """Reduce a record class: by its name, or as the record class of a class that has a name."""
     if cls not in _sources or _at_name(cls) is cls:
         return cls.__qualname__
     source, wanted = _sources[cls]
     found = _at_name(source)
-    if found is cls:  # the record class took the place of the other
+    if found is cls:  # the record class replaced the source class
         return source.__qualname__
     if found is not source:
         raise pickle.PicklingError(
@@ -278,7 +278,7 @@ def _pickled(cls: RecordMeta) -> str | tuple[Callable[..., Any], tuple[Any, ...]
 
 
 def _at_name(cls: type) -> Any:
-    """What stands where a class says that it is defined."""
+    """The object at the qualified name of a class."""
     try:
         return operator.attrgetter(cls.__qualname__)(sys.modules[cls.__module__])
     except (KeyError, AttributeError):
@@ -292,7 +292,7 @@ copyreg.pickle(RecordMeta, _pickled)
 
 
 def _as_base(cls: type[Any]) -> type[Any]:
-    """A class from which a record can derive: itself, or a copy of its methods."""
+    """A class that a record can derive from: the class itself, or a copy of its methods."""
     if all(_can_be_base(base) for base in cls.__mro__):
         return cls
     if cls not in _copies:
@@ -301,19 +301,19 @@ def _as_base(cls: type[Any]) -> type[Any]:
 
 
 def _can_be_base(cls: type[Any]) -> bool:
-    kind = kind_of(cls)
+    kind = adapter_of(cls)
     if not issubclass(RecordMeta, type(cls)) or _is_library(cls):
         return False
     return kind.can_be_base(cls) if kind is not None else not vars(cls).get("__slots__")
 
 
 def _is_library(cls: type[Any]) -> bool:
-    """Whether a class is one of pydantic's, whose methods are about models."""
+    """Whether a class is defined by pydantic, whose methods are about models."""
     return cls.__module__.partition(".")[0] == "pydantic"
 
 
 def _copy(cls: type[Any]) -> type[Any]:
-    kind = kind_of(cls)
+    kind = adapter_of(cls)
     members = dict(vars(cls)) if kind is None else kind.members(cls)
     fields = {} if kind is None else {**kind.fields(cls), **kind.arguments(cls)}
     cell = types.CellType()
@@ -330,7 +330,7 @@ def _copy(cls: type[Any]) -> type[Any]:
 
 
 def _in_cell(member: Any, cell: types.CellType) -> Any:
-    """A member of a class for a copy of it: ``super()`` and ``__class__`` in it mean what the cell will hold."""
+    """Copy a member of a class so that ``super()`` and ``__class__`` refer to the content of a cell."""
     if isinstance(member, types.FunctionType):
         if "__class__" not in member.__code__.co_freevars:
             return member
@@ -347,16 +347,16 @@ def _in_cell(member: Any, cell: types.CellType) -> Any:
     return member
 
 
-def _is_generated(kind: Kind, name: str, written: Any) -> bool:
-    """Whether a special method was made by the package, or is that of ``object``: no user wrote it."""
+def _is_generated(kind: ClassAdapter, name: str, written: Any) -> bool:
+    """Whether no user wrote a special method: the library did, or it is ``object``'s."""
     if written is None or written is getattr(object, name, None):
         return True
     code = getattr(getattr(written, "__wrapped__", written), "__code__", None)
     return isinstance(code, types.CodeType) and kind.is_generated(code)
 
 
-def _again(member: Member) -> Any:
-    """The field of another class, to be declared again."""
+def _again(member: ClassField) -> Any:
+    """Declare a field of another class again."""
     options: dict[str, Any] = {
         "default": member.default,
         "init": member.argument is not None,
@@ -368,7 +368,8 @@ def _again(member: Member) -> Any:
         options["default_factory"] = member.factory
         del options["default"]
     elif member.default is not dataclasses.MISSING and type(member.default).__hash__ is None:
-        options["default_factory"] = functools.partial(_same, member.default)  # as attrs has it: one for all
+        # attrs shares one default among all instances
+        options["default_factory"] = functools.partial(_same, member.default)
         del options["default"]
     return dataclasses.field(**options)
 

@@ -1,4 +1,4 @@
-"""Where a table lies: a path, several, a pattern, a folder of parts, an open file."""
+"""Locate and open the files of a table: a path, several, a pattern, a folder of parts, an open file."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ Target: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 
 EXTRA = "arrow"
 
-#: how a file is compressed, by the end of its name
+#: codec by file suffix
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".lz4": "lz4", ".zst": "zstd"}
 
 
-class File(NamedTuple):
-    """One file to read."""
+class TableFile(NamedTuple):
+    """A file to read."""
 
-    #: how messages call it
+    #: its name in messages
     name: str
-    #: the file, if it is open already
+    #: the open file, if one was given
     opened: IO[bytes] | None = None
-    #: where the table begins in it
+    #: offset of the table in it
     start: int = 0
-    #: what the names of the folders around it say: ``{"year": "2024"}`` of ``data/year=2024/a.parquet``
+    #: values in folder names: ``{"year": "2024"}`` for ``data/year=2024/a.parquet``
     said: Mapping[str, str] = {}
 
     def __str__(self) -> str:
         return self.name
 
 
-def files(what: str, path: Any, suffixes: tuple[str, ...] = ()) -> list[File]:
-    """The files that a path stands for, in their order.
+def table_files(what: str, path: Any, suffixes: tuple[str, ...] = ()) -> list[TableFile]:
+    """List the files of a path, in order.
 
     Args:
-        what: who asks, for messages: ``"from_csv"``.
+        what: the call, for messages: ``"from_csv"``.
         path: a path, a pattern (``"part-*.csv"``), an open file, or a list of paths.
-        suffixes: of the files that are read from a folder; none where folders are not read.
+        suffixes: suffixes of files to read from a folder; without any, a folder raises.
 
     Raises:
-        FileNotFoundError: there is no such file, or nothing fits the pattern.
-        IsADirectoryError: it is a folder, and those are not read.
-        TypeError: it is something else.
+        FileNotFoundError: the file does not exist, or nothing fits the pattern.
+        IsADirectoryError: the path is a folder, and ``suffixes`` is empty.
+        TypeError: ``path`` is something else.
     """
     if isinstance(path, (list, tuple)):
-        several = [file for one in cast("Sequence[Any]", path) for file in files(what, one, suffixes)]
+        several = [file for one in cast("Sequence[Any]", path) for file in table_files(what, one, suffixes)]
         if not several:
             raise ValueError(f"{what}: expected a path, got an empty list of them")
         return several
@@ -76,39 +76,39 @@ def files(what: str, path: Any, suffixes: tuple[str, ...] = ()) -> list[File]:
         if not found:
             message = "nothing fits the pattern" if glob.has_magic(name) else os.strerror(errno.ENOENT)
             raise FileNotFoundError(errno.ENOENT, f"{what}: {message}", name)
-        return [file for one in found for file in files(what, glob.escape(one), suffixes)]
+        return [file for one in found for file in table_files(what, glob.escape(one), suffixes)]
     _check(what, name)
-    return [File(name)]
+    return [TableFile(name)]
 
 
 def _check(what: str, name: str) -> None:
-    """Look whether a file can be read more than once, the head of it first, as no pipe can."""
+    """Raise unless a file can be read more than once: its head is read first, which a pipe does not allow."""
     try:
         check_regular(name)
     except NotRegular as error:
         raise ValueError(f"{what}: {error}; open it, and give the open file") from None
 
 
-def _open_file(file: Any) -> File:
+def _open_file(file: Any) -> TableFile:
     name = str(getattr(file, "name", f"<{type(file).__name__}>"))
-    if not (hasattr(file, "seekable") and file.seekable()):  # it is read more than once, the head of it first
+    if not (hasattr(file, "seekable") and file.seekable()):  # the head is read first, so the file must be seekable
         file = io.BytesIO(file.read())
-    return File(name, file, file.tell())
+    return TableFile(name, file, file.tell())
 
 
-def _parts(what: str, folder: str, suffixes: tuple[str, ...]) -> list[File]:
-    """The parts of a table in a folder, and in those below it."""
+def _parts(what: str, folder: str, suffixes: tuple[str, ...]) -> list[TableFile]:
+    """List the files of a folder and its subfolders."""
     if not suffixes:
         raise IsADirectoryError(
             errno.EISDIR, f"{what}: expected a file, got a folder; give a pattern for those in it", folder
         )
-    found: list[File] = []
+    found: list[TableFile] = []
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
         inside = Path(place).relative_to(folder).parts
         said = dict(one.split("=", 1) for one in inside if "=" in one)
         found += [
-            File(os.path.join(place, name), said=said)
+            TableFile(os.path.join(place, name), said=said)
             for name in sorted(names)
             if name.endswith(suffixes) and not name.startswith((".", "_"))
         ]
@@ -120,15 +120,15 @@ def _parts(what: str, folder: str, suffixes: tuple[str, ...]) -> list[File]:
 
 
 @contextmanager
-def reading(
-    what: str, file: File, failed: Callable[[Exception], str | None] | None = None
+def naming_file(
+    what: str, file: TableFile, failed: Callable[[Exception], str | None] | None = None
 ) -> Generator[None, None, None]:
-    """What is raised inside names the file.
+    """Add the name of a file to errors that are raised inside.
 
     Args:
-        what: who reads.
+        what: the call, for messages.
         file: the file.
-        failed: looks for the place in the file that the error is about, and describes it.
+        failed: locates an error in the file, and describes it.
     """
     pa = require("pyarrow", EXTRA, what)
     try:
@@ -144,10 +144,10 @@ def reading(
 
 
 @contextmanager
-def byte_stream(what: str, file: File) -> Generator[Any, None, None]:
-    """The bytes of a file for pyarrow, decompressed where its name says that it is compressed (``"table.csv.gz"``)."""
+def byte_stream(what: str, file: TableFile) -> Generator[Any, None, None]:
+    """Open a file for pyarrow; decompress it if its name says so (``"table.csv.gz"``)."""
     pa = require("pyarrow", EXTRA, what)
-    if file.opened is not None:  # whoever opened it closes it
+    if file.opened is not None:  # its owner closes it
         file.opened.seek(file.start)
         yield file.opened
         return
@@ -156,16 +156,16 @@ def byte_stream(what: str, file: File) -> Generator[Any, None, None]:
 
 
 @contextmanager
-def writing(what: str, path: Any, compressed: bool = False) -> Generator[IO[bytes], None, None]:
-    """A file to write to: a path, which gets the whole file or stays what it was, or an open file.
+def open_for_writing(what: str, path: Any, compressed: bool = False) -> Generator[IO[bytes], None, None]:
+    """Open a file for writing: a path gets the whole file or stays unchanged.
 
     Args:
-        what: who writes.
-        path: where to.
-        compressed: whether a name such as ``"table.csv.gz"`` asks for compression.
+        what: the call, for messages.
+        path: a path or an open file.
+        compressed: compress if the name says so (``"table.csv.gz"``).
 
     Raises:
-        OSError: it cannot be written to.
+        OSError: the file cannot be written.
     """
     if isinstance(path, io.TextIOBase):
         raise TypeError(f"{what}: expected a file that is open for bytes, got one for text; open it with mode 'wb'")
@@ -186,7 +186,7 @@ def writing(what: str, path: Any, compressed: bool = False) -> Generator[IO[byte
 
 
 class _Kept(io.RawIOBase):
-    """A file that stays open when what writes to it is closed."""
+    """A file that stays open when its writer is closed."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -198,14 +198,14 @@ class _Kept(io.RawIOBase):
         return self._file.write(data)
 
 
-class Options:
-    """The options of pyarrow's readers and writers, by name.
+class PyarrowOptions:
+    """The known options of pyarrow's readers and writers.
 
     Args:
-        what: whose: ``"from_csv"``.
-        groups: the options that there are, in groups.
-        others: what other libraries call them, with the name here or what to do.
-        of: whose options they are.
+        what: the call, for messages: ``"from_csv"``.
+        groups: the names of options, by group.
+        others: names in other libraries, with the name here or what to do.
+        of: the library that has the options, for messages.
     """
 
     def __init__(
@@ -221,10 +221,10 @@ class Options:
         self.groups: dict[str, list[str]] = {name: [*names] for name, names in groups.items()}
 
     def sorted(self, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """What was given, by group.
+        """Group given options.
 
         Raises:
-            TypeError: names that are no options.
+            TypeError: a name is not an option.
         """
         known = {name for names in self.groups.values() for name in names}
         unknown = [name for name in given if name not in known]

@@ -1,4 +1,4 @@
-"""Files larger than memory: batches of rows, one after another."""
+"""Tables larger than memory, read as batches of rows."""
 
 from __future__ import annotations
 
@@ -14,74 +14,74 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 
 from .extras import require
-from .sources import EXTRA, File
-from .tabular import Asked
+from .sources import EXTRA, TableFile
+from .tabular import FileRequest
 from .tree import C
 
 T = TypeVar("T", bound=Collection)
 
-#: so many rows are made tensors at once where batches are smaller, and then divided
+#: number of rows converted at once, to be split into smaller batches
 _BLOCK = 8192
 
 
-class Reader(abc.ABC, Generic[C]):
-    """The tables in some files of one format, read one behind the other. It can be sent to another process."""
+class TableReader(abc.ABC, Generic[C]):
+    """Reads files of one format one after another. It can be sent to other processes."""
 
     cls: type[C]
-    asked: Asked
-    files: list[File]
-    #: how messages call them
+    request: FileRequest
+    files: list[TableFile]
+    #: their name in messages
     name: str
-    #: how many rows there are, where the files say it
+    #: number of rows, if the files store it
     rows: int | None = None
 
-    def _of(self, cls: type[C], asked: Asked, given: list[File]) -> None:
-        """Notes what is read."""
+    def _of(self, cls: type[C], request: FileRequest, given: list[TableFile]) -> None:
+        """Set the files to read."""
         self.cls, self.files = cls, given
         self.name = given[0].name if len(given) == 1 else f"{given[0]} and {len(given) - 1} more"
-        self.asked = asked.of_file(self.name)
+        self.request = request.of_file(self.name)
 
     @abc.abstractmethod
     def table(self) -> Any:
-        """All of it as a table of Arrow."""
+        """Read everything as one Arrow table."""
 
     @abc.abstractmethod
     def tables(self, rows: int) -> Iterator[Any]:
-        """All of it as tables of one schema, each with some rows: mostly ``rows``, as far as the format can.
+        """Yield everything as tables of one schema, with about ``rows`` rows each, as far as the format allows.
 
-        No file stays open when the iterator is closed.
+        Closing the iterator closes all files.
         """
 
     def __getstate__(self) -> dict[str, Any]:
         for file in self.files:
             if file.opened is not None:
                 raise TypeError(
-                    f"{self.asked.what}: {printable(file)} is an open file, which other processes do not have"
+                    f"{self.request.what}: {printable(file)} is an open file, which other processes do not have"
                 )
         return dict(self.__dict__)
 
 
 class Batches(IterableDataset[T]):
-    """Batches of rows of a file, made while one iterates over them, as often as one does.
+    """An iterable over batches of rows of files. Each iteration reads the files again.
 
-    All batches have the same number of rows, but for the last one. What was read before is not kept, so that files can
-    be larger than memory; files are open only while an iterator is.
+    All batches have the same number of rows, except the last. Rows that were read are not kept, so files can be larger
+    than memory. Files are open only during an iteration.
 
-    It is a dataset for ``DataLoader(batches, batch_size=None, num_workers=2)``, which gives the same batches in the
-    same order, each made by one of the workers. ``len()`` is the number of batches, where the files tell how many rows
-    they have: Parquet and Feather do.
+    It is a data set for ``DataLoader(batches, batch_size=None, num_workers=2)``, which yields the same batches in the
+    same order; each is made by one worker. ``len()`` is the number of batches, for formats that store their number of
+    rows: Parquet and Feather.
     """
 
-    def __init__(self, reader: Reader[Any], size: int, drop_last: bool, progress: bool | None) -> None:
+    def __init__(self, reader: TableReader[Any], size: int, drop_last: bool, progress: bool | None) -> None:
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"{reader.asked.what}: expected a batch_size of at least 1, got {size!r}")
+            raise ValueError(f"{reader.request.what}: expected a batch_size of at least 1, got {size!r}")
         self._reader, self._size, self._drop_last, self._progress = reader, size, drop_last, progress
-        reader.asked.plan.problems.warn()
+        reader.request.options.problems.warn()
 
     def __len__(self) -> int:
         rows = self._reader.rows
         if rows is None:
-            raise TypeError(f"{self._reader.asked.what}: how many rows there are is known when all have been read")
+            raise TypeError(f"{self._reader.request.what}: how many rows there are is known when all have been read")
         return rows // self._size if self._drop_last else -(-rows // self._size)
 
     def __iter__(self) -> Iterator[T]:
@@ -95,9 +95,9 @@ class Batches(IterableDataset[T]):
                 rows.advance(len(batch))
 
     def _made(self, which: int, of: int) -> Generator[T, None, None]:
-        """Every batch of which the position is ``which`` among ``of``."""
+        """Yield the batches with ``position % of == which``."""
         size, reader = self._size, self._reader
-        pa = require("pyarrow", EXTRA, reader.asked.what)
+        pa = require("pyarrow", EXTRA, reader.request.what)
         together = 1 if of > 1 else max(1, _BLOCK // size)
         tables = reader.tables(max(size, _BLOCK))
         position = 0
@@ -108,7 +108,7 @@ class Batches(IterableDataset[T]):
                 parts = (table,)
             for part in parts:
                 if position % of == which and not (self._drop_last and part.num_rows < size):
-                    made: Any = reader.asked.again().collection(reader.cls, part)
+                    made: Any = reader.request.of_batch().collection(reader.cls, part)
                     if part.num_rows <= size:
                         yield made
                     else:
@@ -118,7 +118,7 @@ class Batches(IterableDataset[T]):
 
 
 def _of_size(pa: Any, tables: Iterable[Any], size: int) -> Generator[Any, None, None]:
-    """The rows of tables in tables of a size, the last one shorter."""
+    """Regroup the rows of tables to tables of one size; the last may be shorter."""
     parts: list[Any] = []
     have = 0
     for table in tables:
@@ -136,7 +136,7 @@ def _of_size(pa: Any, tables: Iterable[Any], size: int) -> Generator[Any, None, 
 
 
 def _varies(pa: Any, kind: Any) -> bool:
-    """Whether a column of this type can be of another shape in each batch: lists of different lengths."""
+    """Whether columns of this type can have a different shape in each batch: lists of different lengths."""
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         return _varies(pa, kind.storage_type)

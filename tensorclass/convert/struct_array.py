@@ -1,4 +1,4 @@
-"""Numpy's structured arrays."""
+"""Structured arrays of numpy."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Size, Tensor
+from typing_extensions import Unpack
 
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import DeviceLike
 from tensorclass.td.nontensor import NonTensorDataBase
 from tensorclass.td.packed import packed
 from tensorclass.td.tensordict import TensorDict
 
-from .declared import fitted
+from .conversion_options import ConversionKwargs, ConversionOptions
+from .declared import fit_columns
 from .problems import Problems
-from .tree import BatchSize, C, build, objects, plan, settled
+from .tree import C, build, object_column, with_metadata
 
-#: what stands where an array has no items, so that a field declared as text stays one
+#: object that stands for the rows of an empty array, so that text fields stay text
 _EMPTY: dict[str, Any] = {"U": "", "S": b""}
 
-# numpy has a part of its types only
+# numpy types this function only in part
 _str_len: Callable[[Any], Any] = np.char.str_len  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
-#: bytes of an array that is written by rows, and of the rows that are written at once
+#: size in bytes from which arrays are written in blocks, and size of a block
 _LARGE, _BLOCK = 1 << 20, 1 << 17
 
 
@@ -35,15 +36,11 @@ def from_struct_array(
     cls: type[C],
     struct_array: Any,
     *,
-    auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-    device: DeviceLike | None = None,
-    batch_size: BatchSize = None,
     copy: bool | None = None,
-    strict: bool = True,
+    **kwargs: Unpack[ConversionKwargs],
 ) -> C:
     """See :meth:`TensorDict.from_struct_array`."""
-    asked = plan(f"{cls.__name__}.from_struct_array", auto_batch_size, batch_dims, batch_size, device, strict=strict)
+    options = ConversionOptions.of(f"{cls.__name__}.from_struct_array", **kwargs)
     given: Any = struct_array
     is_array: bool = isinstance(struct_array, (np.ndarray, np.void))
     if not is_array or given.dtype.names is None:
@@ -57,9 +54,9 @@ def from_struct_array(
             "numbers in their place"
         )
     array: Any = np.asarray(given)
-    values = fitted(cls, _Reader(array, copy, asked.problems).read(array, ()), array.shape)
-    data: C = build(cls, values, asked._replace(auto=False, batch_size=Size(array.shape), device=None))
-    return settled(data, asked)
+    values = fit_columns(cls, _StructArrayReader(array, copy, options.problems).read(array, ()), array.shape)
+    data: C = build(cls, values, options._replace(auto=False, batch_size=Size(array.shape), device=None))
+    return with_metadata(data, options)
 
 
 def to_struct_array(data: TensorCollection, dtype: Any = None) -> Any:
@@ -68,7 +65,7 @@ def to_struct_array(data: TensorCollection, dtype: Any = None) -> Any:
     columns = _columns(data, data.batch_dims, (), problems)
     problems.check()
     shape = tuple(data.batch_size)
-    # a dtype that is given may have gaps, in which nothing is written
+    # a given dtype may have gaps, which nothing writes to
     result: Any = np.empty(shape, _dtype(columns)) if dtype is None else np.zeros(shape, dtype)
     pairs = list(_pairs(result, columns, (), problems))
     problems.check()
@@ -80,19 +77,19 @@ def to_struct_array(data: TensorCollection, dtype: Any = None) -> Any:
 
 
 def _is_masked(array: Any) -> bool:
-    """Whether any value of any field is."""
-    masked: Any = sys.modules.get("numpy.ma")  # which takes long to import, and makes all such arrays
+    """Whether any value of any field is masked."""
+    masked: Any = sys.modules.get("numpy.ma")  # slow to import, and imported if masked arrays exist
     if masked is None or not isinstance(array, masked.MaskedArray):
         return False
     return b"\1" in masked.getmaskarray(array).tobytes()
 
 
-class _Reader:
-    """Reads the fields of an array: their numbers on the memory of the array, unless a copy is asked for or needed."""
+class _StructArrayReader:
+    """Reads the fields of an array. Numbers share its memory, unless a copy is requested or needed."""
 
     def __init__(self, array: Any, copy: bool | None, problems: Problems) -> None:
         self.copy, self.problems = copy, problems
-        #: why no field can share its memory
+        #: why fields cannot share memory; ``None`` if they can
         self.apart: str | None = None
         if not array.flags.writeable:
             self.apart = "a read-only array"
@@ -109,11 +106,11 @@ class _Reader:
                 tensor = self.numbers(part, dtype, path, name)
                 if tensor is not None:
                     values[name] = tensor
-            elif dtype.names is not None:  # with a batch size of its own: a sub-array has more dimensions
+            elif dtype.names is not None:  # its own batch size: a sub-array has more dimensions
                 values[name] = TensorDict(self.read(part, (*path, name)), part.shape)
             else:
                 items = list(part.ravel()) if kind in "mM" else part.ravel().tolist()
-                values[name] = objects(items, Size(part.shape), _EMPTY.get(kind))
+                values[name] = object_column(items, Size(part.shape), _EMPTY.get(kind))
         return values
 
     def numbers(self, part: Any, dtype: Any, path: tuple[str, ...], name: str) -> Tensor | None:
@@ -135,7 +132,7 @@ class _Reader:
 
 
 def _columns(data: TensorCollection, ndim: int, path: tuple[str, ...], problems: Problems) -> dict[Any, Any]:
-    """The values as arrays, nested collections as dicts with the shape of their batch under the key ``None``."""
+    """Values as arrays, nested collections as dicts, each with its batch shape under the key ``None``."""
     columns: dict[Any, Any] = {None: tuple(data.batch_size[ndim:])}
     for key, value in data._items_for_export(False):
         if isinstance(value, NonTensorDataBase):
@@ -155,14 +152,14 @@ def _columns(data: TensorCollection, ndim: int, path: tuple[str, ...], problems:
 
 
 def _array_of_objects(value: NonTensorDataBase) -> Any:
-    """Text, bytes, times and numbers in arrays of their own dtype, other objects in one of objects."""
+    """Text, bytes, times and numbers in arrays of their own dtype, other objects in one of dtype object."""
     given: list[Any] = list(value._objects)
     items: Any = None
     kinds: set[type] = set(map(type, given))
     if len(kinds) == 1 and issubclass(next(iter(kinds)), (str, bytes, bool, int, float, complex, np.generic)):
         plain: Any = np.array(given)
         kind: str = plain.dtype.kind
-        # numpy cannot tell text that ends in zeros from its padding
+        # numpy cannot distinguish text that ends in zeros from padding
         if kind in "bifcmM" or (kind in "US" and _str_len(plain).sum() == sum(map(len, given))):
             items = plain
     if items is None:
@@ -174,6 +171,7 @@ def _array_of_objects(value: NonTensorDataBase) -> Any:
 
 
 def _dtype(columns: dict[Any, Any]) -> Any:
+    """The structured dtype of columns."""
     fields: list[tuple[Any, ...]] = []
     for key, column in columns.items():
         if key is None:
@@ -195,7 +193,7 @@ def _dtype(columns: dict[Any, Any]) -> Any:
 def _pairs(
     result: Any, columns: dict[Any, Any], path: tuple[str, ...], problems: Problems
 ) -> Iterator[tuple[Any, Any]]:
-    """The fields of the result, each with the array that is written there."""
+    """Yield each field of the result with the array to write to it."""
     names = [key for key in columns if key is not None]
     if set(names) != set(result.dtype.names or ()):
         problems.add(path, f"a dtype with the fields {names}", str(result.dtype))
@@ -214,18 +212,18 @@ def _pairs(
             yield part, array
 
 
-def _fits(array: Any, asked: Any) -> bool:
-    """Whether values are written without losing their kind, and text without being cut."""
+def _fits(array: Any, options: Any) -> bool:
+    """Whether a dtype holds values of an array without changing their category or cutting text."""
     given = array.dtype
-    if given.kind in "biufc" and asked.kind in "biufc":
-        return np.can_cast(given, asked, "same_kind")
-    if given.kind not in "US" or given.kind != asked.kind or given.itemsize <= asked.itemsize:
+    if given.kind in "biufc" and options.kind in "biufc":
+        return np.can_cast(given, options, "same_kind")
+    if given.kind not in "US" or given.kind != options.kind or given.itemsize <= options.itemsize:
         return True
-    return bool(_str_len(array).max(initial=0) * (4 if given.kind == "U" else 1) <= asked.itemsize)
+    return bool(_str_len(array).max(initial=0) * (4 if given.kind == "U" else 1) <= options.itemsize)
 
 
 def _write(pairs: list[tuple[Any, Any]], shape: tuple[int, ...], itemsize: int) -> None:
-    """Writes the columns of an array. Those of a large one together, so that its memory is fetched once."""
+    """Write the columns. Those of a large array are written block by block, so that its memory is fetched once."""
     size = itemsize * math.prod(shape)
     if size <= _LARGE:
         for part, column in pairs:

@@ -1,86 +1,82 @@
-"""Tables that were read from files as collections."""
+"""Requests for files of tables, and what their readers and writers share, whatever the format."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
 import torch
-from torch import Size, Tensor
+from torch import Tensor
+from typing_extensions import Unpack
 
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.collection import DeviceLike
 
-from .arrow import read_table, reading_of, table_values, to_arrow
-from .arrow_numbers import Nulls
-from .problems import Problems
-from .tree import BatchSize, C, Plan, build, plan
+from .arrow import column_values, input_columns, read_table, to_arrow, with_rows
+from .conversion_options import (
+    ConversionKwargs,
+    ConversionOptions,
+    NullMode,
+    TableOptions,
+    table_call_options,
+)
+from .tree import C, build
 
 
-class Asked(NamedTuple):
-    """What the reader of a file was asked for, whatever the format."""
+class FileRequest(NamedTuple):
+    """The checked options of ``from_x`` or ``iter_x`` for files."""
 
-    #: who asks, for messages: ``"from_csv"``
+    #: the call, for messages: ``"Sample.from_csv"``
     what: str
-    plan: Plan
-    separator: str | None
-    dtype: torch.dtype | None
-    nulls: Nulls
+    options: ConversionOptions
+    table_options: TableOptions
 
     @classmethod
     def of(
         cls,
         what: str,
-        auto_batch_size: bool,
-        batch_dims: int | None,
-        device: DeviceLike | None,
-        batch_size: BatchSize,
-        separator: str | None,
-        dtype: torch.dtype | None,
-        nulls: Nulls,
-        strict: bool,
-    ) -> Asked:
-        """The arguments of ``from_x``, checked."""
-        asked = plan(what, auto_batch_size, batch_dims, batch_size, device, strict=strict)
-        if separator == "":
-            raise ValueError(f"{what}: expected a separator of at least one character, got ''")
-        return cls(what, asked, separator, dtype, nulls)
+        *,
+        separator: str | None = None,
+        dtype: torch.dtype | None = None,
+        nulls: NullMode = "default",
+        **kwargs: Unpack[ConversionKwargs],
+    ) -> FileRequest:
+        """Check the options of ``from_x`` or ``iter_x``."""
+        options, table_options = table_call_options(what, separator=separator, dtype=dtype, nulls=nulls, **kwargs)
+        return cls(what, options, table_options)
 
-    def of_file(self, name: str) -> Asked:
-        """The same for a file, which the messages name, with problems of its own."""
-        what = f"{self.what}: {name}"
-        return self._replace(plan=self.plan._replace(what=what, problems=Problems(what)))
+    def of_file(self, name: str) -> FileRequest:
+        """The request for one file, named in messages, with problems of its own."""
+        return self._replace(options=self.options.renamed(f"{self.what}: {name}"))
 
-    def again(self) -> Asked:
-        """The same for another part of the file, with problems of its own."""
-        return self._replace(plan=self.plan._replace(problems=Problems(self.plan.what)))
+    def of_batch(self) -> FileRequest:
+        """The request for one batch of rows, with problems of its own."""
+        return self._replace(options=self.options.renamed(self.options.what))
 
     def path(self, column: str) -> tuple[str, ...]:
-        """The key that a column is for."""
-        return (column,) if self.separator is None else tuple(column.split(self.separator))
+        """The key for the values of a column."""
+        separator = self.table_options.separator
+        return (column,) if separator is None else tuple(column.split(separator))
 
     def collection(self, cls: type[C], table: Any) -> C:
-        """The collection that a table of Arrow makes.
+        """Convert an Arrow table.
 
         Raises:
-            ConversionError: columns are missing, or cannot be read as what the class wants. All of them are listed.
+            ConversionError: columns are missing, or do not fit the class. Lists all of them.
         """
-        how = reading_of(self.what, self.nulls)
-        if self.dtype is None:
-            return read_table(cls, table, self.plan, how, separator=self.separator)
-        asked = self.plan
-        if not asked.auto and asked.batch_size is None:
-            asked = asked._replace(batch_size=Size((table.num_rows,)))
-        values = table_values(cls, table, asked, how, separator=self.separator)
-        return build(cls, _cast(values, self.dtype), asked)  # type: ignore[no-any-return]
+        dtype = self.table_options.dtype
+        if dtype is None:
+            return read_table(cls, table, self.options, self.table_options)
+        options = with_rows(self.options, torch.Size((table.num_rows,)))
+        values = column_values(cls, input_columns(table, options.what), options, self.table_options)
+        return build(cls, _cast(values, dtype), options)  # type: ignore[no-any-return]
 
 
-def flattened(data: TensorCollection, separator: str | None) -> Any:
-    """A table of Arrow with the values of a collection, nested ones under joined names where there is a separator."""
+def flat_table(data: TensorCollection, separator: str | None) -> Any:
+    """Return an Arrow table of a collection. A separator joins the keys of nested values to column names."""
     return to_arrow(data if separator is None else TensorCollection.flatten_keys(data, separator))
 
 
 def check_rows(data: TensorCollection, what: str) -> None:
-    """Raises an error where a collection has not one batch dimension, the rows."""
+    """Raise unless a collection has exactly one batch dimension, the rows."""
     if data.batch_dims != 1:
         raise ValueError(
             f"{what}: expected one batch dimension, the rows; got the batch size {list(data.batch_size)}. reshape(-1) "

@@ -1,12 +1,11 @@
-"""What the converters share: objects taken apart into values under string keys, and collections built of those."""
+"""The two steps of every conversion: take an object apart to values by key, and build a collection of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
-import torch
 from torch import Size, Tensor
 
 from tensorclass.contracts.checking import inferred_size
@@ -14,7 +13,7 @@ from tensorclass.contracts.errors import ContractError
 from tensorclass.record import TensorClass
 from tensorclass.td import shapes
 from tensorclass.td.base import TensorCollection, has_shape
-from tensorclass.td.collection import Collection, DeviceLike, as_device
+from tensorclass.td.collection import Collection
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase, stack_of
 from tensorclass.td.objects import row_by_row
@@ -22,78 +21,22 @@ from tensorclass.td.stores.classes import dense_class
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import Misfit, as_tensor, shape_of
 
-from .kinds import PLAIN, kind_of
+from .conversion_options import ConversionOptions
+from .kinds import PLAIN, adapter_of
 from .problems import ConversionError, Problems
-from .readers import reader_of
-from .record_class import record_class_for
+from .readers import converter_of
+from .record_class import matching_record_class
 
 C = TypeVar("C", bound=TensorCollection)
 
 #: What something becomes: a collection of this class, or one like this collection. ``Tensor`` and ``None`` stand for
 #: fields of records that hold a tensor or an object: what is given for them stays whole.
 Target: TypeAlias = "type[TensorCollection] | TensorCollection | type[Tensor] | None"
-BatchSize: TypeAlias = Sequence[int] | int | None
 
-#: stands for what could not be made; what is wrong is noted in the plan
+#: result of a conversion that failed; its problems are noted
 FAILED: Any = object()
-#: the errors of values that do not fit
+#: errors that values raise if they do not fit
 MISTAKES = (TypeError, ValueError, RuntimeError, AttributeError)
-
-
-class Plan(NamedTuple):
-    """What a converter was asked for, checked."""
-
-    what: str
-    auto: bool
-    batch_dims: int | None
-    batch_size: Size | None
-    device: torch.device | None
-    names: Sequence[str | None] | None
-    strict: bool
-    problems: Problems
-
-    def inner(self) -> Plan:
-        """The plan for a part that has a batch size of its own."""
-        return Plan(self.what, False, None, None, None, None, self.strict, self.problems)
-
-
-def plan(
-    what: str,
-    auto_batch_size: bool | None,
-    batch_dims: int | None,
-    batch_size: BatchSize,
-    device: DeviceLike | None,
-    names: Sequence[str | None] | None = None,
-    conflict: type[Exception] = TypeError,
-    strict: bool = True,
-) -> Plan:
-    """The options of a converter together.
-
-    Args:
-        what: what was asked for, for messages: ``"Sample.from_dict"``.
-        auto_batch_size: whether the batch size is found out.
-        batch_dims: how many dimensions it has at most then.
-        batch_size: the batch size.
-        device: where the values go.
-        names: of the batch dimensions.
-        conflict: the class of the error for a batch size that is given and shall be found out too.
-        strict: whether keys that are no fields of a record are an error; otherwise they are left out, with a warning.
-
-    Raises:
-        TypeError: a batch size is given and shall be found out too (or the class ``conflict``).
-        ValueError: ``batch_dims`` is negative.
-    """
-    if batch_size is not None and (auto_batch_size or batch_dims is not None):
-        other = "auto_batch_size=True" if auto_batch_size else f"batch_dims={batch_dims}"
-        raise conflict(
-            f"{what}: batch_size={list(shapes.as_size(batch_size))} and {other} exclude each other: give the batch "
-            "size, or let it be found out"
-        )
-    if batch_dims is not None and batch_dims < 0:
-        raise ValueError(f"{what}: expected batch_dims of at least 0, got {batch_dims}")
-    auto = batch_dims is not None if auto_batch_size is None else auto_batch_size or batch_dims is not None
-    size = None if batch_size is None else shapes.as_size(batch_size)
-    return Plan(what, auto, batch_dims, size, as_device(device), names, strict, Problems(what))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -101,9 +44,7 @@ def plan(
 
 
 def entries(obj: Any) -> dict[Any, Any] | None:
-    """What an object consists of, by key: a mapping, a (named) tuple, an instance of a class of fields (``kinds.py``).
-
-    ``None`` for other objects.
+    """The entries of a mapping, a (named) tuple or an instance with fields (``kinds.py``), by key; ``None`` for others.
 
     >>> entries((1, "a"))
     {'0': 1, '1': 'a'}
@@ -117,17 +58,17 @@ def entries(obj: Any) -> dict[Any, Any] | None:
         fields: Sequence[str] | None = getattr(items, "_fields", None)
         names = map(str, range(len(items))) if fields is None else fields
         return dict(zip(names, items, strict=True))
-    kind = kind_of(obj.__class__)
+    kind = adapter_of(obj.__class__)
     return None if kind is None else kind.values(obj)
 
 
 def target_class(target: type[TensorCollection] | TensorCollection) -> type[TensorCollection]:
-    """The class of what is made for a target."""
+    """The class of the result for a target."""
     return dense_class(target if isinstance(target, type) else type(target))
 
 
-def below(target: type[TensorCollection] | TensorCollection, key: str, value: object = None) -> Target:
-    """What the entry of a target under a key becomes; for a field of several classes the value tells which."""
+def entry_target(target: type[TensorCollection] | TensorCollection, key: str, value: object = None) -> Target:
+    """The target of an entry. ``value`` decides between the classes of a field that takes several."""
     cls = target_class(target)
     if isinstance(target, TensorCollection):
         entry = target._store.get(key)
@@ -139,74 +80,76 @@ def below(target: type[TensorCollection] | TensorCollection, key: str, value: ob
             return None
         if len(spec.types) > 1 and value is not None:
             for one in spec.types:
-                if issubclass(one, TensorClass) and record_class_for(one, value) is not None:
+                if issubclass(one, TensorClass) and matching_record_class(one, value) is not None:
                     return one
         return spec.target(cls)
     return TensorDict
 
 
-def converted(value: Any, target: Target, plan: Plan, path: tuple[str, ...] = ()) -> Any:
-    """A value as a collection takes it: what has entries of its own taken apart, as far as the target says.
+def convert_value(value: Any, target: Target, options: ConversionOptions, path: tuple[str, ...] = ()) -> Any:
+    """Convert a value for a collection: objects with entries are taken apart, as far as the target says.
 
-    ``FAILED`` where that cannot be; the problems are noted then.
+    Returns ``FAILED`` if that is not possible; the problems are noted.
     """
     if target is None or isinstance(value, (Tensor, Collection)) or _is(target, Tensor):
         return value
     inner: Any = target
     found = entries(value)
     if found is not None:
-        # what is around it may not know its class
-        if isinstance(inner, TensorClass) or record_class_for(inner, value) is not None:
-            return part_of(inner, value, found, plan._replace(device=None, names=None), path)
-        return converted_entries(found, inner, plan, path)
-    reader = reader_of(value)
+        # the class of the parent may not know this one
+        if isinstance(inner, TensorClass) or matching_record_class(inner, value) is not None:
+            return build_from_entries(inner, value, found, options._replace(device=None, names=None), path)
+        return convert_entries(found, inner, options, path)
+    reader = converter_of(value)
     if reader is not None:
         try:
-            return getattr(target_class(inner), reader.method)(value, strict=plan.strict)
+            return getattr(target_class(inner), reader.method)(value, strict=options.strict)
         except ConversionError as error:
-            plan.problems.below(error, path)
+            options.problems.below(error, path)
             return FAILED
     if isinstance(value, list):
         rows = cast("list[object]", value)
         if issubclass(target_class(inner), TensorClass) and rows and all(_has_entries(row) for row in rows):
             from .list import from_rows
 
-            return from_rows(target_class(inner), rows, plan.inner(), path)
-        tensor = as_tensor(rows, plan.device)
+            return from_rows(target_class(inner), rows, options.nested(), path)
+        tensor = as_tensor(rows, options.device)
         if tensor is not None:
             return tensor
-        if not plan.batch_size:  # the rows that the list has, while no others are given
-            return column(rows)
+        if not options.batch_size:  # a list sets the rows, unless a batch size is given
+            return nested_object_column(rows)
         return rows
     return value
 
 
-def converted_entries(
+def convert_entries(
     found: Mapping[Any, Any],
     target: type[TensorCollection] | TensorCollection,
-    plan: Plan,
+    options: ConversionOptions,
     path: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """The entries of an object under string keys, converted."""
-    values = _keyed(found, plan.what, path)
+    """Convert the entries of an object, under string keys."""
+    values = _keyed(found, options.what, path)
     failed: list[str] = []
     for key, value in values.items():
         if type(value) is not Tensor:
-            inner = TensorDict if target is TensorDict else below(target, key, value)
-            made = values[key] = converted(value, inner, plan, (*path, key))
+            inner = TensorDict if target is TensorDict else entry_target(target, key, value)
+            made = values[key] = convert_value(value, inner, options, (*path, key))
             if made is FAILED:
                 failed.append(key)
-            elif plan.batch_size and inner is TensorDict and isinstance(made, (bool, int, float, complex, np.generic)):
+            elif (
+                options.batch_size and inner is TensorDict and isinstance(made, (bool, int, float, complex, np.generic))
+            ):
                 values[key] = NonTensorData(made)  # one number for all rows
     for key in failed:
         del values[key]
     return values
 
 
-def column(rows: list[Any]) -> NonTensorDataBase:
-    """A list of objects as non-tensor data, with an object for each row; lists of one length give more dimensions.
+def nested_object_column(rows: list[Any]) -> NonTensorDataBase:
+    """Non-tensor data of a list, with an object for each row; nested lists of one length add dimensions.
 
-    >>> column([["a", "b"], ["c", "d"]]).batch_size
+    >>> nested_object_column([["a", "b"], ["c", "d"]]).batch_size
     torch.Size([2, 2])
     """
     shape: list[int] = []
@@ -214,14 +157,14 @@ def column(rows: list[Any]) -> NonTensorDataBase:
     while level and all(isinstance(item, list) and len(item) == len(level[0]) for item in level):  # pyright: ignore[reportUnknownArgumentType]
         shape.append(len(level[0]))
         level = [item for items in level for item in items]
-    return objects(level, Size(shape))
+    return object_column(level, Size(shape))
 
 
-def objects(flat: list[Any], shape: Size, empty: Any = None) -> NonTensorDataBase:
-    """Non-tensor data with an object for each position of a shape; ``empty`` stands for them where there is none."""
+def object_column(flat: list[Any], shape: Size, empty: Any = None) -> NonTensorDataBase:
+    """Non-tensor data with an object for each position of a shape; ``empty`` is the object for an empty shape."""
     if not flat and empty is not None:
         return NonTensorData(empty, batch_size=shape)
-    if flat and all(item is None for item in flat):  # one None for all of them: an optional field takes that
+    if flat and all(item is None for item in flat):  # one None for all rows, as optional fields take it
         return NonTensorData(None, batch_size=shape)
     return stack_of(tuple(flat), row_by_row(shape), None, None) if shape else NonTensorData(flat[0])
 
@@ -235,7 +178,7 @@ def _has_entries(row: object) -> bool:
 
 
 def _keyed(source: Mapping[Any, Any], what: str, path: tuple[str, ...]) -> dict[str, Any]:
-    """A mapping with plain strings as keys: nested keys become nested dicts."""
+    """Convert nested keys to nested dicts with plain strings as keys."""
     if all(type(key) is str for key in source):
         return dict(source)
     result: dict[str, Any] = {}
@@ -272,47 +215,47 @@ def _keyed(source: Mapping[Any, Any], what: str, path: tuple[str, ...]) -> dict[
 def build(
     target: type[TensorCollection] | TensorCollection,
     values: Mapping[str, Any],
-    plan: Plan,
+    options: ConversionOptions,
 ) -> Any:
-    """A collection of converted values, with the batch size that was asked for.
+    """Build a collection of converted values, with the requested batch size.
 
     Raises:
-        ConversionError: problems were noted before, or there are some here: fields without default are missing, keys
-            are no fields, values are not what their fields take or lack the batch size. It lists all of them.
+        ConversionError: there are problems, noted before or found here: required fields are missing, keys are no
+            fields, values do not fit their fields or lack the batch size. Lists all of them.
         ContractError: values break contracts, and nothing else is wrong.
     """
-    result = part(target, values, plan)
-    finish(plan)
+    result = build_nested(target, values, options)
+    finish(options)
     return result
 
 
-def finish(plan: Plan) -> None:
-    """Ends a conversion: raises the one error for all that is wrong, or warns of what was left out."""
-    plan.problems.check()
-    plan.problems.warn()
+def finish(options: ConversionOptions) -> None:
+    """Raise the one error for all problems, or warn of keys that were left out."""
+    options.problems.check()
+    options.problems.warn()
 
 
-def part(
+def build_nested(
     target: type[TensorCollection] | TensorCollection,
     values: Mapping[str, Any],
-    plan: Plan,
+    options: ConversionOptions,
     path: tuple[str, ...] = (),
     is_finished: bool = False,
 ) -> Any:
-    """:func:`build` for a part of what is made: what is wrong is noted in the plan, and the result ``FAILED`` then.
+    """Build a nested collection. Problems are noted, and the result is ``FAILED`` then.
 
-    What ``is_finished`` has been through a constructor: that of a record does not run.
+    ``is_finished`` values went through a constructor, so the record's constructor does not run.
     """
-    cls, problems = target_class(target), plan.problems
-    if not plan.strict:
+    cls, problems = target_class(target), options.problems
+    if not options.strict:
         from .diagnosis import without_undeclared
 
         values = without_undeclared(target, values, problems, path)
-    size = plan.batch_size
-    # a record takes a list for a column only where the rows are known, and names need dimensions
-    if plan.auto and (issubclass(cls, TensorClass) or _named(values)):
-        size = Size((_common_size(values, target) or ())[: plan.batch_dims])
-    if problems:  # it will not be made: what else is wrong?
+    size = options.batch_size
+    # a record takes lists as columns only if it knows its rows; names need dimensions
+    if options.auto and (issubclass(cls, TensorClass) or _named(values)):
+        size = Size((_common_size(values, target) or ())[: options.batch_dims])
+    if problems:  # it will not be made: find all problems
         from .diagnosis import diagnose
 
         diagnose(target, values, size, problems, path)
@@ -320,38 +263,38 @@ def part(
     try:
         owner: Any = cls
         make: Any = owner._from_finished if is_finished else owner._from_mapping
-        result = make(values, size, plan.device, None)
+        result = make(values, size, options.device, None)
     except MISTAKES as error:
-        explain(error, target, values, size, problems, path)
+        note_cause(error, target, values, size, problems, path)
         return FAILED
-    if plan.auto:
-        result = result.clone(False)  # collections among the values are those of the source
-        result.auto_batch_size_(plan.batch_dims)
-    if plan.names is not None:
-        result._set_names(shapes.as_names(plan.names, result.ndim))
+    if options.auto:
+        result = result.clone(False)  # nested collections belong to the source
+        result.auto_batch_size_(options.batch_dims)
+    if options.names is not None:
+        result._set_names(shapes.as_names(options.names, result.ndim))
     return result
 
 
-def part_of(
+def build_from_entries(
     target: type[TensorCollection] | TensorCollection,
     obj: object,
     found: Mapping[Any, Any],
-    plan: Plan,
+    options: ConversionOptions,
     path: tuple[str, ...] = (),
 ) -> Any:
-    """:func:`part` of an object that consists of what was found."""
-    own = record_class_for(target, obj)
-    values = converted_entries(found, own or target, plan, path)
-    return part(own or target, values, plan, path, is_finished=own is not None)
+    """:func:`build_nested` for an object with these entries."""
+    own = matching_record_class(target, obj)
+    values = convert_entries(found, own or target, options, path)
+    return build_nested(own or target, values, options, path, is_finished=own is not None)
 
 
-def like(data: Collection, plan: Plan) -> Plan:
-    """The plan with the metadata that a collection has, where it says nothing else."""
-    size = plan.batch_size if plan.auto or plan.batch_size is not None else data.batch_size
-    return plan._replace(batch_size=size, device=plan.device or data.device)
+def with_metadata_of(data: Collection, options: ConversionOptions) -> ConversionOptions:
+    """The options, with the batch size and device of a collection where they give none."""
+    size = options.batch_size if options.auto or options.batch_size is not None else data.batch_size
+    return options._replace(batch_size=size, device=options.device or data.device)
 
 
-def explain(
+def note_cause(
     error: Exception,
     target: type[TensorCollection] | TensorCollection,
     values: Mapping[str, Any],
@@ -359,7 +302,7 @@ def explain(
     problems: Problems,
     path: tuple[str, ...] = (),
 ) -> None:
-    """Notes what is wrong with values of which no collection could be made, for the reason of this error."""
+    """Note the problems of values that a constructor refused with an error."""
     if isinstance(error, ContractError):
         problems.contracts.append(error.below(*path))
         return
@@ -367,32 +310,32 @@ def explain(
 
     known = len(problems)
     diagnose(target, values, size, problems, path)
-    if len(problems) == known:  # it is about something else, such as what __post_init__ checks
+    if len(problems) == known:  # another error, such as one of __post_init__
         raise error.below(*path) if isinstance(error, Misfit) else error from None
 
 
-def from_entries(cls: type[C], source: Any, plan: Plan) -> C:
-    """A collection of what an object consists of."""
-    result: C = part_of(cls, source, entries(source) or {}, plan)
-    finish(plan)
+def from_entries(cls: type[C], source: Any, options: ConversionOptions) -> C:
+    """Convert an object with entries."""
+    result: C = build_from_entries(cls, source, entries(source) or {}, options)
+    finish(options)
     return result
 
 
-def settled(data: C, plan: Plan) -> C:
-    """A new collection with its device, batch size and names as they were asked for."""
-    if plan.device is not None and data.device != plan.device:
-        data = data.to(plan.device)
-    if plan.auto:
-        data.auto_batch_size_(plan.batch_dims)
-    elif plan.batch_size is not None:
-        data._set_batch_size(plan.batch_size)
-    if plan.names is not None:
-        data._set_names(shapes.as_names(plan.names, data.ndim))
+def with_metadata(data: C, options: ConversionOptions) -> C:
+    """Set the requested device, batch size and names of a new collection."""
+    if options.device is not None and data.device != options.device:
+        data = data.to(options.device)
+    if options.auto:
+        data.auto_batch_size_(options.batch_dims)
+    elif options.batch_size is not None:
+        data._set_batch_size(options.batch_size)
+    if options.names is not None:
+        data._set_names(shapes.as_names(options.names, data.ndim))
     return data
 
 
 def _named(values: Mapping[str, Any]) -> bool:
-    """Whether dimensions of collections among the values have names."""
+    """Whether a collection among the values has named dimensions."""
     for value in values.values():
         if type(value) is dict:
             if _named(cast("dict[str, Any]", value)):
@@ -405,9 +348,9 @@ def _named(values: Mapping[str, Any]) -> bool:
 def _common_size(
     values: Mapping[str, Any], target: type[TensorCollection] | TensorCollection
 ) -> tuple[int, ...] | None:
-    """The leading dimensions that all values share; ``None`` where there is no value that has any shape.
+    """The leading dimensions that all values share; ``None`` if no value has a shape.
 
-    Where a record has contracts that tell the batch size, it is what they say.
+    Contracts of a record that determine the batch size take precedence.
     """
     cls = target_class(target)
     if issubclass(cls, TensorClass) and cls._telling:
@@ -416,14 +359,14 @@ def _common_size(
             return tuple(told)
     shape: list[tuple[int, ...]] = []
     for key, value in values.items():
-        own = shape_of(value, key) if type(value) is Tensor else _shape(value, below(target, key))
+        own = shape_of(value, key) if type(value) is Tensor else _shape(value, entry_target(target, key))
         if own is not None:
             shape.append(own)
     return shapes.common(shape) if shape else None
 
 
 def _shape(value: Any, target: Target) -> tuple[int, ...] | None:
-    """The shape that a value will have; lists count as one object for each row. ``None`` where it fits any batch."""
+    """The shape that a value will have; a list counts as one object for each row. ``None`` if it fits any batch."""
     if isinstance(value, Tensor):
         return value.shape
     if isinstance(value, TensorCollection):

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tensorclass.convert.node import Leaf, Node
+from tensorclass.convert.node import PytreeLeaf, PytreeNode
 
 TAG = "<tag>"
 
@@ -71,7 +71,7 @@ def encode(value: Any, allow_pickle: bool | None = False, depth: int = 0) -> Any
         return [TAG, kind.__name__, _encoded(value, allow_pickle, depth)]
     if issubclass(kind, np.generic) and value.dtype.kind in "biufcSUmM":
         return [TAG, "numpy", [value.dtype.str, base64.b64encode(value.tobytes()).decode("ascii")]]
-    if kind is Node:
+    if kind is PytreeNode:
         if allow_pickle and not _plain(value):
             return _pickled(value)
         return [TAG, "pytree", _node_form(value, allow_pickle, depth)]
@@ -165,7 +165,7 @@ def _pickled(value: Any) -> list[Any]:
     return [TAG, "pickle", base64.b64encode(pickle.dumps(value)).decode("ascii")]
 
 
-def _plain(node: Node) -> bool:
+def _plain(node: PytreeNode) -> bool:
     """Whether a part of a pytree is of Python's own kinds: others are made by code that a file cannot name."""
     return node.kind in _NODES and node.context is None and node.namespace is None
 
@@ -174,7 +174,7 @@ def _is_dtype(leaf: Any) -> bool:
     return isinstance(leaf, np.dtype)
 
 
-def _node_form(node: Node, allow_pickle: bool | None, depth: int) -> dict[str, Any]:
+def _node_form(node: PytreeNode, allow_pickle: bool | None, depth: int) -> dict[str, Any]:
     if not _plain(node):
         raise Unwritable(
             f"the pytree has a {node.kind.__module__}.{node.kind.__qualname__} here, which a file cannot make again; "
@@ -183,19 +183,19 @@ def _node_form(node: Node, allow_pickle: bool | None, depth: int) -> dict[str, A
     form: dict[str, Any] = {"kind": node.kind.__name__}
     if node.keys:
         form["keys"] = {name: encode(key, allow_pickle, depth + 1) for name, key in node.keys.items()}
-    numbers = {key: leaf for key, leaf in node.leaves.items() if leaf is not Leaf and not _is_dtype(leaf)}
+    numbers = {key: leaf for key, leaf in node.leaves.items() if leaf is not PytreeLeaf and not _is_dtype(leaf)}
     if numbers:
         form["numbers"] = {key: encode(leaf, allow_pickle, depth + 1) for key, leaf in numbers.items()}
     arrays: dict[str, str] = {key: leaf.str for key, leaf in node.leaves.items() if _is_dtype(leaf)}
     if arrays:
         form["arrays"] = arrays
-    leaves = [key for key, leaf in node.leaves.items() if leaf is Leaf]
+    leaves = [key for key, leaf in node.leaves.items() if leaf is PytreeLeaf]
     if leaves:
         form["leaves"] = leaves
     return form
 
 
-def _node(form: Any) -> Node:
+def _node(form: Any) -> PytreeNode:
     keys = {name: decode(key) for name, key in form.get("keys", {}).items()}
     if len(set(_distinct(list(keys.values())))) < len(keys):  # which also says whether they can be keys
         raise ValueError("two keys are the same")
@@ -206,8 +206,8 @@ def _node(form: Any) -> Node:
         if not _NUMPY.fullmatch(name):
             raise ValueError("the dtype of an array is unknown")
         leaves[key] = np.dtype(name)
-    leaves.update(dict.fromkeys(form.get("leaves", ()), Leaf))
-    return Node(_NODE_KINDS[form["kind"]], leaves, keys)
+    leaves.update(dict.fromkeys(form.get("leaves", ()), PytreeLeaf))
+    return PytreeNode(_NODE_KINDS[form["kind"]], leaves, keys)
 
 
 #: by name; an attribute of torch is not asked for, since some are modules, which would be imported

@@ -84,11 +84,12 @@ class Files(Collection):
         (torch.Size([4, 3]), 'b')
         """
         from tensorclass.convert import from_parquet
-        from tensorclass.convert.tabular import Asked
 
-        what = f"{cls.__name__}.from_parquet"
-        asked = Asked.of(what, auto_batch_size, batch_dims, device, batch_size, separator, dtype, nulls, strict)
-        return from_parquet(_target(cls), path, asked, columns, kwargs)  # type: ignore[no-any-return]
+        return from_parquet(  # type: ignore[no-any-return]
+            _target(cls), path, columns=columns, separator=separator, dtype=dtype, nulls=nulls,
+            auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device, batch_size=batch_size, strict=strict,
+            **kwargs,
+        )  # fmt: skip
 
     @classmethod
     def iter_parquet(
@@ -123,11 +124,11 @@ class Files(Collection):
             OSError, ValueError, TypeError, ImportError: as :meth:`from_parquet`.
         """
         from tensorclass.convert import iter_parquet
-        from tensorclass.convert.tabular import Asked
 
-        what = f"{cls.__name__}.iter_parquet"
-        asked = Asked.of(what, False, None, device, None, separator, dtype, nulls, strict)
-        return iter_parquet(_target(cls), path, asked, columns, batch_size, drop_last, progress, kwargs)
+        return iter_parquet(
+            _target(cls), path, batch_size=batch_size, drop_last=drop_last, progress=progress, columns=columns,
+            device=device, separator=separator, dtype=dtype, nulls=nulls, strict=strict, **kwargs,
+        )  # fmt: skip
 
     def to_parquet(
         self: Files,
@@ -156,7 +157,7 @@ class Files(Collection):
         """
         from tensorclass.convert import to_parquet
 
-        to_parquet(self, path, separator, kwargs)  # type: ignore[arg-type]
+        to_parquet(self, path, separator=separator, **kwargs)  # type: ignore[arg-type]
 
     # -- csv -----------------------------------------------------------------------------------------------------------
 
@@ -213,11 +214,12 @@ class Files(Collection):
         '007'
         """
         from tensorclass.convert import from_csv
-        from tensorclass.convert.tabular import Asked
 
-        what = f"{cls.__name__}.from_csv"
-        asked = Asked.of(what, auto_batch_size, batch_dims, device, batch_size, separator, dtype, nulls, strict)
-        return from_csv(_target(cls), path, asked, kwargs)  # type: ignore[no-any-return]
+        return from_csv(  # type: ignore[no-any-return]
+            _target(cls), path, separator=separator, dtype=dtype, nulls=nulls,
+            auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device, batch_size=batch_size, strict=strict,
+            **kwargs,
+        )  # fmt: skip
 
     @classmethod
     def iter_csv(
@@ -251,11 +253,11 @@ class Files(Collection):
             OSError, ValueError, TypeError, ImportError: as :meth:`from_csv`.
         """
         from tensorclass.convert import iter_csv
-        from tensorclass.convert.tabular import Asked
 
-        what = f"{cls.__name__}.iter_csv"
-        asked = Asked.of(what, False, None, device, None, separator, dtype, nulls, strict)
-        return iter_csv(_target(cls), path, asked, batch_size, drop_last, progress, kwargs)
+        return iter_csv(
+            _target(cls), path, batch_size=batch_size, drop_last=drop_last, progress=progress, device=device,
+            separator=separator, dtype=dtype, nulls=nulls, strict=strict, **kwargs,
+        )  # fmt: skip
 
     def to_csv(
         self: Files,
@@ -283,7 +285,7 @@ class Files(Collection):
         """
         from tensorclass.convert import to_csv
 
-        to_csv(self, path, separator, kwargs)  # type: ignore[arg-type]
+        to_csv(self, path, separator=separator, **kwargs)  # type: ignore[arg-type]
 
     # -- json ----------------------------------------------------------------------------------------------------------
 
@@ -339,11 +341,12 @@ class Files(Collection):
         tensor([[2, 3]])
         """
         from tensorclass.convert import from_json
-        from tensorclass.convert.tabular import Asked
 
-        what = f"{cls.__name__}.from_json"
-        asked = Asked.of(what, auto_batch_size, batch_dims, device, batch_size, separator, dtype, nulls, strict)
-        return from_json(_target(cls), path, asked, lines, kwargs)  # type: ignore[no-any-return]
+        return from_json(  # type: ignore[no-any-return]
+            _target(cls), path, lines=lines, separator=separator, dtype=dtype, nulls=nulls,
+            auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device, batch_size=batch_size, strict=strict,
+            **kwargs,
+        )  # fmt: skip
 
     @classmethod
     def iter_json(
@@ -378,11 +381,11 @@ class Files(Collection):
             OSError, ValueError, TypeError, ImportError: as :meth:`from_json`.
         """
         from tensorclass.convert import iter_json
-        from tensorclass.convert.tabular import Asked
 
-        what = f"{cls.__name__}.iter_json"
-        asked = Asked.of(what, False, None, device, None, separator, dtype, nulls, strict)
-        return iter_json(_target(cls), path, asked, lines, batch_size, drop_last, progress, kwargs)
+        return iter_json(
+            _target(cls), path, batch_size=batch_size, drop_last=drop_last, progress=progress, lines=lines,
+            device=device, separator=separator, dtype=dtype, nulls=nulls, strict=strict, **kwargs,
+        )  # fmt: skip
 
     def to_json(
         self: Files,
@@ -414,7 +417,7 @@ class Files(Collection):
         """
         from tensorclass.convert import to_json
 
-        to_json(self, path, separator, lines, kwargs)  # type: ignore[arg-type]
+        to_json(self, path, separator=separator, lines=lines, **kwargs)  # type: ignore[arg-type]
 
     # -- feather -------------------------------------------------------------------------------------------------------
 
@@ -466,11 +469,12 @@ class Files(Collection):
             TypeError: an option that does not exist.
         """
         from tensorclass.convert import from_feather
-        from tensorclass.convert.tabular import Asked
 
-        what = f"{cls.__name__}.from_feather"
-        asked = Asked.of(what, auto_batch_size, batch_dims, device, batch_size, separator, dtype, nulls, strict)
-        return from_feather(_target(cls), path, asked, columns, memory_map, kwargs)  # type: ignore[no-any-return]
+        return from_feather(  # type: ignore[no-any-return]
+            _target(cls), path, columns=columns, memory_map=memory_map, separator=separator, dtype=dtype, nulls=nulls,
+            auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device, batch_size=batch_size, strict=strict,
+            **kwargs,
+        )  # fmt: skip
 
     @classmethod
     def iter_feather(
@@ -506,11 +510,12 @@ class Files(Collection):
             OSError, ValueError, TypeError, ImportError: as :meth:`from_feather`.
         """
         from tensorclass.convert import iter_feather
-        from tensorclass.convert.tabular import Asked
 
-        what = f"{cls.__name__}.iter_feather"
-        asked = Asked.of(what, False, None, device, None, separator, dtype, nulls, strict)
-        return iter_feather(_target(cls), path, asked, columns, memory_map, batch_size, drop_last, progress, kwargs)
+        return iter_feather(
+            _target(cls), path, batch_size=batch_size, drop_last=drop_last, progress=progress, columns=columns,
+            memory_map=memory_map, device=device, separator=separator, dtype=dtype, nulls=nulls, strict=strict,
+            **kwargs,
+        )  # fmt: skip
 
     def to_feather(
         self: Files,
@@ -541,4 +546,4 @@ class Files(Collection):
         """
         from tensorclass.convert import to_feather
 
-        to_feather(self, path, separator, compression, kwargs)  # type: ignore[arg-type]
+        to_feather(self, path, separator=separator, compression=compression, **kwargs)  # type: ignore[arg-type]

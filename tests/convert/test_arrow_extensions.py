@@ -151,14 +151,14 @@ def _pandas(table: Any, path: Path) -> Callable[[Any], object]:
     return lambda cls: cls.from_pandas(frame)
 
 
-READERS = {"parquet": _parquet, "batches": _batches, "feather": _feather, "stream": _stream, "pandas": _pandas}
+CONVERTERS = {"parquet": _parquet, "batches": _batches, "feather": _feather, "stream": _stream, "pandas": _pandas}
 
 
 @pytest.mark.parametrize("cls", [TensorDict, Sample])
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("reader", CONVERTERS)
 def test_every_reader_refuses_it(reader: str, cls: Any, tmp_path: Path) -> None:
     column = pa.ListArray.from_arrays(offsets(), bombs(tmp_path))
-    read = READERS[reader](pa.table({"plain": [1.0], "odd": column}), tmp_path)
+    read = CONVERTERS[reader](pa.table({"plain": [1.0], "odd": column}), tmp_path)
     refused(lambda: read(cls), "in [], ", tmp_path)
 
 

@@ -13,7 +13,7 @@ import torch
 
 import tensorclass as tc
 from tensorclass import TensorClass, TensorDict
-from tensorclass.convert.arrow_text import Text
+from tensorclass.convert.arrow_text import ArrowText
 from tensorclass.td.nontensor import NonTensorStack
 
 ROWS = [f"row {i}" for i in range(200)]
@@ -34,7 +34,7 @@ def made(column: Any = None, **options: Any) -> NonTensorStack:
 
 
 def text_of(held: NonTensorStack) -> Text:
-    assert isinstance(held._objects, Text)
+    assert isinstance(held._objects, ArrowText)
     return held._objects
 
 

@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float, Float16, Int
 from torch import Size, Tensor
 
 from tensorclass import TensorClass, TensorDict
-from tensorclass.convert.declared import NOTHING, Declared, filled, fitted
-from tensorclass.convert.tree import objects
+from tensorclass.convert.declared import NOTHING, ColumnSchema, fill_rows, fit_columns
+from tensorclass.convert.tree import object_column
 
 
 class Inner(TensorClass):
@@ -40,24 +40,24 @@ class Later(TensorClass):
      ("later.x", "tensor")],
 )  # fmt: skip
 def test_a_field_says_what_its_column_becomes(path: str, kind: str) -> None:
-    found = Declared.of(Outer, path.split("."))
+    found = ColumnSchema.of(Outer, path.split("."))
     assert found is not None
-    assert found.kind == kind
+    assert found.holds == kind
 
 
 def test_what_is_no_field_is_none() -> None:
-    assert Declared.of(Outer, ("y",)) is Declared.of(Outer, ("inner", "y")) is None
-    assert Declared.of(TensorDict, ("y",)) == Declared()
+    assert ColumnSchema.of(Outer, ("y",)) is ColumnSchema.of(Outer, ("inner", "y")) is None
+    assert ColumnSchema.of(TensorDict, ("y",)) == ColumnSchema()
 
 
 def test_defaults_are_those_of_the_field() -> None:
-    def of(*path: str) -> Declared:
-        found = Declared.of(Outer, path)
+    def of(*path: str) -> ColumnSchema:
+        found = ColumnSchema.of(Outer, path)
         assert found is not None
         return found
 
     assert of("inner", "name").default() == "none"
-    assert of("inner", "x").default() is NOTHING is Declared().default()
+    assert of("inner", "x").default() is NOTHING is ColumnSchema().default()
     assert (of("text").optional, of("inner", "x").optional) == (True, False)
     assert of("later", "x").default() == 1.5
 
@@ -81,7 +81,7 @@ nan = float("nan")
     ],
 )
 def test_a_default_stands_in_the_rows_without_a_value(values: Tensor, default: Any, expected: Tensor) -> None:
-    made = filled(values, torch.tensor([True, False]), default)
+    made = fill_rows(values, torch.tensor([True, False]), default)
     assert made is not None
     assert made.dtype == expected.dtype
     assert torch.equal(made, expected)
@@ -89,7 +89,7 @@ def test_a_default_stands_in_the_rows_without_a_value(values: Tensor, default: A
 
 @pytest.mark.parametrize("default", ["text", torch.zeros(2)])
 def test_a_default_that_cannot_stand_there_is_none(default: Any) -> None:
-    assert filled(torch.zeros(2, 3), torch.tensor([True, False]), default) is None
+    assert fill_rows(torch.zeros(2, 3), torch.tensor([True, False]), default) is None
 
 
 class Cast(TensorClass, autocast=True):
@@ -101,7 +101,7 @@ class Cast(TensorClass, autocast=True):
 
 
 def read(cls: type[Any], rows: int = 2, **values: Any) -> Any:
-    made = fitted(cls, {key: torch.as_tensor(value) for key, value in values.items()}, [rows])
+    made = fit_columns(cls, {key: torch.as_tensor(value) for key, value in values.items()}, [rows])
     return {key: value.dtype if isinstance(value, Tensor) else value.tolist() for key, value in made.items()}
 
 
@@ -128,10 +128,10 @@ def test_no_class_casts_unless_asked() -> None:
 
 
 def test_objects_are_cast_row_by_row() -> None:
-    made = fitted(Cast, {"id": objects(["1", 2, 3.0], Size([3]))}, [3])
+    made = fit_columns(Cast, {"id": object_column(["1", 2, 3.0], Size([3]))}, [3])
     assert made["id"].tolist() == [1, 2, 3]
-    wrong = objects(["a"], Size([1]))
-    assert fitted(Cast, {"id": wrong}, [1])["id"] is wrong
+    wrong = object_column(["a"], Size([1]))
+    assert fit_columns(Cast, {"id": wrong}, [1])["id"] is wrong
 
 
 def test_fields_of_objects_get_numbers_row_by_row() -> None:
@@ -143,7 +143,7 @@ def test_fields_of_objects_get_numbers_row_by_row() -> None:
 
     ragged = torch.nested.nested_tensor([torch.zeros(2), torch.ones(1)], layout=torch.jagged)
     assert read(Objects, id=[1, 2], pair=[[1, 2], [3, 4]]) == {"id": [1, 2], "pair": [[1, 2], [3, 4]]}
-    assert fitted(Objects, {"ragged": ragged}, [2])["ragged"].tolist() == [(0, 0), (1,)]
+    assert fit_columns(Objects, {"ragged": ragged}, [2])["ragged"].tolist() == [(0, 0), (1,)]
 
 
 def test_columns_that_are_not_there_are_the_defaults_of_their_fields_row_by_row() -> None:
@@ -154,7 +154,7 @@ def test_columns_that_are_not_there_are_the_defaults_of_their_fields_row_by_row(
         text: str = "a"
         later: Later | None = None
 
-    made = fitted(Defaults, {"x": torch.zeros(3), "later": {}}, [3])
+    made = fit_columns(Defaults, {"x": torch.zeros(3), "later": {}}, [3])
     assert made["scale"].shape == (3, 2)
     assert made["number"].tolist() == [3, 3, 3]
     assert made["later"]["x"].tolist() == [1.5] * 3
@@ -172,7 +172,7 @@ def test_the_shape_may_have_any_number_of_dimensions() -> None:
     for size in ([], [2], [2, 3]):
         shape = torch.Size(size)
         ids = torch.arange(shape.numel()).reshape(shape)
-        made = fitted(Grid, {"id": ids, "pair": torch.stack([ids, ids], -1)}, size)
+        made = fit_columns(Grid, {"id": ids, "pair": torch.stack([ids, ids], -1)}, size)
         grid = Grid._from_mapping(made, shape, None, None)
         assert grid.weight.shape == (*size, 2)
         last = grid[(-1,) * len(size)]

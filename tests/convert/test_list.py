@@ -69,12 +69,12 @@ def test_rows_that_do_not_fit_are_an_error_where_the_stack_shall_not_be_lazy(oth
 @pytest.mark.parametrize("auto", [True, False])
 @pytest.mark.parametrize("other", [{"a": values(4)}, {"a": values(3), "b": values(3)}, {"b": values(3)}], ids=str)
 def test_rows_that_do_not_fit_make_a_lazy_stack_as_in_the_peer(other: dict[str, Any], auto: bool, lazy: Any) -> None:
-    def described(m: Any) -> Any:
+    def describe_source(m: Any) -> Any:
         data = m.TensorDict.from_list([{"a": values(3)}, other], lazy=lazy, auto_batch_size=auto)
         rows = [{key: value.tolist() for key, value in row.items()} for row in data.unbind(0)]
         return type(data).__name__, tuple(data.batch_size), sorted(data.keys()), rows
 
-    ours, peers = both(described)
+    ours, peers = both(describe_source)
     assert ours == peers
 
 

@@ -427,7 +427,7 @@ def test_rows_of_arrays_are_filled_with_the_default_broadcast() -> None:
 
 
 @pytest.mark.parametrize(
-    "column, filled",
+    "column, fill_rows",
     [
         (pd.array([1, None], dtype="Int8"), torch.tensor([1, 0], dtype=torch.int8)),
         (pd.array([True, None], dtype="boolean"), torch.tensor([True, False])),
@@ -438,8 +438,8 @@ def test_rows_of_arrays_are_filled_with_the_default_broadcast() -> None:
     ],
     ids=lambda case: str(getattr(case, "dtype", "")),
 )
-def test_nulls_are_filled_masked_or_an_error_as_asked(column: Any, filled: Tensor) -> None:
-    torch.testing.assert_close(read(column, nulls="fill"), filled, equal_nan=True)
+def test_nulls_are_filled_masked_or_an_error_as_asked(column: Any, fill_rows: Tensor) -> None:
+    torch.testing.assert_close(read(column, nulls="fill"), fill_rows, equal_nan=True)
     masked = TensorDict.from_pandas(pd.DataFrame({"c": column, "full": [1, 2]}), nulls="mask")
     assert masked["_mask"].to_dict().keys() == {"c"}
     assert masked["_mask", "c"].tolist() == [True, False]

@@ -22,7 +22,7 @@ from torch.utils import _pytree
 
 import tensorclass as tc
 from tensorclass import NonTensorData, NonTensorStack, TensorDict
-from tensorclass.convert.pytree import TYPE, Node
+from tensorclass.convert.pytree import TYPE, PytreeNode
 from tests.convert.samples import Inner, Pair, Sample, values
 from tests.convert.sides import both
 
@@ -532,7 +532,7 @@ def test_records_in_trees_stay_records() -> None:
 
 
 def test_a_node_is_no_value_that_a_user_has() -> None:
-    assert isinstance(TensorDict.from_pytree([])[TYPE], Node)
+    assert isinstance(TensorDict.from_pytree([])[TYPE], PytreeNode)
     forged = TensorDict({TYPE: list, "0": 1.0})
     assert forged.to_pytree() is forged
 

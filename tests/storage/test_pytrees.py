@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tensorclass import TensorDict
-from tensorclass.convert.node import Node
+from tensorclass.convert.node import PytreeNode
 from tensorclass.storage.objects import TAG, decode, encode
 
 Point = namedtuple("Point", ["x", "y"])
@@ -154,5 +154,5 @@ def test_a_form_is_json() -> None:
     node = TensorDict.from_pytree({1: 2.5, "a": np.ones(2)})["_pytree_type"]
     form = json.loads(json.dumps(encode(node)))
     again = decode(form)
-    assert isinstance(again, Node)
+    assert isinstance(again, PytreeNode)
     assert (again.kind, again.keys, again.leaves) == (dict, {"<0>": 1}, {"<0>": 2.5, "a": np.dtype("float64")})

@@ -4,7 +4,7 @@ from tensorclass.td.objects import Deferred
 
 HEAD: int
 
-class Text(Deferred):
+class ArrowText(Deferred):
     column: Any
     __slots__ = ("_pa", "column")
     kind = str

@@ -4,7 +4,7 @@ from tensorclass.td.loading import Ragged
 
 Path = tuple[str, ...]
 
-class Unlike(ValueError):
+class SampleMismatch(ValueError):
     position: int
     path: Path
     expected: str
@@ -13,10 +13,10 @@ class Unlike(ValueError):
 
     def __init__(self, position: int, path: Path, expected: str, got: str, hint: str = "") -> None: ...
 
-class Columns:
+class SampleJoiner:
     cls: type[Any]
     ragged: Ragged
     count: int
 
     def __init__(self, cls: type[Any], ragged: Ragged, count: int) -> None: ...
-    def of(self, rows: list[dict[str, Any]]) -> dict[str, Any]: ...
+    def join(self, rows: list[dict[str, Any]]) -> dict[str, Any]: ...

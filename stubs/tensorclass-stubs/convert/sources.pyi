@@ -8,7 +8,7 @@ Source: TypeAlias = "str | os.PathLike[str] | IO[bytes] | Sequence[str | os.Path
 Target: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 EXTRA: str
 
-class File(NamedTuple):
+class TableFile(NamedTuple):
     name: str
     opened: IO[bytes] | None = None
     start: int = 0
@@ -16,17 +16,17 @@ class File(NamedTuple):
 
     def __str__(self) -> str: ...
 
-def files(what: str, path: Any, suffixes: tuple[str, ...] = ()) -> list[File]: ...
+def table_files(what: str, path: Any, suffixes: tuple[str, ...] = ()) -> list[TableFile]: ...
 @contextmanager
-def reading(
-    what: str, file: File, failed: Callable[[Exception], str | None] | None = None
+def naming_file(
+    what: str, file: TableFile, failed: Callable[[Exception], str | None] | None = None
 ) -> Generator[None, None, None]: ...
 @contextmanager
-def byte_stream(what: str, file: File) -> Generator[Any, None, None]: ...
+def byte_stream(what: str, file: TableFile) -> Generator[Any, None, None]: ...
 @contextmanager
-def writing(what: str, path: Any, compressed: bool = False) -> Generator[IO[bytes], None, None]: ...
+def open_for_writing(what: str, path: Any, compressed: bool = False) -> Generator[IO[bytes], None, None]: ...
 
-class Options:
+class PyarrowOptions:
     what: str
     others: Mapping[str, str]
     of: str

@@ -4,16 +4,16 @@ from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 from torch.utils.data import IterableDataset
 from tensorclass.td.collection import Collection
-from tensorclass.convert.sources import File
-from tensorclass.convert.tabular import Asked
+from tensorclass.convert.sources import TableFile
+from tensorclass.convert.tabular import FileRequest
 from tensorclass.convert.tree import C
 
 T = TypeVar("T", bound=Collection)
 
-class Reader(abc.ABC, Generic[C]):
+class TableReader(abc.ABC, Generic[C]):
     cls: type[C]
-    asked: Asked
-    files: list[File]
+    request: FileRequest
+    files: list[TableFile]
     name: str
     rows: int | None = None
 
@@ -24,6 +24,6 @@ class Reader(abc.ABC, Generic[C]):
     def __getstate__(self) -> dict[str, Any]: ...
 
 class Batches(IterableDataset[T]):
-    def __init__(self, reader: Reader[Any], size: int, drop_last: bool, progress: bool | None) -> None: ...
+    def __init__(self, reader: TableReader[Any], size: int, drop_last: bool, progress: bool | None) -> None: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[T]: ...

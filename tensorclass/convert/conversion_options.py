@@ -1,0 +1,194 @@
+"""Options of converters: the keyword arguments of ``from_x``, checked once and passed on as one value.
+
+A converter declares ``**kwargs: Unpack[ConversionKwargs]`` (``TableKwargs`` for tables) and calls
+:meth:`ConversionOptions.of` (:func:`table_call_options`) before it looks at its source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import torch
+from torch import Size
+from typing_extensions import Self, TypedDict, Unpack
+
+from tensorclass.td import shapes
+from tensorclass.td.collection import DeviceLike, as_device
+from tensorclass.td.keys import NestedKey
+
+from .problems import Problems
+
+BatchSize: TypeAlias = Sequence[int] | int | None
+#: what becomes of nulls: the default of the field, an error, a zero (nan, ``None``), or that and a mask
+NullMode: TypeAlias = Literal["default", "raise", "fill", "mask"]
+#: what becomes of lists of different lengths: a jagged tensor, a lazy stack of rows, an error
+RaggedMode: TypeAlias = Literal["jagged", "lazy", "raise"]
+
+_NULL_MODES = ("default", "raise", "fill", "mask")
+_RAGGED_MODES = ("jagged", "lazy", "raise")
+
+
+class ConversionKwargs(TypedDict, total=False):
+    """Keyword arguments that every ``from_x`` has."""
+
+    auto_batch_size: bool | None
+    batch_dims: int | None
+    batch_size: BatchSize
+    device: DeviceLike | None
+    strict: bool
+
+
+class TableKwargs(ConversionKwargs, total=False):
+    """Keyword arguments of every ``from_x`` of tables that Arrow describes."""
+
+    copy: bool | None
+    nulls: NullMode
+    mask_key: NestedKey | None
+    columns: Sequence[str] | None
+    ragged: RaggedMode
+
+
+class StreamKwargs(TypedDict, total=False):
+    """Keyword arguments of every ``iter_x`` of datasets, beside those about batches."""
+
+    device: DeviceLike | None
+    nulls: NullMode
+    mask_key: NestedKey | None
+    columns: Sequence[str] | None
+    ragged: RaggedMode
+    strict: bool
+
+
+class ConversionOptions(NamedTuple):
+    """The checked options of one conversion, with the problems found on the way."""
+
+    #: the call, for messages: ``"Sample.from_dict"``
+    what: str
+    #: infer the batch size, with at most ``batch_dims`` dimensions
+    auto: bool
+    batch_dims: int | None
+    batch_size: Size | None
+    device: torch.device | None
+    #: of the batch dimensions
+    names: Sequence[str | None] | None
+    #: keys that are no fields of a record are an error; otherwise they are left out, with a warning
+    strict: bool
+    problems: Problems
+
+    @classmethod
+    def of(
+        cls,
+        what: str,
+        *,
+        auto_batch_size: bool | None = False,
+        batch_dims: int | None = None,
+        batch_size: BatchSize = None,
+        device: DeviceLike | None = None,
+        names: Sequence[str | None] | None = None,
+        strict: bool = True,
+        conflict: type[Exception] = TypeError,
+        **unknown: Any,
+    ) -> Self:
+        """Check the options of ``from_x``.
+
+        Args:
+            what: the call, for messages.
+            auto_batch_size: infer the batch size.
+            batch_dims: largest number of inferred batch dimensions; implies ``auto_batch_size``.
+            batch_size: the batch size.
+            device: device of the values.
+            names: names of the batch dimensions.
+            strict: raise for keys that are no fields of a record, instead of leaving them out.
+            conflict: class of the error if the batch size is both given and to be inferred.
+            unknown: other keyword arguments, which raise.
+
+        Raises:
+            TypeError: an argument is unknown, or the batch size is both given and to be inferred (``conflict``).
+            ValueError: ``batch_dims`` is negative.
+        """
+        if unknown:
+            raise TypeError(f"{what}() got an unexpected keyword argument {next(iter(unknown))!r}")
+        if batch_size is not None and (auto_batch_size or batch_dims is not None):
+            other = "auto_batch_size=True" if auto_batch_size else f"batch_dims={batch_dims}"
+            raise conflict(
+                f"{what}: batch_size={list(shapes.as_size(batch_size))} and {other} exclude each other: give the batch "
+                "size, or let it be inferred"
+            )
+        if batch_dims is not None and batch_dims < 0:
+            raise ValueError(f"{what}: expected batch_dims of at least 0, got {batch_dims}")
+        auto = bool(auto_batch_size) or batch_dims is not None
+        size = None if batch_size is None else shapes.as_size(batch_size)
+        return cls(what, auto, batch_dims, size, as_device(device), names, strict, Problems(what))
+
+    def nested(self) -> Self:
+        """Options for a nested value with a batch size of its own."""
+        return type(self)(self.what, False, None, None, None, None, self.strict, self.problems)
+
+    def renamed(self, what: str) -> Self:
+        """The same options for another call, with an empty list of problems."""
+        return self._replace(what=what, problems=Problems(what))
+
+
+class TableOptions(NamedTuple):
+    """The checked options for reading columns."""
+
+    nulls: NullMode = "default"
+    copy: bool | None = None
+    ragged: RaggedMode = "jagged"
+    #: key of the masks, for ``nulls="mask"``
+    mask_key: NestedKey | None = None
+    #: names of the columns to read; ``None``: all
+    columns: Sequence[str] | None = None
+    #: splits column names into nested keys
+    separator: str | None = None
+    #: dtype of all tensors; ``None``: that of each column
+    dtype: torch.dtype | None = None
+
+    @classmethod
+    def of(
+        cls,
+        what: str,
+        *,
+        nulls: NullMode = "default",
+        copy: bool | None = None,
+        ragged: RaggedMode = "jagged",
+        mask_key: NestedKey | None = None,
+        columns: Sequence[str] | None = None,
+        separator: str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> Self:
+        """Check the options for columns.
+
+        Raises:
+            ValueError: ``nulls`` or ``ragged`` is not one of its choices, ``mask_key`` is given without
+                ``nulls="mask"``, or ``separator`` is empty.
+        """
+        for name, value, choices in (("nulls", nulls, _NULL_MODES), ("ragged", ragged, _RAGGED_MODES)):
+            if value not in choices:
+                raise ValueError(f"{what}: expected {name} to be one of {choices}, got {value!r}")
+        if mask_key is not None and nulls != "mask":
+            raise ValueError(f"{what}: mask_key={mask_key!r} needs nulls='mask', got nulls={nulls!r}")
+        if separator == "":
+            raise ValueError(f"{what}: expected a separator of at least one character, got ''")
+        return cls(nulls, copy, ragged, mask_key, columns, separator, dtype)
+
+
+def table_call_options(
+    what: str,
+    *,
+    copy: bool | None = None,
+    nulls: NullMode = "default",
+    mask_key: NestedKey | None = None,
+    columns: Sequence[str] | None = None,
+    ragged: RaggedMode = "jagged",
+    separator: str | None = None,
+    dtype: torch.dtype | None = None,
+    **kwargs: Unpack[ConversionKwargs],
+) -> tuple[ConversionOptions, TableOptions]:
+    """Check all options of ``from_x`` for a table."""
+    table = TableOptions.of(
+        what, nulls=nulls, copy=copy, ragged=ragged, mask_key=mask_key, columns=columns, separator=separator,
+        dtype=dtype,
+    )  # fmt: skip
+    return ConversionOptions.of(what, **kwargs), table
