@@ -76,7 +76,7 @@ def read_columns(
     options: ConversionOptions,
     table_options: TableOptions,
 ) -> C:
-    """:func:`read_table` for columns by name, with ``count`` rows."""
+    """Convert ``count`` rows of columns by name; see :func:`read_table`."""
     options = with_rows(options, Size((count,)))
     values = column_values(cls, columns, options, table_options)
     if table_options.ragged == "lazy" and _has_lazy_rows(values):
@@ -86,14 +86,14 @@ def read_columns(
 
 
 def with_rows(options: ConversionOptions, size: Size) -> ConversionOptions:
-    """The options with the size of a table as batch size, if they neither give one nor ask to infer it."""
+    """Return the options with the size of a table as batch size, if they neither give one nor ask to infer it."""
     if options.auto or options.batch_size is not None:
         return options
     return options._replace(batch_size=size)
 
 
 def input_columns(table: Any, what: str) -> dict[str, InputColumn]:
-    """The columns of a table by name, with the notes in their metadata.
+    """Return the columns of a table by name, with the notes in their metadata.
 
     Raises:
         ValueError: two columns share a name.

@@ -21,13 +21,13 @@ _MODULE = "pyarrow.lib"  #: module of Arrow's own types, which no Python code be
 _SHOWN = "a type of Arrow's own, or one that is known here"
 
 
-def check_extensions(pa: Any, kind: Any) -> None:
+def check_extensions(pa: Any, arrow_type: Any) -> None:
     """Check a type and all types nested in it.
 
     Raises:
         UnreadableColumn: there is an extension type whose values would be made by the code of another library.
     """
-    for where, found in _extensions(pa, kind):
+    for where, found in _extensions(pa, arrow_type):
         name: str = found.extension_name
         if type(found).__module__ == _MODULE or name.startswith(_KNOWN):
             continue
@@ -40,9 +40,9 @@ def check_extensions(pa: Any, kind: Any) -> None:
         )
 
 
-def _extensions(pa: Any, kind: Any) -> Iterator[tuple[str, Any]]:
+def _extensions(pa: Any, arrow_type: Any) -> Iterator[tuple[str, Any]]:
     """Yield each extension type in a type with its location: ``""`` for the type itself."""
-    todo: list[tuple[str, Any]] = [("", kind)]
+    todo: list[tuple[str, Any]] = [("", arrow_type)]
     while todo:
         where, one = todo.pop()
         if isinstance(one, pa.BaseExtensionType):
@@ -52,14 +52,14 @@ def _extensions(pa: Any, kind: Any) -> Iterator[tuple[str, Any]]:
             todo.extend((where + step, inner) for step, inner in _inner(pa, one))
 
 
-def _inner(pa: Any, kind: Any) -> list[tuple[str, Any]]:
-    """The types nested directly in a type, each with its label in messages."""
+def _inner(pa: Any, arrow_type: Any) -> list[tuple[str, Any]]:
+    """Return the types nested directly in a type, each with its label in messages."""
     types = pa.types
-    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
-        return [("", kind.value_type)]
-    if types.is_map(kind):
-        return [("{keys}", kind.key_type), ("{values}", kind.item_type)]
-    if types.is_struct(kind) or types.is_union(kind):
-        fields = [kind.field(position) for position in range(kind.num_fields)]
+    if types.is_dictionary(arrow_type) or types.is_run_end_encoded(arrow_type):
+        return [("", arrow_type.value_type)]
+    if types.is_map(arrow_type):
+        return [("{keys}", arrow_type.key_type), ("{values}", arrow_type.item_type)]
+    if types.is_struct(arrow_type) or types.is_union(arrow_type):
+        fields = [arrow_type.field(position) for position in range(arrow_type.num_fields)]
         return [(f".{field.name}", field.type) for field in fields]
-    return [("[]", kind.value_type)] if types.is_nested(kind) else []
+    return [("[]", arrow_type.value_type)] if types.is_nested(arrow_type) else []

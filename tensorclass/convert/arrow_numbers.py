@@ -47,31 +47,38 @@ class NumberReader:
 
     # -- what a type holds --------------------------------------------------------------------------------------------
 
-    def is_numeric(self, kind: Any, times: bool = False) -> bool:
-        """Whether a type holds numbers or lists of numbers; with ``times``, dates, times and decimals count too."""
+    def is_numeric(self, arrow_type: Any, times: bool = False) -> bool:
+        """Return whether a type holds numbers or lists of them; with ``times``, also dates, times and decimals."""
         types = self.pa.types
-        if isinstance(kind, self.pa.FixedShapeTensorType):
+        if isinstance(arrow_type, self.pa.FixedShapeTensorType):
             return True
-        if isinstance(kind, self.pa.BaseExtensionType):
-            return kind.extension_name == "arrow.bool8" or self.is_numeric(kind.storage_type, times)
-        if types.is_dictionary(kind) or types.is_run_end_encoded(kind) or self.is_list(kind):
-            return self.is_numeric(kind.value_type, times)
-        if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        if isinstance(arrow_type, self.pa.BaseExtensionType):
+            return arrow_type.extension_name == "arrow.bool8" or self.is_numeric(arrow_type.storage_type, times)
+        if types.is_dictionary(arrow_type) or types.is_run_end_encoded(arrow_type) or self.is_list(arrow_type):
+            return self.is_numeric(arrow_type.value_type, times)
+        if types.is_integer(arrow_type) or types.is_floating(arrow_type) or types.is_boolean(arrow_type):
             return True
-        return times and bool(types.is_temporal(kind) or types.is_decimal(kind)) and not types.is_interval(kind)
-
-    def is_list(self, kind: Any) -> bool:
-        types = self.pa.types
-        return bool(
-            types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) or self._is_view(kind)
+        return (
+            times
+            and bool(types.is_temporal(arrow_type) or types.is_decimal(arrow_type))
+            and not types.is_interval(arrow_type)
         )
 
-    def _is_view(self, kind: Any) -> bool:
+    def is_list(self, arrow_type: Any) -> bool:
         types = self.pa.types
-        return bool(types.is_list_view(kind) or types.is_large_list_view(kind))
+        return bool(
+            types.is_list(arrow_type)
+            or types.is_large_list(arrow_type)
+            or types.is_fixed_size_list(arrow_type)
+            or self._is_view(arrow_type)
+        )
+
+    def _is_view(self, arrow_type: Any) -> bool:
+        types = self.pa.types
+        return bool(types.is_list_view(arrow_type) or types.is_large_list_view(arrow_type))
 
     def _unextended(self, column: Any) -> Any:
-        """The storage of a column, for extension types that add nothing to it."""
+        """Return the storage of a column, for extension types that add nothing to it."""
         if isinstance(column.type, self.pa.FixedShapeTensorType):
             return column
         if column.type.extension_name in ("arrow.bool8", "arrow.uuid"):
@@ -113,37 +120,37 @@ class NumberReader:
 
     def numbers(self, array: Any) -> NumberColumn:
         """Read an array of numbers, or of lists of numbers."""
-        pa, types, kind = self.pa, self.pa.types, array.type
-        if isinstance(kind, pa.FixedShapeTensorType):
+        pa, types, arrow_type = self.pa, self.pa.types, array.type
+        if isinstance(arrow_type, pa.FixedShapeTensorType):
             return self._fixed_shape(array)
-        if isinstance(kind, pa.BaseExtensionType):
+        if isinstance(arrow_type, pa.BaseExtensionType):
             found = self.numbers(array.storage)
-            return found._replace(value=_as_booleans(found)) if kind.extension_name == "arrow.bool8" else found
-        if types.is_dictionary(kind):
+            return found._replace(value=_as_booleans(found)) if arrow_type.extension_name == "arrow.bool8" else found
+        if types.is_dictionary(arrow_type):
             self.must_copy("numbers of a dictionary")
             return self.numbers(array.dictionary_decode())
-        if types.is_run_end_encoded(kind):
+        if types.is_run_end_encoded(arrow_type):
             self.must_copy("numbers of runs")
             return self.numbers(compute(pa).run_end_decode(array))
-        if types.is_fixed_size_list(kind):
+        if types.is_fixed_size_list(arrow_type):
             return self._fixed_list(array)
-        if self.is_list(kind):
+        if self.is_list(arrow_type):
             return self._list(array)
-        if types.is_temporal(kind) or types.is_decimal(kind):
+        if types.is_temporal(arrow_type) or types.is_decimal(arrow_type):
             return self.numbers(self._counted(array))
         return self._plain(array)
 
     def _plain(self, array: Any) -> NumberColumn:
-        pa, kind = self.pa, array.type
+        pa, arrow_type = self.pa, array.type
         mask = self._given(array)
         if not len(array):
             return NumberColumn(from_numpy(array.to_numpy(zero_copy_only=False).copy()), mask)
-        truths = pa.types.is_boolean(kind)
+        truths = pa.types.is_boolean(arrow_type)
         if truths:
             self.must_copy("booleans, which are single bits there")
-            array, kind = array.cast(pa.uint8()), pa.uint8()
+            array, arrow_type = array.cast(pa.uint8()), pa.uint8()
         if mask is not None:  # values below nulls stay, and are replaced later
-            array = pa.Array.from_buffers(kind, len(array), [None, array.buffers()[1]], 0, array.offset)
+            array = pa.Array.from_buffers(arrow_type, len(array), [None, array.buffers()[1]], 0, array.offset)
         value = shared(array)
         memory = array.buffers()[1]
         if not (truths or memory.is_mutable or make_writable(value.data_ptr(), value.nbytes)):
@@ -159,29 +166,29 @@ class NumberReader:
         return NumberColumn(value.view(torch.bool) if truths else value, mask)
 
     def _given(self, array: Any) -> Tensor | None:
-        """A mask with ``True`` for values that are not null; ``None`` without nulls."""
+        """Return a mask with ``True`` for values that are not null; ``None`` without nulls."""
         if not array.null_count:
             return None
         return shared(array.is_valid().cast(self.pa.uint8())).view(torch.bool)
 
     def _counted(self, array: Any) -> Any:
-        """Times as int64 nanoseconds (since 1970, since midnight), decimals as doubles."""
-        pa, types, kind = self.pa, self.pa.types, array.type
-        if types.is_decimal(kind):
+        """Convert times to int64 nanoseconds (since 1970, since midnight), decimals to doubles."""
+        pa, types, arrow_type = self.pa, self.pa.types, array.type
+        if types.is_decimal(arrow_type):
             self.must_copy("decimal numbers")
             return array.cast(pa.float64())
-        if types.is_duration(kind):
+        if types.is_duration(arrow_type):
             exact = pa.duration("ns")
-        elif types.is_time(kind):
+        elif types.is_time(arrow_type):
             exact = pa.time64("ns")
         else:
-            exact = pa.timestamp("ns", getattr(kind, "tz", None))
-        if exact != kind:
-            self.must_copy(f"{kind}, not {exact}")
+            exact = pa.timestamp("ns", getattr(arrow_type, "tz", None))
+        if exact != arrow_type:
+            self.must_copy(f"{arrow_type}, not {exact}")
         try:
             return array.cast(exact).view(pa.int64())
         except pa.ArrowInvalid as error:
-            raise UnreadableColumn("times that are nanoseconds in 64 bits", str(kind), str(error)) from None
+            raise UnreadableColumn("times that are nanoseconds in 64 bits", str(arrow_type), str(error)) from None
 
     def _fixed_list(self, array: Any) -> NumberColumn:
         count, size = len(array), array.type.list_size
@@ -198,14 +205,14 @@ class NumberReader:
         return NumberColumn(value, items & rows.reshape(-1, *(1,) * (items.ndim - 1)))
 
     def _fixed_shape(self, array: Any) -> NumberColumn:
-        count, kind = len(array), array.type
+        count, arrow_type = len(array), array.type
         value, mask, *_ = self._fixed_list(array.storage)
-        shape = list(kind.shape)
+        shape = list(arrow_type.shape)
         value = value.reshape(count, *shape)
         mask = mask if mask is None or mask.ndim == 1 else mask.reshape(count, *shape)
-        if kind.permutation is None:
+        if arrow_type.permutation is None:
             return NumberColumn(value, mask)
-        order = [0, *(1 + dim for dim in kind.permutation)]
+        order = [0, *(1 + dim for dim in arrow_type.permutation)]
         return NumberColumn(value.permute(order), mask if mask is None or mask.ndim == 1 else mask.permute(order))
 
     def _list(self, array: Any) -> NumberColumn:
@@ -261,14 +268,16 @@ def nulls_of(count: int) -> str:
     return f"{count} null" if count == 1 else f"{count} nulls"
 
 
-def _deep(kind: Any) -> NestedRagged:
+def _deep(arrow_type: Any) -> NestedRagged:
     return NestedRagged(
-        "lists of lists of one length", f"a column of {kind} with several", "ragged='lazy' makes a lazy stack of rows"
+        "lists of lists of one length",
+        f"a column of {arrow_type} with several",
+        "ragged='lazy' makes a lazy stack of rows",
     )
 
 
 def _one_length(lengths: Tensor) -> int | None:
-    """The common length of all lists; ``None`` if they differ."""
+    """Return the common length of all lists; ``None`` if they differ."""
     if not len(lengths):
         return 0
     return int(lengths[0]) if bool((lengths == lengths[0]).all()) else None

@@ -85,10 +85,10 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             return self._objects(column, schema, note)
         if isinstance(column.type, self.pa.BaseExtensionType):
             column = self._unextended(column)
-        kind = column.type
-        if types.is_null(kind) and purpose != "object":
+        arrow_type = column.type
+        if types.is_null(arrow_type) and purpose != "object":
             return self._nothing(len(column), schema)
-        if nests and types.is_struct(kind):
+        if nests and types.is_struct(arrow_type):
             made = self._struct(column, schema, path)
             return (
                 self._with_dims(made, schema, noted_batch_size(len(column), note), path)
@@ -97,7 +97,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             )
         if purpose == "collection":
             return self._structs_in_lists(column, schema, path)
-        if purpose != "object" and self.is_numeric(kind, times=purpose == "tensor"):
+        if purpose != "object" and self.is_numeric(arrow_type, times=purpose == "tensor"):
             try:
                 return self._settled(self.numbers(self.joined(column)), schema, note)
             except NestedRagged:
@@ -106,7 +106,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
                 if purpose == "tensor" or self.options.ragged == "raise":
                     raise
         if purpose == "tensor":
-            raise UnreadableColumn(schema.shown, f"a column of {kind}")
+            raise UnreadableColumn(schema.shown, f"a column of {arrow_type}")
         return self._objects(column, schema, note)
 
     # -- where numbers are null ---------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
         return ReadColumn(self._ragged(torch.cat(parts), lengths))
 
     def _ragged(self, value: Tensor, lengths: Tensor) -> Any:
-        """A jagged tensor, or the rows of a lazy stack."""
+        """Return a jagged tensor, or the rows of a lazy stack."""
         if self.options.ragged == "lazy":
             return LazyRows(_split(value, lengths))
         offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
@@ -194,15 +194,15 @@ class ArrowColumnReader(NumberReader, ColumnReader):
     # -- nested collections -------------------------------------------------------------------------------------------
 
     def _struct(self, column: Any, schema: ColumnSchema, path: tuple[str, ...]) -> ReadColumn:
-        kind = column.type
+        arrow_type = column.type
         if len(column) and column.null_count == len(column) and self._may_be_none(schema):
             return ReadColumn(None)
-        names = [kind.field(position).name for position in range(kind.num_fields)]
+        names = [arrow_type.field(position).name for position in range(arrow_type.num_fields)]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise UnreadableColumn("one value for each name", f"several values for {twice}")
         if not names:
             return ReadColumn({})
-        notes = [read_note(kind.field(position).metadata) for position in range(kind.num_fields)]
+        notes = [read_note(arrow_type.field(position).metadata) for position in range(arrow_type.num_fields)]
         given = [InputColumn(child, note) for child, note in zip(column.flatten(), notes, strict=True)]
         return self.nested(dict(zip(names, given, strict=True)), schema.target, path)
 
@@ -215,11 +215,11 @@ class ArrowColumnReader(NumberReader, ColumnReader):
         return self.options.nulls == "default" and schema.spec is not None and _takes_none(schema)
 
     def _structs_in_lists(self, column: Any, schema: ColumnSchema, path: tuple[str, ...]) -> ReadColumn:
-        """Lists of structs, of one length: a nested collection with more batch dimensions."""
-        kind, shape = column.type, [len(column)]
-        while self.is_list(kind):
-            kind = kind.value_type
-        if not self.pa.types.is_struct(kind):
+        """Read lists of structs, of one length: a nested collection with more batch dimensions."""
+        arrow_type, shape = column.type, [len(column)]
+        while self.is_list(arrow_type):
+            arrow_type = arrow_type.value_type
+        if not self.pa.types.is_struct(arrow_type):
             raise UnreadableColumn(schema.shown, f"a column of {column.type}")
         while self.is_list(column.type):
             column, size = self.opened(column)
@@ -232,7 +232,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
     # -- objects ------------------------------------------------------------------------------------------------------
 
     def _nothing(self, count: int, schema: ColumnSchema) -> ReadColumn:
-        """A column of nulls only."""
+        """Read a column of nulls only."""
         mask = torch.zeros(count, dtype=torch.bool)
         if self._may_be_none(schema) and schema.spec is not None and schema.spec.default is None:
             return ReadColumn(None)
@@ -272,18 +272,20 @@ class ArrowColumnReader(NumberReader, ColumnReader):
         return self._coded(objects, codes, mask, schema)
 
     def _opens(self, levels: int, schema: ColumnSchema) -> bool:
-        """Whether the next level of lists of objects is a batch dimension."""
+        """Return whether the next level of lists of objects is a batch dimension."""
         if schema.spec is not None and schema.spec.types:
             return not any(issubclass(one, (list, tuple)) for one in schema.spec.types)
         return self.levels is None or levels <= self.levels
 
     def _coded_column(self, column: Any) -> tuple[Sequence[Any], Tensor]:
-        """The distinct objects of a column, and the code of each row."""
-        types, kind = self.pa.types, column.type
-        if types.is_run_end_encoded(kind):
+        """Return the distinct objects of a column, and the code of each row."""
+        types, arrow_type = self.pa.types, column.type
+        if types.is_run_end_encoded(arrow_type):
             column = compute(self.pa).run_end_decode(column)
-        elif types.is_string_view(kind) or types.is_binary_view(kind):  # Arrow has fewer functions for views
-            column = column.cast(self.pa.large_string() if types.is_string_view(kind) else self.pa.large_binary())
+        elif types.is_string_view(arrow_type) or types.is_binary_view(
+            arrow_type
+        ):  # Arrow has fewer functions for views
+            column = column.cast(self.pa.large_string() if types.is_string_view(arrow_type) else self.pa.large_binary())
         if is_text(self.pa, column.type) and not column.null_count and not self.options.copy:
             return ArrowText(self.pa, column), self._row_by_row(len(column))
         if repeats(self.pa, column):
@@ -308,21 +310,21 @@ class ArrowColumnReader(NumberReader, ColumnReader):
         return compact(tuple(objects), codes[0] if len(codes) == 1 else torch.cat(codes), HEAD)
 
     def _row_by_row(self, count: int) -> Tensor:
-        """Codes 0, 1, ... for rows with an object each. All columns share the tensor, which is never written to."""
+        """Return the codes 0, 1, ... of rows with an object each. All columns share the tensor; it is never written."""
         if self._counted_rows is None or len(self._counted_rows) != count:
             self._counted_rows = row_by_row(Size((count,)))
         return self._counted_rows
 
     def _listed(self, column: Any) -> list[Any]:
-        """The Python objects of a column; times in nanoseconds become microseconds where that is exact."""
-        kind = column.type
-        if self.pa.types.is_timestamp(kind) and kind.unit == "ns":  # Python's times count microseconds
+        """Return the Python objects of a column. Times become microseconds, as Python counts, if that is exact."""
+        arrow_type = column.type
+        if self.pa.types.is_timestamp(arrow_type) and arrow_type.unit == "ns":  # Python's times count microseconds
             with contextlib.suppress(self.pa.ArrowInvalid):
-                column = column.cast(self.pa.timestamp("us", kind.tz))
+                column = column.cast(self.pa.timestamp("us", arrow_type.tz))
         return column.to_pylist()  # type: ignore[no-any-return]
 
     def _coded(self, objects: Sequence[Any], codes: Tensor, mask: Tensor | None, schema: ColumnSchema) -> ReadColumn:
-        """Non-tensor data of coded objects, with nulls filled."""
+        """Return non-tensor data of coded objects, with nulls filled."""
         spec, nulls = schema.spec, self.options.nulls
         if not codes.numel():
             empty = spec is None or spec.types == (str,)
@@ -377,7 +379,7 @@ def _chosen(mask: Tensor, value: Tensor, other: Tensor) -> Tensor:
 
 
 def _takes_none(schema: ColumnSchema) -> bool:
-    """Whether the field takes ``None``, for all rows or for one."""
+    """Return whether the field takes ``None``, for all rows or for one."""
     return schema.spec is not None and schema.spec.optional
 
 
@@ -391,7 +393,7 @@ def _as_tensor(default: Any) -> Tensor | None:
 
 
 def _default_tensor(schema: ColumnSchema, dtype: torch.dtype) -> Tensor | None:
-    """The default of a field in the dtype of its column."""
+    """Return the default of a field in the dtype of its column."""
     default = _default(schema)
     tensor = _as_tensor(default)
     if tensor is None:
@@ -421,7 +423,7 @@ def _split(value: Tensor, lengths: Tensor) -> Sequence[Tensor]:
 
 
 def _conversion(schema: ColumnSchema) -> Callable[[Any], Any] | None:
-    """A function that converts an object of the column to a type of the field: a list to a tuple, a name to an enum
+    """Return a function that converts objects of a column to a type of the field: a list to a tuple, a name to a
     member.
     """
     types: tuple[Any, ...] = () if schema.spec is None else schema.spec.types
@@ -444,7 +446,7 @@ def _conversion(schema: ColumnSchema) -> Callable[[Any], Any] | None:
 
 
 def _member(cls: type[enum.Enum], value: Any) -> Any:
-    """The enum member with a name or value; the value itself if there is none."""
+    """Return the enum member with a name or value; the value itself if there is none."""
     found = cls.__members__.get(value) if isinstance(value, str) else None
     if found is not None:
         return found

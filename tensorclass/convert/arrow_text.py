@@ -44,13 +44,13 @@ class ArrowText(Deferred):
         return tuple(self.column.to_numpy(zero_copy_only=False).tolist())
 
 
-def is_text(pa: Any, kind: Any) -> bool:
-    """Whether a type is text in a layout for which Arrow has all functions."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+def is_text(pa: Any, arrow_type: Any) -> bool:
+    """Return whether a type is text in a layout for which Arrow has all functions."""
+    return bool(pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type))
 
 
 def repeats(pa: Any, column: Any) -> bool:
-    """Whether a text column seems to repeat few values, which are then made once."""
+    """Return whether a text column seems to repeat few values, which are then made once."""
     if not (is_text(pa, column.type) or pa.types.is_binary(column.type)) or len(column) < 64:
         return False
     head = column.slice(0, HEAD)

@@ -53,14 +53,14 @@ def with_note(metadata: Mapping[bytes, bytes] | None, note: Mapping[str, Any]) -
 
 
 def size_note(size: Size, known: int) -> dict[str, Any]:
-    """A note of the batch dimensions after the rows, if there are more than ``known`` dimensions."""
+    """Return a note of the batch dimensions after the rows, if there are more than ``known`` dimensions."""
     if len(size) <= known or min(size) < 0:  # a lazy stack whose parts have different sizes
         return {}
     return {"batch_size": list(size[1:])}
 
 
 def noted_batch_size(count: int, note: Mapping[str, Any]) -> Size:
-    """The batch size of ``count`` rows: further dimensions are in the note."""
+    """Return the batch size of ``count`` rows: further dimensions are in the note."""
     return Size((count, *note.get("batch_size", ())))
 
 
@@ -100,41 +100,45 @@ class ColumnWriter:
                 self.problems.add((*path, key), *error.problem)
                 continue
             arrays.append(array)
-            kind = array.type if field is None else field.type
+            arrow_type = array.type if field is None else field.type
             metadata = None if field is None else field.metadata
-            made.append(self.pa.field(key, kind, metadata=with_note(metadata, note)))
+            made.append(self.pa.field(key, arrow_type, metadata=with_note(metadata, note)))
         if asked is not None:
             for key in items:
                 if key not in asked:
                     self.problems.add((*path, key), "a column of the schema", "a key that is none of them")
         return arrays, made
 
-    def array(self, value: Any, path: tuple[str, ...], kind: Any, data: TensorCollection) -> tuple[Any, dict[str, Any]]:
+    def array(
+        self, value: Any, path: tuple[str, ...], arrow_type: Any, data: TensorCollection
+    ) -> tuple[Any, dict[str, Any]]:
         """Convert a value to an array, of a given type if there is one. Return it with its note."""
         pa, count = self.pa, data.batch_size[0]
         if value is None:
-            return pa.nulls(count, kind), {"none": True}
+            return pa.nulls(count, arrow_type), {"none": True}
         if isinstance(value, _RaggedRows):
-            return self._stacked(value, kind)
+            return self._stacked(value, arrow_type)
         if isinstance(value, Tensor):
-            return self._tensor(value, kind)
+            return self._tensor(value, arrow_type)
         held = value._held()
         if held is not None:  # one tensor for all rows
-            array, note = self._tensor(held.expand(count, *held.shape), kind)
+            array, note = self._tensor(held.expand(count, *held.shape), arrow_type)
             return array, {**note, "unbatched": True}
         if isinstance(value, NonTensorDataBase):
-            return self._objects(value, kind)
-        return self._struct(value, path, kind, data)
+            return self._objects(value, arrow_type)
+        return self._struct(value, path, arrow_type, data)
 
     # -- nested collections -------------------------------------------------------------------------------------------
 
     def _struct(
-        self, value: Any, path: tuple[str, ...], kind: Any, data: TensorCollection
+        self, value: Any, path: tuple[str, ...], arrow_type: Any, data: TensorCollection
     ) -> tuple[Any, dict[str, Any]]:
         pa = self.pa
-        if kind is not None and not pa.types.is_struct(kind):
-            raise UnwritableColumn(f"a value for a column of {kind}", "a nested collection")
-        fields = None if kind is None else [kind.field(position) for position in range(kind.num_fields)]
+        if arrow_type is not None and not pa.types.is_struct(arrow_type):
+            raise UnwritableColumn(f"a value for a column of {arrow_type}", "a nested collection")
+        fields = (
+            None if arrow_type is None else [arrow_type.field(position) for position in range(arrow_type.num_fields)]
+        )
         arrays, made = self.columns(value, path, fields)
         note = size_note(value.batch_size, data.batch_dims)
         if not arrays:
@@ -143,10 +147,10 @@ class ColumnWriter:
 
     # -- tensors ------------------------------------------------------------------------------------------------------
 
-    def _tensor(self, value: Tensor, kind: Any) -> tuple[Any, dict[str, Any]]:
+    def _tensor(self, value: Tensor, arrow_type: Any) -> tuple[Any, dict[str, Any]]:
         value = value.detach()
         if value.is_nested:
-            return self._jagged(value, kind)
+            return self._jagged(value, arrow_type)
         if value.is_meta:
             raise UnwritableColumn(
                 "a tensor with values", "one on the device meta", "leave its key out, with exclude(...)"
@@ -156,17 +160,17 @@ class ColumnWriter:
         value, note = _storable(value.cpu())
         dims = list(value.shape[1:])
         flat = self._flat(value)
-        if kind is None and dims:
-            kind = self._plain(flat.type, dims) if self.plain else self._of_shape(flat.type, dims)
-        return self._shaped(flat, len(value), dims, kind), note
+        if arrow_type is None and dims:
+            arrow_type = self._plain(flat.type, dims) if self.plain else self._of_shape(flat.type, dims)
+        return self._shaped(flat, len(value), dims, arrow_type), note
 
-    def _of_shape(self, kind: Any, dims: Sequence[int]) -> Any:
-        return self.pa.fixed_shape_tensor(kind, dims, permutation=range(len(dims)))
+    def _of_shape(self, arrow_type: Any, dims: Sequence[int]) -> Any:
+        return self.pa.fixed_shape_tensor(arrow_type, dims, permutation=range(len(dims)))
 
-    def _plain(self, kind: Any, dims: Sequence[int]) -> Any:
+    def _plain(self, arrow_type: Any, dims: Sequence[int]) -> Any:
         for size in reversed(dims):
-            kind = self.pa.large_list(kind) if 0 in dims else self.pa.list_(kind, size)
-        return kind
+            arrow_type = self.pa.large_list(arrow_type) if 0 in dims else self.pa.list_(arrow_type, size)
+        return arrow_type
 
     def _flat(self, value: Tensor) -> Any:
         try:
@@ -175,62 +179,62 @@ class ColumnWriter:
             hint = f"convert it first, for instance with .to({torch.float32})"
             raise UnwritableColumn("a dtype that Arrow has", f"{value.dtype}", hint) from None
 
-    def _shaped(self, flat: Any, count: int, dims: Sequence[int], kind: Any) -> Any:
+    def _shaped(self, flat: Any, count: int, dims: Sequence[int], arrow_type: Any) -> Any:
         """Wrap a flat array of numbers as ``count`` items with the dimensions ``dims``."""
         pa = self.pa
         if not dims:
-            return flat if kind is None or kind == flat.type else self._cast(flat, kind)
-        misfit = UnwritableColumn(f"a value for a column of {kind}", f"items of the shape {list(dims)}")
-        if isinstance(kind, pa.FixedShapeTensorType):
-            if kind.shape != list(dims):
+            return flat if arrow_type is None or arrow_type == flat.type else self._cast(flat, arrow_type)
+        misfit = UnwritableColumn(f"a value for a column of {arrow_type}", f"items of the shape {list(dims)}")
+        if isinstance(arrow_type, pa.FixedShapeTensorType):
+            if arrow_type.shape != list(dims):
                 raise misfit
             size = Size(dims).numel()
-            storage = self._shaped(flat, count, [size], kind.storage_type)
-            return pa.ExtensionArray.from_storage(kind, storage)
+            storage = self._shaped(flat, count, [size], arrow_type.storage_type)
+            return pa.ExtensionArray.from_storage(arrow_type, storage)
         types = pa.types
         buffers: list[Any]
-        if types.is_fixed_size_list(kind):
-            if kind.list_size != dims[0]:
+        if types.is_fixed_size_list(arrow_type):
+            if arrow_type.list_size != dims[0]:
                 raise misfit
             buffers = [None]
-        elif types.is_list(kind) or types.is_large_list(kind):
-            buffers = [None, self._offsets(torch.arange(count + 1) * dims[0], kind)]
+        elif types.is_list(arrow_type) or types.is_large_list(arrow_type):
+            buffers = [None, self._offsets(torch.arange(count + 1) * dims[0], arrow_type)]
         else:
             raise misfit
-        items = self._shaped(flat, count * dims[0], dims[1:], kind.value_type)
-        return pa.Array.from_buffers(kind, count, buffers, children=[items])
+        items = self._shaped(flat, count * dims[0], dims[1:], arrow_type.value_type)
+        return pa.Array.from_buffers(arrow_type, count, buffers, children=[items])
 
-    def _offsets(self, offsets: Tensor, kind: Any) -> Any:
-        narrow = not self.pa.types.is_large_list(kind)
+    def _offsets(self, offsets: Tensor, arrow_type: Any) -> Any:
+        narrow = not self.pa.types.is_large_list(arrow_type)
         if narrow and len(offsets) and int(offsets[-1]) > torch.iinfo(torch.int32).max:
             raise UnwritableColumn(
                 "lists of less than 2**31 items", f"{int(offsets[-1])}", "ask for large lists in a schema"
             )
         return self.pa.py_buffer(offsets.to(torch.int32 if narrow else torch.int64).contiguous().numpy())
 
-    def _cast(self, array: Any, kind: Any) -> Any:
+    def _cast(self, array: Any, arrow_type: Any) -> Any:
         try:
-            return array.cast(kind)
+            return array.cast(arrow_type)
         except (self.pa.ArrowInvalid, self.pa.ArrowNotImplementedError, self.pa.ArrowTypeError) as error:
-            raise UnwritableColumn(f"a value for a column of {kind}", f"{array.type}", str(error)) from None
+            raise UnwritableColumn(f"a value for a column of {arrow_type}", f"{array.type}", str(error)) from None
 
-    def _jagged(self, value: Any, kind: Any) -> tuple[Any, dict[str, Any]]:
+    def _jagged(self, value: Any, arrow_type: Any) -> tuple[Any, dict[str, Any]]:
         if value.layout != torch.jagged or value._ragged_idx != 1 or value.lengths() is not None:
-            return self._stacked(value.unbind(), kind)
-        return self._lists(value.values(), value.offsets().cpu(), kind)
+            return self._stacked(value.unbind(), arrow_type)
+        return self._lists(value.values(), value.offsets().cpu(), arrow_type)
 
-    def _lists(self, items: Tensor, offsets: Tensor, kind: Any) -> tuple[Any, dict[str, Any]]:
+    def _lists(self, items: Tensor, offsets: Tensor, arrow_type: Any) -> tuple[Any, dict[str, Any]]:
         pa = self.pa
-        if kind is not None and not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-            raise UnwritableColumn(f"a value for a column of {kind}", "a ragged tensor")
-        array, note = self._tensor(items, None if kind is None else kind.value_type)
-        kind = pa.list_(array.type) if kind is None else kind
+        if arrow_type is not None and not (pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type)):
+            raise UnwritableColumn(f"a value for a column of {arrow_type}", "a ragged tensor")
+        array, note = self._tensor(items, None if arrow_type is None else arrow_type.value_type)
+        arrow_type = pa.list_(array.type) if arrow_type is None else arrow_type
         return pa.Array.from_buffers(
-            kind, len(offsets) - 1, [None, self._offsets(offsets, kind)], children=[array]
+            arrow_type, len(offsets) - 1, [None, self._offsets(offsets, arrow_type)], children=[array]
         ), note
 
-    def _stacked(self, rows: Sequence[Tensor], kind: Any) -> tuple[Any, dict[str, Any]]:
-        """Rows of different shapes as lists, with a level for each dimension in which they differ."""
+    def _stacked(self, rows: Sequence[Tensor], arrow_type: Any) -> tuple[Any, dict[str, Any]]:
+        """Write rows of different shapes as lists, with a level for each dimension in which they differ."""
         rows = [row.to_padded_tensor(0.0) if row.is_nested else row for row in rows]
         if len({row.ndim for row in rows}) > 1 or not rows[0].ndim:
             raise UnwritableColumn(
@@ -238,27 +242,31 @@ class ColumnWriter:
             )
         offsets = torch.tensor([0, *[len(row) for row in rows]]).cumsum(0)
         if len({row.shape[1:] for row in rows}) == 1:
-            return self._lists(torch.cat([row.detach() for row in rows]), offsets, kind)
+            return self._lists(torch.cat([row.detach() for row in rows]), offsets, arrow_type)
         pa = self.pa
-        if kind is not None and not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-            raise UnwritableColumn(f"a value for a column of {kind}", "a ragged tensor")
+        if arrow_type is not None and not (pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type)):
+            raise UnwritableColumn(f"a value for a column of {arrow_type}", "a ragged tensor")
         items = [item for row in rows for item in row.unbind()]
-        array, note = self._stacked(items, None if kind is None else kind.value_type)
-        kind = pa.list_(array.type) if kind is None else kind
-        return pa.Array.from_buffers(kind, len(rows), [None, self._offsets(offsets, kind)], children=[array]), note
+        array, note = self._stacked(items, None if arrow_type is None else arrow_type.value_type)
+        arrow_type = pa.list_(array.type) if arrow_type is None else arrow_type
+        return pa.Array.from_buffers(
+            arrow_type, len(rows), [None, self._offsets(offsets, arrow_type)], children=[array]
+        ), note
 
     # -- objects ------------------------------------------------------------------------------------------------------
 
-    def _objects(self, value: Any, kind: Any) -> tuple[Any, dict[str, Any]]:
+    def _objects(self, value: Any, arrow_type: Any) -> tuple[Any, dict[str, Any]]:
         pa, types = self.pa, self.pa.types
         codes = value._codes()
         dims = list(codes.shape[1:])
-        inner: Any = kind
-        kinds: list[Any] = []
+        inner: Any = arrow_type
+        list_types: list[Any] = []
         for _ in dims:
             if inner is not None and not (types.is_list(inner) or types.is_large_list(inner)):
-                raise UnwritableColumn(f"a value for a column of {kind}", f"objects of the shape {list(codes.shape)}")
-            kinds.append(inner)
+                raise UnwritableColumn(
+                    f"a value for a column of {arrow_type}", f"objects of the shape {list(codes.shape)}"
+                )
+            list_types.append(inner)
             inner = None if inner is None else inner.value_type
         coded: Any = inner if inner is not None and types.is_dictionary(inner) else None
         array = self._listed(value._objects, inner if coded is None else coded.value_type)
@@ -272,26 +280,28 @@ class ColumnWriter:
         sizes = list(codes.shape)
         for level in range(len(dims), 0, -1):
             offsets = torch.arange(Size(sizes[:level]).numel() + 1) * sizes[level]
-            outer: Any = kinds[level - 1] or pa.list_(array.type)
+            outer: Any = list_types[level - 1] or pa.list_(array.type)
             array = pa.Array.from_buffers(
                 outer, len(offsets) - 1, [None, self._offsets(offsets, outer)], children=[array]
             )
         note: dict[str, Any] = {}
         if isinstance(value, NonTensorData) and value._unwrapped() is not None:
             note["uniform"] = True
-        if kind is None and _reads_as_numbers(pa, array.type):
+        if arrow_type is None and _reads_as_numbers(pa, array.type):
             note["objects"] = True
         return array, note
 
-    def _listed(self, objects: Sequence[Any], kind: Any) -> Any:
-        if isinstance(objects, ArrowText) and kind in (None, objects.column.type):
+    def _listed(self, objects: Sequence[Any], arrow_type: Any) -> Any:
+        if isinstance(objects, ArrowText) and arrow_type in (None, objects.column.type):
             column = objects.column
             return column.combine_chunks() if isinstance(column, self.pa.ChunkedArray) else column
         items = [item.name if isinstance(item, enum.Enum) else item for item in objects]
         try:
-            return self.pa.array(items, type=kind, from_pandas=False)
+            return self.pa.array(items, type=arrow_type, from_pandas=False)
         except (self.pa.ArrowInvalid, self.pa.ArrowTypeError, self.pa.ArrowNotImplementedError, OverflowError) as error:
-            what = "objects for which Arrow has a type" if kind is None else f"objects for a column of {kind}"
+            what = (
+                "objects for which Arrow has a type" if arrow_type is None else f"objects for a column of {arrow_type}"
+            )
             raise UnwritableColumn(what, _classes(objects), str(error)) from None
 
 
@@ -322,12 +332,17 @@ def _storable(value: Tensor) -> tuple[Tensor, dict[str, Any]]:
     return value.resolve_neg(), {}
 
 
-def _reads_as_numbers(pa: Any, kind: Any) -> bool:
-    """Whether a column of objects would be read as a tensor without a note."""
+def _reads_as_numbers(pa: Any, arrow_type: Any) -> bool:
+    """Return whether a column of objects would be read as a tensor without a note."""
     types = pa.types
-    if types.is_list(kind):
-        return _reads_as_numbers(pa, kind.value_type)
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_struct(kind))
+    if types.is_list(arrow_type):
+        return _reads_as_numbers(pa, arrow_type.value_type)
+    return bool(
+        types.is_integer(arrow_type)
+        or types.is_floating(arrow_type)
+        or types.is_boolean(arrow_type)
+        or types.is_struct(arrow_type)
+    )
 
 
 def _classes(objects: Sequence[Any]) -> str:

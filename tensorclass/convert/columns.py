@@ -82,7 +82,7 @@ class SampleJoiner:
                 masks[path] = mask
             return joined
         if isinstance(first, Tensor):
-            if all(issubclass(kind, Tensor) for kind in {*map(type, values)}) and len({v.dtype for v in values}) == 1:
+            if all(issubclass(one, Tensor) for one in {*map(type, values)}) and len({v.dtype for v in values}) == 1:
                 with contextlib.suppress(RuntimeError):  # different shapes raise below, with a better message
                     return torch.stack(values)
             return torch.stack(_tensors(values, path))
@@ -132,7 +132,7 @@ def _tensors(values: list[Any], path: Path, ragged: int = 0) -> list[Tensor]:
 
 
 def _kind(cls: Any, path: Path) -> Kind | None:
-    """What the field of a record holds; ``None`` for keys of other collections."""
+    """Return the kind of value that a field of a record holds; ``None`` for keys of other collections."""
     *above, last = path
     for name in above:
         cls = entry_target(cls, name)

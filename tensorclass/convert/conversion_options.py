@@ -122,11 +122,11 @@ class ConversionOptions(NamedTuple):
         return cls(what, auto, batch_dims, size, as_device(device), names, strict, Problems(what))
 
     def nested(self) -> Self:
-        """Options for a nested value with a batch size of its own."""
+        """Return options for a nested value with a batch size of its own."""
         return type(self)(self.what, False, None, None, None, None, self.strict, self.problems)
 
     def renamed(self, what: str) -> Self:
-        """The same options for another call, with an empty list of problems."""
+        """Return the same options for another call, with an empty list of problems."""
         return self._replace(what=what, problems=Problems(what))
 
 

@@ -178,7 +178,7 @@ class CSVReader(TableReader[C]):
         kept = kept_columns(self.cls, paths, problems, self.request.options.strict)
         problems.check()
         types = {name: pa.string() for name in temporal if "timestamp_parsers" not in self._convert}
-        types.update({paths[path]: kind for path, kind in column_types(pa, self.cls, kept).items()})
+        types.update({paths[path]: arrow_type for path, arrow_type in column_types(pa, self.cls, kept).items()})
         for name in zoned:
             if name in types and types[name] == pa.timestamp("us"):
                 types[name] = pa.timestamp("us", "UTC")
@@ -187,7 +187,7 @@ class CSVReader(TableReader[C]):
             self._convert["include_columns"] = [name for name in names if self.request.path(name) in kept]
 
     def _settings(self, types: Mapping[str, Any], **read: Any) -> tuple[Any, Any, Any]:
-        """The options of pyarrow, with column types."""
+        """Return the options of pyarrow, with column types."""
         pc: Any = require("pyarrow.csv", EXTRA, self.request.what)
         return (
             pc.ReadOptions(**{**self._pyarrow_options["ReadOptions"], **read}),
@@ -258,7 +258,7 @@ class CSVReader(TableReader[C]):
         return large
 
     def _is_late(self, pa: Any, field: Any, types: Mapping[str, Any]) -> bool:
-        """Whether dates were inferred only after the first rows."""
+        """Return whether dates were inferred only after the first rows."""
         known = field.name in types or "timestamp_parsers" in self._convert
         return pa.types.is_temporal(field.type) and not known
 
@@ -277,13 +277,13 @@ class CSVReader(TableReader[C]):
         it.
         """
         for position, field in enumerate(table.schema):
-            column, kind = table.column(position), self._types.get(field.name, field.type)
+            column, arrow_type = table.column(position), self._types.get(field.name, field.type)
             is_text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
             if self.request.table_options.nulls == "default" and is_text and column.null_count:
                 if not optional_text(self.cls, self.request.path(field.name)):
                     column = column.fill_null("")
-            elif field.type != kind:
-                column = column.cast(kind)
+            elif field.type != arrow_type:
+                column = column.cast(arrow_type)
             else:
                 continue
             table = table.set_column(position, field.name, column)
@@ -303,7 +303,7 @@ class CSVReader(TableReader[C]):
             ConversionError: cells do not have the type of their column.
         """
         problems = Problems(self.request.options.what)
-        checks = {name: _CHECKS.get(str(kind)) for name, kind in self._types.items()}
+        checks = {name: _CHECKS.get(str(arrow_type)) for name, arrow_type in self._types.items()}
         told = re.search(r"In CSV column #(\d+): .*conversion error to (\w+).*: invalid value '(.*)'", str(error), re.S)
         for line, names, row in self._rows(file):
             if len(row) != len(names):
@@ -349,7 +349,7 @@ class CSVReader(TableReader[C]):
 
 
 def _names(options: Any) -> list[str]:
-    """The names of the options in a pyarrow options class."""
+    """Return the names of the options in a pyarrow options class."""
     return [name for name in dir(options) if not name.startswith("_") and name not in ("equals", "validate")]
 
 
@@ -358,24 +358,24 @@ def _cells(count: int) -> str:
 
 
 def _readable(pa: Any, types: Mapping[str, Any]) -> dict[str, Any]:
-    """Types that pyarrow can parse, from which the wanted types are cast."""
-    return {name: pa.float32() if pa.types.is_float16(kind) else kind for name, kind in types.items()}
+    """Return types that pyarrow can parse, to be cast to the wanted ones."""
+    return {name: pa.float32() if pa.types.is_float16(arrow_type) else arrow_type for name, arrow_type in types.items()}
 
 
-def _not_in_a_cell(pa: Any, kind: Any) -> str:
-    """A hint for columns whose values do not fit a cell; empty for others."""
-    if pa.types.is_struct(kind):
+def _not_in_a_cell(pa: Any, arrow_type: Any) -> str:
+    """Return a hint for columns whose values do not fit a cell; empty for others."""
+    if pa.types.is_struct(arrow_type):
         return "a separator gives nested values columns of their own: to_csv(path, separator='.')"
-    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_nested(kind):
+    if isinstance(arrow_type, pa.BaseExtensionType) or pa.types.is_nested(arrow_type):
         return "unbind it into several, or use to_json or to_parquet"
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type):
         return "bytes are no text: decode them, or use to_parquet"
     return ""
 
 
-def _written_as(pa: Any, kind: Any) -> Any:
-    """The type of a column in the file: dictionaries are decoded."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+def _written_as(pa: Any, arrow_type: Any) -> Any:
+    """Return the type of a column in the file: dictionaries are decoded."""
+    return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
 
 
 def _is_number(cell: str) -> bool:

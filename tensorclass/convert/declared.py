@@ -1,4 +1,4 @@
-"""What the fields of a record declare for the columns of a table."""
+"""Schema of the columns of a table: what the fields of a record declare about them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOTHING: Any = object()
 
 
 class ColumnSchema(NamedTuple):
-    """What a column becomes, known before it is read. Nothing is known below a :class:`TensorDict`."""
+    """The declared form of a column, known before it is read. Nothing is declared below a :class:`TensorDict`."""
 
     spec: FieldSpec | None = None
     #: what the value is: a tensor, an object for each row, a collection, or ``"any"`` of these, as the data says
@@ -58,7 +58,7 @@ class ColumnSchema(NamedTuple):
                 found = cls(spec, "tensor")
             elif inner is not None:
                 found = cls(spec, "collection", inner)
-            elif spec.kind is Kind.OBJECT or not _takes_tensors(spec):
+            elif spec.list_type is Kind.OBJECT or not _takes_tensors(spec):
                 found = cls(spec, "object")
             else:
                 found = cls(spec)
@@ -66,11 +66,11 @@ class ColumnSchema(NamedTuple):
 
     @property
     def optional(self) -> bool:
-        """Whether the value may be ``None``."""
+        """Return whether the value may be ``None``."""
         return self.spec is None or self.spec.optional
 
     def default(self) -> Any:
-        """The default of the field, ``NOTHING`` without one. Each call runs the factory, if there is one."""
+        """Return the default of the field, ``NOTHING`` without one. Each call runs the factory, if there is one."""
         if self.spec is None or self.spec.default is None:
             return NOTHING
         return self.spec.default()
@@ -123,11 +123,11 @@ def fit_columns(owner: type[TensorCollection], values: Mapping[str, Any], size: 
 
 def _fitted(spec: FieldSpec, value: Any, depth: int) -> Any:
     given: Any = value
-    if spec.kind is Kind.OBJECT and isinstance(value, Tensor):
+    if spec.list_type is Kind.OBJECT and isinstance(value, Tensor):
         given = _rows_of(spec, value, depth)
     if not spec._options["autocast"]:
         return given
-    if isinstance(given, NonTensorDataBase) and spec.kind is Kind.OBJECT:
+    if isinstance(given, NonTensorDataBase) and spec.list_type is Kind.OBJECT:
         return _cast_objects(spec, given)
     if isinstance(given, Tensor) and spec.contract is not None:
         return _cast(given, spec.contract)
@@ -135,18 +135,18 @@ def _fitted(spec: FieldSpec, value: Any, depth: int) -> Any:
 
 
 def _rows_of(spec: FieldSpec, value: Tensor, depth: int) -> Any:
-    """A tensor as objects row by row: numbers, or lists if the field takes lists."""
+    """Convert a tensor to objects row by row: numbers, or lists if the field takes lists."""
     if not value.is_nested and value.ndim == depth:
         return object_column(listed(value.reshape(-1)), value.shape)
-    kind = next((one for one in (list, tuple) if one in spec.types), None)
-    if kind is None:
+    list_type = next((one for one in (list, tuple) if one in spec.types), None)
+    if list_type is None:
         return value
     rows = value.unbind() if depth == 1 else value.flatten(0, depth - 1) if depth else [value]
-    return object_column([kind(listed(row)) for row in rows], value.shape[:depth])
+    return object_column([list_type(listed(row)) for row in rows], value.shape[:depth])
 
 
 def _dicts(columns: Mapping[str, Any], size: Sequence[int]) -> Any:
-    """Columns as one dict for each row, for a field that holds dicts."""
+    """Convert columns to one dict for each row, for a field that holds dicts."""
     rows: list[dict[str, Any]] = [{} for _ in range(math.prod(size))]
     for key, column in columns.items():
         below_it: Any = column

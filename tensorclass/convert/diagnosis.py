@@ -72,7 +72,7 @@ def without_undeclared(
 
 
 def _fits_another(cls: type[TensorCollection], key: str, part: Any, values: Any) -> bool:
-    """Whether a field takes several record classes, and the values fit another one than the first."""
+    """Return whether a field takes several record classes, and the values fit another one than the first."""
     types: tuple[type, ...] = cls._specs[key].types if issubclass(cls, TensorClass) else ()
     others = [one for one in types if issubclass(one, TensorClass) and one is not part]
     return any(values.keys() <= one._specs.keys() for one in others)
@@ -159,12 +159,12 @@ def _diagnose_below(record: Any, spec: FieldSpec, value: Any, problems: Problems
 
 
 def is_required(spec: FieldSpec) -> bool:
-    """Whether a field needs a value."""
+    """Return whether a field needs a value."""
     return spec.init and spec.default is None and not spec.optional and spec.kind is not None
 
 
 def _empty(cls: type[Any], size: Size) -> Any:
-    """A collection without values."""
+    """Return a collection without values."""
     new = object.__new__(cls)
     new._batch_size, new._device, new._names, new._lock, new._store = size, None, None, None, {}
     return new

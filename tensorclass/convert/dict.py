@@ -102,7 +102,7 @@ def _of_tensors(source: dict[Any, Any], size: Size | None, batch_dims: int | Non
 
 
 def _holds_tensors(source: dict[Any, Any]) -> bool:
-    """Whether a dict has string keys and only tensors and such dicts: nothing to convert."""
+    """Return whether a dict has string keys and only tensors and such dicts: nothing to convert."""
     for key, value in source.items():
         if type(key) is not str:
             return False

@@ -1,4 +1,4 @@
-"""Which columns of a file the fields of a class take, and their Arrow types."""
+"""Select the columns of a file for the fields of a class, and derive their Arrow types."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .problems import Problems
 from .tree import entry_target
 
 #: dtypes for parsed numbers in order of preference, as far as a contract allows them
-_WIDEST = {
-    "float": ("float64", "float32", "float16"),
-    "int": ("int64", "uint64", "int32", "uint32", "int16", "uint16", "int8", "uint8"),
-    "bool": ("bool",),
-}
+_PREFERRED = (
+    ("float64", "float32", "float16"),
+    ("int64", "uint64", "int32", "uint32", "int16", "uint16", "int8", "uint8"),
+    ("bool",),
+)
 
 
 def kept_columns(cls: Any, paths: Iterable[tuple[str, ...]], problems: Problems, strict: bool) -> set[tuple[str, ...]]:
@@ -54,7 +54,7 @@ def kept_columns(cls: Any, paths: Iterable[tuple[str, ...]], problems: Problems,
 
 
 def column_types(pa: Any, cls: Any, paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], Any]:
-    """Arrow types of columns with one value a row, as far as the fields of a record tell."""
+    """Return Arrow types of columns with one value a row, as far as the fields of a record tell."""
     types: dict[tuple[str, ...], Any] = {}
     for path in paths:
         owner: Any = cls
@@ -70,7 +70,7 @@ def column_types(pa: Any, cls: Any, paths: Iterable[tuple[str, ...]]) -> dict[tu
 
 
 def nested_types(pa: Any, cls: Any, separator: str | None = None) -> dict[str, Any]:
-    """Arrow types of the fields of a record, as far as they tell: lists for dimensions, structs for records.
+    """Return the Arrow types of a record's fields, as far as they tell: lists for dimensions, structs for records.
 
     A separator puts the fields of nested records under joined names instead.
     """
@@ -80,7 +80,7 @@ def nested_types(pa: Any, cls: Any, separator: str | None = None) -> dict[str, A
         if _is_record(target) and target is not cls:
             inner = nested_types(pa, target, separator)
             if separator is not None:
-                types.update({f"{name}{separator}{key}": kind for key, kind in inner.items()})
+                types.update({f"{name}{separator}{key}": arrow_type for key, arrow_type in inner.items()})
             elif inner:
                 types[name] = pa.struct([*inner.items()])
             continue
@@ -95,14 +95,14 @@ def nested_types(pa: Any, cls: Any, separator: str | None = None) -> dict[str, A
 
 
 def is_beyond_int64(column: Any) -> bool:
-    """Whether some doubles of a column exceed int64: in the file it may have held larger integers."""
+    """Return whether some doubles of a column exceed int64: in the file it may have held larger integers."""
     compute = require("pyarrow.compute", "arrow", "from_csv")
     low, high = compute.min_max(column).as_py().values()
     return high is not None and (high >= 2.0**63 or low < -(2.0**63))
 
 
 def optional_text(cls: Any, path: Sequence[str]) -> bool:
-    """Whether a column holds text that may be missing: the field takes ``None`` or has a default."""
+    """Return whether a column holds text that may be missing: the field takes ``None`` or has a default."""
     owner: Any = cls
     for name in path[:-1]:
         owner = _below(owner, name) if _is_class(owner) else None
@@ -123,7 +123,7 @@ def _is_record(target: Any) -> bool:
 
 
 def _undeclared(cls: Any, path: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The beginning of a path that is no field; ``None`` if the path leads to one."""
+    """Return the beginning of a path that is no field; ``None`` if the path leads to one."""
     owner = cls
     for depth, name in enumerate(path):
         if not _is_record(owner):
@@ -135,7 +135,7 @@ def _undeclared(cls: Any, path: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def _separated(cls: Any, path: tuple[str, ...]) -> str:
-    """A hint if splitting the column name leads to a field."""
+    """Return a hint if splitting the column name leads to a field."""
     for separator in (".", "/", "__", "_"):
         if separator in path[-1] and _undeclared(cls, (*path[:-1], *path[-1].split(separator))) is None:
             return f"separator={separator!r} splits it into the keys of a field"
@@ -163,7 +163,7 @@ def _note_missing(cls: Any, kept: set[tuple[str, ...]], problems: Problems, path
 
 
 def _scalar(pa: Any, spec: FieldSpec, cls: Any) -> Any:
-    """The Arrow type of one value of a field; ``None`` if the field does not tell."""
+    """Return the Arrow type of one value of a field; ``None`` if the field does not tell."""
     target = spec.target(cls)
     if target is Tensor:
         return None if spec.contract is None else _of_dtypes(pa, spec.contract)
@@ -189,8 +189,8 @@ def _of_dtypes(pa: Any, contract: Contract) -> Any:
         if one.dtypes is None:
             return None
         allowed |= one.dtypes
-    found = [(kind, [name for name in names if getattr(torch, name) in allowed]) for kind, names in _WIDEST.items()]
-    kinds = [(kind, names) for kind, names in found if names]
-    if len(kinds) != 1:  # several categories fit, so the text decides
+    by_category = [[name for name in names if getattr(torch, name) in allowed] for names in _PREFERRED]
+    fitting = [names[0] for names in by_category if names]
+    if len(fitting) != 1:  # several categories fit, so the text decides
         return None
-    return getattr(pa, {"bool": "bool_"}.get(kinds[0][1][0], kinds[0][1][0]))()
+    return getattr(pa, {"bool": "bool_"}.get(fitting[0], fitting[0]))()

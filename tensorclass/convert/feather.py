@@ -157,7 +157,7 @@ class FeatherReader(PartitionedReader[C]):
 
 
 def _batches(opened: Any) -> Iterator[Any]:
-    """The batches of an open file or stream."""
+    """Return the batches of an open file or stream."""
     if hasattr(opened, "num_record_batches"):
         return (opened.get_batch(position) for position in range(opened.num_record_batches))
     return iter(opened)

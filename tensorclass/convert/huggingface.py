@@ -98,7 +98,7 @@ class _HuggingFaceSource:
         self.features: Mapping[str, Any] = dataset.features or {}
 
     def table(self) -> Any:
-        """All rows of the dataset as an Arrow table, in the order of the dataset."""
+        """Return all rows of the dataset as an Arrow table, in the order of the dataset."""
         shown = self.dataset.format["columns"]
         names = [name for name in self.dataset.column_names if shown is None or name in shown]
         indices = self.dataset._indices
@@ -115,11 +115,11 @@ class _HuggingFaceSource:
         arrays: list[Any] = []
         for name, column in zip(names, table.columns, strict=True):
             feature = self.features.get(name)
-            if name in read and (kind := _decoded(feature)):
+            if name in read and (decoder := _decoded(feature)):
                 options.problems.add(
-                    (name,), "values that are stored as they are", f"a feature {kind} that decodes them",
-                    f"dataset.cast_column({name!r}, {kind}(decode=False)) gives what is stored, RecordDataset decodes "
-                    "each sample",
+                    (name,), "values that are stored as they are", f"a feature {decoder} that decodes them",
+                    f"dataset.cast_column({name!r}, {decoder}(decode=False)) gives what is stored, RecordDataset "
+                    "decodes each sample",
                 )  # fmt: skip
                 read.discard(name)
             arrays.append(self._column(name, column, feature))
@@ -142,7 +142,7 @@ class _HuggingFaceSource:
         return column
 
     def _names(self, column: Any, feature: Any, declared: ColumnSchema) -> Any:
-        """Class names, for a field of text. No class (-1) becomes null."""
+        """Replace codes by class names, for a field of text. No class (-1) becomes null."""
         if declared.spec is None or not any(issubclass(str, one) for one in declared.spec.types):
             return column
         if not self.pa.types.is_integer(column.type):  # no codes: read, or refused, as what it is
@@ -152,7 +152,7 @@ class _HuggingFaceSource:
         return self.pa.array(names, self.pa.string())
 
     def _arrays(self, column: Any, shape: tuple[int, ...]) -> Any:
-        """Arrays of one shape, stored as lists of lists, as tensors on the same numbers."""
+        """Convert arrays of one shape, stored as lists of lists, to tensors on the same numbers."""
         whole = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
         values = whole.storage
         if values.null_count:
@@ -168,7 +168,7 @@ class _HuggingFaceSource:
 
 
 def _decoded(feature: Any) -> str:
-    """The name of a feature, here or nested, that decodes stored values (images, audio); empty without one."""
+    """Return the name of a feature, here or nested, that decodes stored values (images, audio); empty without one."""
     if getattr(feature, "decode", False) is True:
         return type(feature).__name__
     held: Any = feature
@@ -185,17 +185,17 @@ def _plain(pa: Any, array: Any) -> Any:
     """Convert an array to types that the library has: fixed lists for tensors, values for dictionary codes."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    kind = array.type
-    if isinstance(kind, pa.FixedShapeTensorType):
-        shape: list[int] = list(kind.shape)
+    arrow_type = array.type
+    if isinstance(arrow_type, pa.FixedShapeTensorType):
+        shape: list[int] = list(arrow_type.shape)
         values = array.storage.flatten()
         for size in reversed(shape):
             values = pa.FixedSizeListArray.from_arrays(values, size)
         return values
-    if pa.types.is_dictionary(kind):
+    if pa.types.is_dictionary(arrow_type):
         return array.dictionary_decode()
-    if pa.types.is_struct(kind):
-        names: list[str] = [kind.field(position).name for position in range(kind.num_fields)]
+    if pa.types.is_struct(arrow_type):
+        names: list[str] = [arrow_type.field(position).name for position in range(arrow_type.num_fields)]
         parts = [_plain(pa, part) for part in array.flatten()]
         return pa.StructArray.from_arrays(parts, names) if names else array
     return array

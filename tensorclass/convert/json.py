@@ -132,7 +132,7 @@ def _time(value: Any) -> str:
 
 
 def _has_lines(what: str, paths: Sequence[Any], lines: bool | None) -> bool:
-    """Whether files have one row in each line: as given, or according to their names.
+    """Return whether files have one row in each line: as given, or according to their names.
 
     Raises:
         ValueError: the names of the files disagree.
@@ -149,13 +149,13 @@ def _has_lines(what: str, paths: Sequence[Any], lines: bool | None) -> bool:
 
 
 def _rows_of(data: TensorCollection) -> list[dict[str, Any]]:
-    """The rows of a collection as dicts."""
+    """Return the rows of a collection as dicts."""
     columns = {key: _listed(value) for key, value in data._items_for_export(False)}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)] or [{}] * len(data)
 
 
 def _listed(value: Any) -> list[Any]:
-    """A value as a list with an item for each row."""
+    """Convert a value to a list with an item for each row."""
     if isinstance(value, TensorCollection) and value._is_tree():
         return _rows_of(value) if len(value._batch_size) == 1 else [_listed(row) for row in value]
     if isinstance(value, Tensor) and value.is_nested:
@@ -370,11 +370,11 @@ class JSONReader(TableReader[C]):
                 path = self.request.path(key)
                 if value is None or problems.covers(path):
                     continue
-                kind, known = _kind(value), types.get(key)
+                json_type, known = _json_type(value), types.get(key)
                 if known is not None:
                     if not _is_of(pa, value, known):
                         problems.add(path, str(known), f"{shown_value(value)} {place}")
-                elif seen.setdefault(key, (kind, number))[0] != kind:
+                elif seen.setdefault(key, (json_type, number))[0] != json_type:
                     before, there = seen[key]
                     problems.add(path, f"{before}, as in {there}", f"{shown_value(value)} {place}")
         problems.check()
@@ -400,7 +400,7 @@ def _row(place: str, line: bytes) -> dict[str, Any]:
         raise ValueError(f"{place}: {error}") from None
     if not isinstance(row, dict):
         hint = "; lines=False reads an array of rows" if isinstance(row, list) else ""
-        raise ValueError(f"{place}: expected an object with a value for each column, got {_kind(row)}{hint}")
+        raise ValueError(f"{place}: expected an object with a value for each column, got {_json_type(row)}{hint}")
     return cast("dict[str, Any]", row)
 
 
@@ -485,7 +485,7 @@ def _checked_rows(what: str, file: TableFile, found: Any) -> list[dict[str, Any]
 
 
 def _by_column(found: dict[str, Any]) -> dict[str, list[Any]]:
-    """Columns as pandas writes them, ``{"a": {"0": 1, "1": 2}}`` or ``{"a": [1, 2]}``, as lists."""
+    """Convert columns as pandas writes them, ``{"a": {"0": 1, "1": 2}}`` or ``{"a": [1, 2]}``, to lists."""
     return {
         name: [*cast("dict[str, Any]", items).values()] if isinstance(items, dict) else items
         for name, items in found.items()
@@ -498,80 +498,83 @@ def _of_rows(pa: Any, rows: Sequence[Mapping[str, Any]], schema: Any) -> Any:
     return pa.table({name: _array(pa, [row.get(name) for row in rows], known.get(name)) for name in names})
 
 
-def _array(pa: Any, items: list[Any], kind: Any) -> Any:
+def _array(pa: Any, items: list[Any], arrow_type: Any) -> Any:
     """Make an array of values, of a type or of the type that Arrow infers."""
-    if kind is not None:
-        return _cast(pa, pa.array(items, _readable(pa, kind)), kind)
+    if arrow_type is not None:
+        return _cast(pa, pa.array(items, _readable(pa, arrow_type)), arrow_type)
     try:
         return pa.array(items)
     except OverflowError:  # larger than int64
         return pa.array(items, pa.uint64())
 
 
-def _cast(pa: Any, column: Any, kind: Any) -> Any:
+def _cast(pa: Any, column: Any, arrow_type: Any) -> Any:
     """Cast a column from the type it was read as. Times with a zone become UTC."""
-    if column.type == kind:
+    if column.type == arrow_type:
         return column
     try:
-        return column.cast(kind)
+        return column.cast(arrow_type)
     except pa.ArrowInvalid as error:
         if "zone offset" not in str(error):
             raise
         return column.cast(
-            _mapped(pa, kind, lambda one: pa.timestamp("us", "UTC") if one == pa.timestamp("us") else one)
+            _mapped(pa, arrow_type, lambda one: pa.timestamp("us", "UTC") if one == pa.timestamp("us") else one)
         )
 
 
 def _present(pa: Any, types: Mapping[str, Any], row: Mapping[str, Any]) -> list[Any]:
-    """The types of the fields that are in a row."""
+    """Return the types of the fields that are in a row."""
     fields: list[Any] = []
-    for name, kind in types.items():
+    for name, arrow_type in types.items():
         value = row.get(name)
-        if name in row and pa.types.is_struct(kind) and isinstance(value, Mapping):
-            inner = {kind.field(position).name: kind.field(position).type for position in range(kind.num_fields)}
+        if name in row and pa.types.is_struct(arrow_type) and isinstance(value, Mapping):
+            inner = {
+                arrow_type.field(position).name: arrow_type.field(position).type
+                for position in range(arrow_type.num_fields)
+            }
             fields.append(pa.field(name, pa.struct(_present(pa, inner, cast("Mapping[str, Any]", value)))))
-        elif name in row and not pa.types.is_struct(kind):
-            fields.append(pa.field(name, kind))
+        elif name in row and not pa.types.is_struct(arrow_type):
+            fields.append(pa.field(name, arrow_type))
     return fields
 
 
 def _known(pa: Any, schema: Any) -> Any:
-    """The fields of a schema that are not null only."""
+    """Return the fields of a schema that are not null only."""
     return pa.schema([field for field in schema if not pa.types.is_null(field.type)])
 
 
-def _mapped(pa: Any, kind: Any, change: Callable[[Any], Any]) -> Any:
+def _mapped(pa: Any, arrow_type: Any, change: Callable[[Any], Any]) -> Any:
     """Change the innermost types of a type."""
     types = pa.types
-    if types.is_struct(kind):
-        fields = [kind.field(position) for position in range(kind.num_fields)]
+    if types.is_struct(arrow_type):
+        fields = [arrow_type.field(position) for position in range(arrow_type.num_fields)]
         return pa.struct([field.with_type(_mapped(pa, field.type, change)) for field in fields])
-    if types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_mapped(pa, kind.value_type, change)))
-    return change(kind)
+    if types.is_list(arrow_type):
+        return pa.list_(arrow_type.value_field.with_type(_mapped(pa, arrow_type.value_type, change)))
+    return change(arrow_type)
 
 
-def _as_text(pa: Any, kind: Any) -> Any:
-    return _mapped(pa, kind, lambda one: pa.string() if pa.types.is_temporal(one) else one)
+def _as_text(pa: Any, arrow_type: Any) -> Any:
+    return _mapped(pa, arrow_type, lambda one: pa.string() if pa.types.is_temporal(one) else one)
 
 
-def _readable(pa: Any, kind: Any) -> Any:
-    """The type that JSON has for a type: dates and times are text."""
-    return _as_text(pa, _mapped(pa, kind, lambda one: pa.float32() if pa.types.is_float16(one) else one))
+def _readable(pa: Any, arrow_type: Any) -> Any:
+    """Return the type that JSON has for a type: dates and times are text."""
+    return _as_text(pa, _mapped(pa, arrow_type, lambda one: pa.float32() if pa.types.is_float16(one) else one))
 
 
-def _is_of(pa: Any, value: Any, kind: Any) -> bool:
+def _is_of(pa: Any, value: Any, arrow_type: Any) -> bool:
     try:
-        _array(pa, [value], kind)
+        _array(pa, [value], arrow_type)
     except (pa.ArrowException, TypeError, OverflowError, ValueError):
         return False
     return True
 
 
-def _kind(value: Any) -> str:
+def _json_type(value: Any) -> str:
     if isinstance(value, bool):
         return "a boolean"
     if isinstance(value, (int, float)):
         return "a number"
-    kinds: dict[Any, str] = {str: "text", list: "a list", dict: "an object"}
-    return kinds.get(value.__class__, "null")
+    names: dict[Any, str] = {str: "text", list: "a list", dict: "an object"}
+    return names.get(value.__class__, "null")

@@ -42,7 +42,7 @@ class ClassField(NamedTuple):
 
     @property
     def required(self) -> bool:
-        """Whether the constructor needs it."""
+        """Return whether the constructor needs it."""
         return self.argument is not None and self.default is MISSING and self.factory is None
 
 
@@ -64,11 +64,11 @@ class ClassAdapter:
             require(self.name, self.name, purpose)
 
     def accepts(self, cls: type[Any]) -> bool:
-        """Whether ``from_x`` and ``to_x`` take a class."""
+        """Return whether ``from_x`` and ``to_x`` take a class."""
         return adapter_of(cls) in (DATACLASS, PYDANTIC_DATACLASS)
 
     def fields(self, cls: type[Any]) -> dict[str, ClassField]:
-        """The fields of a class in the order of the constructor, those of its bases first."""
+        """Return the fields of a class in the order of the constructor, those of its bases first."""
         hints = hints_of(cls)
         return {f.name: self._member(cls, f, hints.get(f.name, f.type)) for f in dataclasses.fields(cls)}
 
@@ -78,7 +78,7 @@ class ClassAdapter:
         return ClassField(f.name, hint, f.default, factory, argument, bool(f.kw_only), f.repr, f.metadata)
 
     def arguments(self, cls: type[Any]) -> dict[str, ClassField]:
-        """Arguments of the constructor that the instance does not keep: ``InitVar`` fields."""
+        """Return the constructor's arguments that the instance does not keep: ``InitVar`` fields."""
         pseudo: dict[str, Any] = getattr(cls, "__dataclass_fields__", {})
         return {
             f.name: self._member(cls, f, f.type)
@@ -87,7 +87,7 @@ class ClassAdapter:
         }
 
     def values(self, obj: Any) -> dict[str, Any]:
-        """The values of an instance; fields that were never set are left out."""
+        """Return the values of an instance; fields that were never set are left out."""
         names = [f.name for f in dataclasses.fields(obj)]
         try:
             return {name: getattr(obj, name) for name in names}
@@ -114,24 +114,24 @@ class ClassAdapter:
         return cls(**given)
 
     def takes_more(self, cls: type[Any]) -> bool:
-        """Whether an instance can have values that are no fields."""
+        """Return whether an instance can have values that are no fields."""
         return False
 
     def is_frozen(self, cls: type[Any]) -> bool:
-        """Whether the fields of an instance cannot be set."""
+        """Return whether the fields of an instance cannot be set."""
         frozen: bool = cls.__dataclass_params__.frozen
         return frozen
 
     def can_be_base(self, cls: type[Any]) -> bool:
-        """Whether a record can derive from the class itself, and so be its instance."""
+        """Return whether a record can derive from the class itself, and so be its instance."""
         return not vars(cls).get("__slots__") and not ("__dataclass_params__" in vars(cls) and self.is_frozen(cls))
 
     def is_generated(self, function: types.CodeType) -> bool:
-        """Whether the library wrote a special method."""
+        """Return whether the library wrote a special method."""
         return function.co_filename in ("<string>", dataclasses.__file__)
 
     def members(self, cls: type[Any]) -> dict[str, Any]:
-        """The members in the body of a class other than its fields."""
+        """Return the members in the body of a class other than its fields."""
         return {name: member for name, member in vars(cls).items() if name not in self.written}
 
 
@@ -151,15 +151,15 @@ class PydanticDataclassAdapter(ClassAdapter):
         return adapter.validate_python(given, by_alias=False, by_name=True)
 
     def can_be_base(self, cls: type[Any]) -> bool:
-        """Never: constructor and setters validate."""
+        """Return ``False``: constructor and setters validate."""
         return False
 
     def is_generated(self, function: types.CodeType) -> bool:
-        """Whether pydantic, or ``dataclasses`` for it, wrote a special method."""
+        """Return whether pydantic, or ``dataclasses`` for it, wrote a special method."""
         return super().is_generated(function) or _is_in("pydantic", function)
 
     def members(self, cls: type[Any]) -> dict[str, Any]:
-        """The members in the body of a class other than its fields."""
+        """Return the members in the body of a class other than its fields."""
         return {name: member for name, member in super().members(cls).items() if not name.startswith("__pydantic_")}
 
 
@@ -172,11 +172,11 @@ class AttrsAdapter(ClassAdapter):
     written: frozenset[str] = frozenset({"__attrs_attrs__", "__attrs_props__", "__attrs_own_setattr__", "__getattr__"})
 
     def accepts(self, cls: type[Any]) -> bool:
-        """Whether a class is one of attrs."""
+        """Return whether a class is one of attrs."""
         return adapter_of(cls) is ATTRS
 
     def fields(self, cls: type[Any]) -> dict[str, ClassField]:
-        """The fields of a class in the order of the constructor, those of its bases first."""
+        """Return the fields of a class in the order of the constructor, those of its bases first."""
         hints = hints_of(cls)
         return {a.name: self._of_attribute(a, hints) for a in cls.__attrs_attrs__}
 
@@ -196,27 +196,27 @@ class AttrsAdapter(ClassAdapter):
         return ClassField(attribute.name, hint, default, factory, argument, kw_only, shown, metadata)
 
     def arguments(self, cls: type[Any]) -> dict[str, ClassField]:
-        """None."""
+        """Return nothing: attrs has no such arguments."""
         return {}
 
     def values(self, obj: Any) -> dict[str, Any]:
-        """The values of an instance; fields that were never set are left out."""
+        """Return the values of an instance; fields that were never set are left out."""
         return {a.name: getattr(obj, a.name) for a in obj.__attrs_attrs__ if hasattr(obj, a.name)}
 
     def is_frozen(self, cls: type[Any]) -> bool:
-        """Whether the fields of an instance cannot be set."""
+        """Return whether the fields of an instance cannot be set."""
         return getattr(cls.__setattr__, "__name__", "") == "_frozen_setattrs"
 
     def can_be_base(self, cls: type[Any]) -> bool:
-        """Never: most classes have slots."""
+        """Return ``False``: most classes have slots."""
         return False
 
     def is_generated(self, function: types.CodeType) -> bool:
-        """Whether attrs wrote a special method."""
+        """Return whether attrs wrote a special method."""
         return function.co_filename.startswith("<attrs generated") or _is_in("attr", function)
 
     def members(self, cls: type[Any]) -> dict[str, Any]:
-        """The members in the body of a class other than its fields, with the cached properties that attrs moves."""
+        """Return the members in the body of a class other than its fields; attrs moves cached properties away."""
         members = super().members(cls)
         getter = vars(cls).get("__getattr__")
         if getter is not None and not self.is_generated(getter.__code__):
@@ -242,22 +242,22 @@ class PydanticAdapter(ClassAdapter):
     )
 
     def accepts(self, cls: type[Any]) -> bool:
-        """Whether a class is a model, or a dataclass of pydantic."""
+        """Return whether a class is a model, or a dataclass of pydantic."""
         return adapter_of(cls) in (PYDANTIC, PYDANTIC_DATACLASS)
 
     def fields(self, cls: type[BaseModel]) -> dict[str, ClassField]:
-        """The fields of a model, those of its bases first."""
+        """Return the fields of a model, those of its bases first."""
         return {
             name: _of_info(name, info, info.rebuild_annotation())._replace(kw_only=True)
             for name, info in cls.model_fields.items()
         }
 
     def arguments(self, cls: type[Any]) -> dict[str, ClassField]:
-        """None."""
+        """Return nothing: pydantic has no such arguments."""
         return {}
 
     def values(self, obj: BaseModel) -> dict[str, Any]:
-        """The values of a model, those that are no fields (``extra="allow"``) included."""
+        """Return the values of a model, those that are no fields (``extra="allow"``) included."""
         values = vars(obj)
         fields = type(obj).model_fields
         return {name: values[name] for name in fields if name in values} | (obj.model_extra or {})
@@ -268,23 +268,23 @@ class PydanticAdapter(ClassAdapter):
         return cls.model_validate(values["root"] if is_root else dict(values), by_alias=False, by_name=True)
 
     def takes_more(self, cls: type[BaseModel]) -> bool:
-        """Whether a model can have values that are no fields."""
+        """Return whether a model can have values that are no fields."""
         return cls.model_config.get("extra") == "allow"
 
     def is_frozen(self, cls: type[BaseModel]) -> bool:
-        """Whether the fields of a model cannot be set."""
+        """Return whether the fields of a model cannot be set."""
         return bool(cls.model_config.get("frozen"))
 
     def can_be_base(self, cls: type[Any]) -> bool:
-        """Never: models have a metaclass of their own."""
+        """Return ``False``: models have a metaclass of their own."""
         return False
 
     def is_generated(self, function: types.CodeType) -> bool:
-        """Whether pydantic wrote a special method."""
+        """Return whether pydantic wrote a special method."""
         return _is_in("pydantic", function)
 
     def members(self, cls: type[Any]) -> dict[str, Any]:
-        """The members in the body of a model other than its fields."""
+        """Return the members in the body of a model other than its fields."""
         private: Mapping[str, Any] = getattr(cls, "__private_attributes__", {})
         return {
             name: member
@@ -306,7 +306,7 @@ PLAIN = frozenset({int, float, bool, complex, str, bytes, list, type(None)})
 
 
 def adapter_of(cls: type[Any]) -> ClassAdapter | None:
-    """The adapter of a class with fields; ``None`` for other classes and for collections."""
+    """Return the adapter of a class with fields; ``None`` for other classes and for collections."""
     if cls in PLAIN:
         return None
     if hasattr(cls, "__dataclass_fields__"):
@@ -320,7 +320,7 @@ def adapter_of(cls: type[Any]) -> ClassAdapter | None:
 
 
 def hints_of(cls: type[Any]) -> dict[str, Any]:
-    """The annotations of a class and its bases; empty if one of them cannot be evaluated here."""
+    """Return the annotations of a class and its bases; empty if one of them cannot be evaluated here."""
     try:
         # make_dataclass writes "typing.Any" for fields without a type
         return typing.get_type_hints(cls, localns={"typing": typing, cls.__name__: cls}, include_extras=True)
@@ -343,7 +343,7 @@ def _of_info(name: str, info: FieldInfo, hint: Any) -> ClassField:
 
 
 def _refused(name: str, why: str) -> Callable[[], Any]:
-    """A factory that raises: the library computes the default from an instance."""
+    """Return a factory that raises, for a default that the library computes from an instance."""
 
     def factory() -> Any:
         raise TypeError(f"{name}: a record cannot make this default: {why}; give it a value")
@@ -352,6 +352,6 @@ def _refused(name: str, why: str) -> Callable[[], Any]:
 
 
 def _is_in(package: str, function: types.CodeType) -> bool:
-    """Whether a function is defined in a package."""
+    """Return whether a function is defined in a package."""
     file = getattr(sys.modules.get(package), "__file__", None)
     return file is not None and function.co_filename.startswith(file.removesuffix("__init__.py"))

@@ -43,7 +43,7 @@ def _protect() -> Any:
 
 
 def _is_shared(page: int) -> bool:
-    """Whether other processes see writes to a page."""
+    """Return whether other processes see writes to a page."""
     remap = _remap()
     if remap is None:
         return False

@@ -56,7 +56,7 @@ def to_namedtuple(data: TensorCollection, dest_cls: type[Any] | None = None) -> 
 
 
 def is_namedtuple(obj: object) -> bool:
-    """Whether an object or a class is a named tuple."""
+    """Return whether an object or a class is a named tuple."""
     cls = obj if isinstance(obj, type) else type(obj)
     return hasattr(cls, "_fields") and issubclass(cls, tuple)
 
@@ -74,7 +74,7 @@ def _class_of(name: str, fields: tuple[str, ...]) -> Any:
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:
-    """The named tuples among the annotations of a named tuple."""
+    """Return the named tuples among the annotations of a named tuple."""
     try:
         hints = typing.get_type_hints(cls)
     except (NameError, TypeError):  # an annotation cannot be evaluated here

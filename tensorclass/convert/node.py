@@ -39,7 +39,7 @@ class PytreeNode:
         self.namespace: str | None = namespace  #: namespace of its registration in optree; ``None`` for torch
 
     def __eq__(self, other: object) -> bool:
-        """Whether both can be rows of one collection: the same structure, and leaves of the same types."""
+        """Return whether both can be rows of one collection: the same structure, and leaves of the same types."""
         if not isinstance(other, PytreeNode):
             return NotImplemented
         return self.built_as(other) and {key: leaf_category(leaf) for key, leaf in self.leaves.items()} == {
@@ -64,7 +64,7 @@ class PytreeNode:
         return f"<{self.kind.__name__}>"
 
     def built_as(self, other: PytreeNode) -> bool:
-        """Whether both have the same structure, whatever their leaves are."""
+        """Return whether both have the same structure, whatever their leaves are."""
         return self is other or (
             self.kind is other.kind
             and self.namespace == other.namespace
@@ -83,5 +83,5 @@ def restored(form: Any) -> Any:
 
 
 def leaf_category(leaf: Any) -> Any:
-    """What leaves must share to be rows of one tensor: the class of numbers, else the leaf itself."""
+    """Return what leaves must share to be rows of one tensor: the class of numbers, else the leaf itself."""
     return leaf.__class__ if isinstance(cast("object", leaf), (int, float, complex, np.generic)) else leaf

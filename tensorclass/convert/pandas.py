@@ -92,7 +92,7 @@ def to_pandas(data: TensorCollection, *, separator: str | None = None, copy: boo
 
 
 def _paths(labels: Any, separator: str | None, options: ConversionOptions) -> list[Path | None]:
-    """The key of each column label; ``None``, with a note, for labels whose key is taken."""
+    """Return the key of each column label; ``None``, with a note, for labels whose key is taken."""
     seen: dict[Path, bool] = {}  # ``True`` for a column, ``False`` for a parent of columns
     result: list[Path | None] = []
     for label in labels:
@@ -122,7 +122,7 @@ def _path(label: Any, separator: str | None) -> Path:
 
 
 def _nest(columns: Mapping[Path, Any]) -> dict[str, Any]:
-    """Columns by path as nested dicts."""
+    """Nest columns by path."""
     result: dict[str, Any] = {}
     for (*parents, last), column in columns.items():
         level = result
@@ -268,7 +268,7 @@ class _PandasReader(ColumnReader):
     # -- objects ------------------------------------------------------------------------------------------------------
 
     def _objects(self, items: list[Any], missing: Any, schema: ColumnSchema) -> ReadColumn:
-        """Objects row by row, with the default of the field for those that are missing."""
+        """Return objects row by row, with the default of the field for those that are missing."""
         mask = None
         if missing.any():
             nulls = self.options.nulls
@@ -304,7 +304,7 @@ class _PandasReader(ColumnReader):
     def _untyped_rows(
         self, items: list[Any], missing: Any, present: list[Any], schema: ColumnSchema, path: Path
     ) -> ReadColumn:
-        """Rows without a declared type: a nested collection or a tensor if all rows allow it, else objects."""
+        """Read rows without a declared type: a nested collection or a tensor if all rows allow it, else objects."""
         types: set[type] = {*map(type, present)}
         if present and len(present) == len(items):
             if all(issubclass(one, dict) for one in types) and len({tuple(item) for item in present}) == 1:
@@ -316,7 +316,7 @@ class _PandasReader(ColumnReader):
         return self._objects(items, missing, schema)
 
     def _lists_of_dicts(self, lists: list[Any], schema: ColumnSchema, path: Path) -> ReadColumn:
-        """Rows that are lists of dicts, all of one length: a nested collection with one more batch dimension."""
+        """Read lists of dicts, all of one length: a nested collection with one more batch dimension."""
         lengths = {len(items) for items in lists}
         if len(lengths) > 1:
             got = f"a column with lists of {min(lengths)} to {max(lengths)} items"
@@ -332,7 +332,7 @@ class _PandasReader(ColumnReader):
         return ReadColumn(*(reshape_rows(one, size) if isinstance(one, dict) else one for one in made))
 
     def _dicts(self, rows: list[Any], schema: ColumnSchema, path: Path) -> ReadColumn:
-        """Rows that are dicts: a nested collection with a column for each key."""
+        """Read dicts: a nested collection with a column for each key."""
         series = require("pandas", _EXTRA, "from_pandas").Series
         keys: dict[Any, None] = {key: None for row in rows if row is not None for key in row}
         columns = {key: series([None if row is None else row.get(key) for row in rows]) for key in keys}
@@ -364,7 +364,7 @@ class _PandasReader(ColumnReader):
 
 
 def _numbers(column: Any, schema: ColumnSchema, nulls: NullMode) -> _NumberArray | None:
-    """The numbers of a column: numpy's, nullable, Arrow's, sparse ones or times. ``None`` for other columns."""
+    """Return the numbers of a column: numpy's, nullable, Arrow's, sparse ones or times; ``None`` for other columns."""
     own: Any = column.dtype
     kind = own.kind
     if _is_plain(own) and kind in "biufc":
@@ -396,7 +396,7 @@ def _numbers(column: Any, schema: ColumnSchema, nulls: NullMode) -> _NumberArray
 
 
 def _keeps_nan(schema: ColumnSchema) -> bool:
-    """Whether nan in a column of floats is a number like others: the field takes floats and has no default.
+    """Return whether nan in a column of floats is a number like others: the field takes floats and has no default.
 
     pandas writes nan for missing numbers, too.
     """
@@ -412,7 +412,7 @@ def _keeps_nan(schema: ColumnSchema) -> bool:
 
 
 def _text(column: Any, schema: ColumnSchema) -> ArrowText | None:
-    """The text of a column, if Arrow holds it, no row is missing, and the field takes text."""
+    """Return the text of a column, if Arrow holds it, no row is missing, and the field takes text."""
     own: Any = column.dtype
     types = () if schema.spec is None else schema.spec.types
     if _is_plain(own) or schema.holds not in ("any", "object") or (types and str not in types) or not len(column):
@@ -425,12 +425,12 @@ def _text(column: Any, schema: ColumnSchema) -> ArrowText | None:
 
 
 def _is_plain(dtype: object) -> bool:
-    """Whether a dtype of a column is numpy's."""
+    """Return whether a dtype of a column is numpy's."""
     return isinstance(dtype, np.dtype)
 
 
 def _objects_of(column: Any, schema: ColumnSchema) -> list[Any]:
-    """The rows as Python objects, converted to the types of the field."""
+    """Return the rows as Python objects, converted to the types of the field."""
     items: list[Any] = column.tolist()
     types = () if schema.spec is None else schema.spec.types
     # integers that pandas made floats, because values are missing
@@ -438,8 +438,8 @@ def _objects_of(column: Any, schema: ColumnSchema) -> list[Any]:
         return [int(item) if item == item and item is not None and item % 1 == 0 else item for item in items]
     if column.dtype.kind != "O":  # text has dtype object, too
         return items
-    lists = next((kind for kind in types if kind in (list, tuple)), None)
-    members: list[Any] = [kind.__members__ for kind in types if issubclass(kind, enum.Enum)]
+    lists = next((one for one in types if one in (list, tuple)), None)
+    members: list[Any] = [one.__members__ for one in types if issubclass(one, enum.Enum)]
     names: dict[str, Any] = dict(members[0]) if members else {}
     for position, item in enumerate(items):
         if names and isinstance(item, str) and str not in types:
@@ -453,7 +453,7 @@ def _objects_of(column: Any, schema: ColumnSchema) -> list[Any]:
 
 
 def _gaps(missing: Any, what: str) -> tuple[str, str]:
-    """What came, and what to do, if values are missing."""
+    """Describe missing values, and what to do about them."""
     rows = np.flatnonzero(missing)
     got = f"{len(rows)} missing {what}, the first in row {rows[0]}"
     return got, "drop or fill them, give the field a default, or say nulls='fill' (with 0, False, nan, None) or 'mask'"
@@ -463,7 +463,7 @@ def _stacked(rows: list[Any]) -> Tensor | None:
     """Stack numbers, lists, arrays or tensors; a jagged tensor if lengths differ. ``None`` if they do not fit."""
     if not rows:
         return torch.zeros(0)  # without rows the type is unknown
-    if all(issubclass(kind, Tensor) for kind in {*map(type, rows)}):
+    if all(issubclass(one, Tensor) for one in {*map(type, rows)}):
         parts = [row.detach() if not row.requires_grad else row for row in rows]
         if len({part.shape for part in parts}) == 1:
             return torch.stack(parts)
@@ -498,7 +498,7 @@ class _WritableView:
 
 
 def _is_shareable(array: Any) -> bool:
-    """Whether a tensor can share the memory of an array."""
+    """Return whether a tensor can share the memory of an array."""
     native = array.dtype.isnative and array.dtype.kind in "biufc"
     if not native or any(stride < 0 or stride % array.itemsize for stride in array.strides):
         return False
@@ -554,7 +554,7 @@ def _array(pandas: Any, name: str, value: Tensor) -> Any:
 
 
 def _items(pandas: Any, items: list[Any]) -> Any:
-    """Objects for pandas. It would turn numbers beside ``None`` into floats, unless the dtype is object."""
+    """Return objects for pandas. It would turn numbers beside ``None`` into floats, unless the dtype is object."""
     if any(item is None for item in items) and any(isinstance(item, (bool, int, float)) for item in items):
         return pandas.Series(items, dtype=object)
     return items

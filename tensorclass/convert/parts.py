@@ -31,7 +31,7 @@ class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
 
     @abc.abstractmethod
     def _head(self, opened: Any) -> tuple[int | None, Any]:
-        """The number of rows of an open file, if it is known, and its Arrow schema."""
+        """Return the number of rows of an open file, if it is known, and its Arrow schema."""
 
     def _look(self, columns: Sequence[str] | None) -> None:
         """Read the schemas, and choose the columns."""
@@ -109,9 +109,9 @@ def _leaves(pa: Any, field: Any, request: FileRequest) -> Iterable[tuple[str, tu
     """Yield the columns in a field, those of structs one by one: name in the file, and key."""
     found = [(field.name, request.path(field.name), field.type)]
     while found:
-        name, path, kind = found.pop(0)
-        if pa.types.is_struct(kind) and kind.num_fields:
-            inner = [kind.field(position) for position in range(kind.num_fields)]
+        name, path, arrow_type = found.pop(0)
+        if pa.types.is_struct(arrow_type) and arrow_type.num_fields:
+            inner = [arrow_type.field(position) for position in range(arrow_type.num_fields)]
             found[:0] = [(f"{name}.{one.name}", (*path, one.name), one.type) for one in inner]
         else:
             yield name, path

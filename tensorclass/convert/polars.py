@@ -82,6 +82,6 @@ def _collected(pl: Any, frame: Any, columns: Sequence[str] | None, what: str) ->
     elif isinstance(frame, pl.DataFrame):
         data = frame
     else:
-        kind = f"a Series of {frame.dtype}" if isinstance(frame, pl.Series) else describe_source(frame)
-        raise TypeError(f"{what}: expected a polars.DataFrame, a LazyFrame or a Series of structs, got {kind}")
+        got = f"a Series of {frame.dtype}" if isinstance(frame, pl.Series) else describe_source(frame)
+        raise TypeError(f"{what}: expected a polars.DataFrame, a LazyFrame or a Series of structs, got {got}")
     return data

@@ -98,7 +98,7 @@ class Problems:
         self.found += [one._replace(path=(*path, *one.path)) for one in error.problems]
 
     def covers(self, path: tuple[str, ...]) -> bool:
-        """Whether a problem of the field is noted, or of one above or below it."""
+        """Return whether a problem of the field is noted, or of one above or below it."""
         broken = [one.path for error in self.contracts for one in error.broken]
         known = [one.path for one in self.found] + broken
         return any(one[: len(path)] == path[: len(one)] for one in known)
@@ -131,12 +131,12 @@ class Problems:
 
 
 def shown_path(path: Sequence[str]) -> str:
-    """A path in messages: ``("[3]", "point", "x")`` is ``[3].point.x``."""
+    """Return a path in messages: ``("[3]", "point", "x")`` is ``[3].point.x``."""
     return ".".join(map(str, path))  # pytrees may have keys that are not strings
 
 
 def _levels_to_caller() -> int:
-    """The stack level of the code that called this package, for ``warnings.warn``."""
+    """Return the stack level of the code that called this package, for ``warnings.warn``."""
     level, package = 1, __name__.partition(".")[0] + "."
     frame = sys._getframe(1)
     while frame.f_back is not None and f"{frame.f_globals.get('__name__', '')}.".startswith(package):

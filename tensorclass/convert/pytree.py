@@ -85,49 +85,49 @@ class _PytreeReader:
 
     def value(self, tree: Any, key: str, leaves: dict[str, Any]) -> Any:
         """Convert the value under a key of a node. ``leaves`` records what converted leaves were."""
-        kind: Any = tree.__class__
-        if kind is str or tree is None:
+        node_type: Any = tree.__class__
+        if node_type is str or tree is None:
             return _held(tree)
         if isinstance(tree, Tensor):
             return tree
-        if kind in _DICTS:
-            return self.of_dict(tree, kind)
-        if kind is list or kind is tuple:
-            return self.of_items(tree, kind)
+        if node_type in _DICTS:
+            return self.of_dict(tree, node_type)
+        if node_type is list or node_type is tuple:
+            return self.of_items(tree, node_type)
         if isinstance(tree, Collection):
             if isinstance(tree, NonTensorDataBase) or (isinstance(tree, TensorDict) and TYPE in tree._store):
                 leaves[key] = PytreeLeaf
             return tree
-        if kind in _NUMBERS or isinstance(tree, (np.generic, int, float, complex)):
+        if node_type in _NUMBERS or isinstance(tree, (np.generic, int, float, complex)):
             tensor = _number(tree)
             if tensor is not None:
                 leaves[key] = tree
                 return tensor
-        elif kind is np.ndarray or kind is np.memmap:  # subclasses have more than numbers, as a mask
+        elif node_type is np.ndarray or node_type is np.memmap:  # subclasses have more than numbers, as a mask
             tensor = as_tensor(tree)
             if tensor is not None:
                 leaves[key] = tree.dtype
                 return tensor
         elif is_namedtuple(tree):
-            return self.node(kind, dict(zip(tree._fields, tree, strict=True)))
+            return self.node(node_type, dict(zip(tree._fields, tree, strict=True)))
         else:
-            found = _registered(kind, self.namespace)
+            found = _registered(node_type, self.namespace)
             if found is not None:
                 flatten, _, registry = found
                 children, context, *_ = flatten(tree)
-                return self.of_items(children, kind, context, registry)
+                return self.of_items(children, node_type, context, registry)
         return _held(tree)
 
-    def of_items(self, items: Iterable[Any], kind: type, context: Any = None, namespace: str | None = None) -> Any:
-        return self.node(kind, {str(i): item for i, item in enumerate(items)}, NOTHING, context, namespace)
+    def of_items(self, items: Iterable[Any], node_type: type, context: Any = None, namespace: str | None = None) -> Any:
+        return self.node(node_type, {str(i): item for i, item in enumerate(items)}, NOTHING, context, namespace)
 
-    def of_dict(self, tree: dict[Any, Any], kind: type) -> Any:
+    def of_dict(self, tree: dict[Any, Any], node_type: type) -> Any:
         context = tree.default_factory if isinstance(tree, collections.defaultdict) else None
         for key in tree:
             if type(key) is not str or key == TYPE:
                 break
         else:
-            return self.node(kind, dict(tree), NOTHING, context)
+            return self.node(node_type, dict(tree), NOTHING, context)
         children: dict[str, Any] = {}
         keys: dict[str, Any] = {}
         for position, (key, value) in enumerate(tree.items()):
@@ -138,11 +138,11 @@ class _PytreeReader:
                     name += ">"
                 keys[name] = key
             children[name] = value
-        return self.node(kind, children, keys, context)
+        return self.node(node_type, children, keys, context)
 
     def node(
         self,
-        kind: type,
+        node_type: type,
         children: dict[str, Any],
         keys: Mapping[str, Any] = NOTHING,
         context: Any = None,
@@ -159,7 +159,7 @@ class _PytreeReader:
                     raise error.below(key) from None
             if self.bare and is_strided_nested(child):  # with a batch size the constructor says so
                 raise strided_nested(key)
-        children[TYPE] = _held(PytreeNode(kind, leaves or NOTHING, keys, context, namespace))
+        children[TYPE] = _held(PytreeNode(node_type, leaves or NOTHING, keys, context, namespace))
         if not self.bare:
             return children
         new = object.__new__(TensorDict)  # every value fits an empty batch size
@@ -170,7 +170,7 @@ class _PytreeReader:
 
 
 def _held(value: Any) -> NonTensorData:
-    """Non-tensor data of one object."""
+    """Wrap an object as non-tensor data."""
     new = object.__new__(NonTensorData)
     new._store = {}
     new._batch_size = _NO_SIZE
@@ -180,24 +180,26 @@ def _held(value: Any) -> NonTensorData:
 
 
 def _number(value: Any) -> Tensor | None:
-    """A number as a tensor; ``None`` if no tensor holds it, as an integer of more than 64 bits."""
+    """Convert a number to a tensor; ``None`` if no tensor holds it, as an integer of more than 64 bits."""
     try:
         return as_tensor(value)
     except (RuntimeError, ValueError, OverflowError):
         return None
 
 
-def _registered(kind: Any, namespace: str) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any], str | None] | None:
+def _registered(
+    node_type: Any, namespace: str
+) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any], str | None] | None:
     """Look up flatten and unflatten functions of a type, and its namespace in optree (``None`` for torch).
 
     optree is asked only if it has been imported: nothing can be registered with it otherwise.
     """
-    known = _pytree.SUPPORTED_NODES.get(kind)
-    if known is not None and kind is not Size:  # a torch.Size is an object: it cannot hold tensors
+    known = _pytree.SUPPORTED_NODES.get(node_type)
+    if known is not None and node_type is not Size:  # a torch.Size is an object: it cannot hold tensors
         return known.flatten_fn, known.unflatten_fn, None
     optree: Any = sys.modules.get("optree")
-    entry = None if optree is None else optree.register_pytree_node.get(kind, namespace=namespace)
-    if entry is None or entry.type is not kind:  # an entry for several types, such as struct sequences
+    entry = None if optree is None else optree.register_pytree_node.get(node_type, namespace=namespace)
+    if entry is None or entry.type is not node_type:  # an entry for several types, such as struct sequences
         return None
     return entry.flatten_func, lambda children, context: entry.unflatten_func(context, children), entry.namespace
 
@@ -205,7 +207,7 @@ def _registered(kind: Any, namespace: str) -> tuple[Callable[[Any], Any], Callab
 def _fields(
     cls: type[TensorClass], source: Any, namespace: str, options: ConversionOptions, path: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """The fields of a record. Fields that take any collection hold trees."""
+    """Return the fields of a record. Fields that take any collection hold trees."""
     given: Any = source
     found = None if isinstance(given, tuple) and not is_namedtuple(source) else entries(source)
     values: dict[str, Any] = {}
@@ -243,37 +245,37 @@ def _grown(value: Any, was: Any) -> Any:
     node = _node_of(value)
     if node is None:
         return value
-    kind: Any = node.kind
+    node_type: Any = node.kind
     leaves = node.leaves
     children: dict[str, Any] = {
         key: child if type(child) is Tensor and key not in leaves else _grown(child, leaves.get(key))
         for key, child in value._store.items()
         if key != TYPE
     }
-    if kind in _DICTS:
+    if node_type in _DICTS:
         if node.keys:
             children = {node.keys.get(key, key): child for key, child in children.items()}
-        if kind is collections.defaultdict:
+        if node_type is collections.defaultdict:
             return collections.defaultdict(node.context, children)
-        return children if kind is dict else collections.OrderedDict(children)
-    if is_namedtuple(kind):
-        return kind._make(_in_order(node, children, kind._fields))
+        return children if node_type is dict else collections.OrderedDict(children)
+    if is_namedtuple(node_type):
+        return node_type._make(_in_order(node, children, node_type._fields))
     items = _in_order(node, children, map(str, range(len(children))))
-    if kind is list:
+    if node_type is list:
         return items
-    if kind is tuple:
+    if node_type is tuple:
         return tuple(items)
-    found = _registered(kind, node.namespace or "")
+    found = _registered(node_type, node.namespace or "")
     if found is None:
         raise ValueError(
-            f"to_pytree: {kind.__module__}.{kind.__qualname__} is not registered in this process, neither with torch "
-            "nor with optree; import the module that registers it"
+            f"to_pytree: {node_type.__module__}.{node_type.__qualname__} is not registered in this process, neither "
+            "with torch nor with optree; import the module that registers it"
         )
     return found[1](items, node.context)
 
 
 def _in_order(node: PytreeNode, children: Mapping[str, Any], keys: Iterable[str]) -> list[Any]:
-    """The children in the order of keys."""
+    """Return the children in the order of keys."""
     try:
         return [children[key] for key in keys]
     except KeyError as error:
@@ -283,7 +285,7 @@ def _in_order(node: PytreeNode, children: Mapping[str, Any], keys: Iterable[str]
 
 
 def _node_of(data: TensorDict) -> PytreeNode | None:
-    """The recorded node of a collection, as far as its rows agree; ``None`` without one."""
+    """Return the recorded node of a collection, as far as its rows agree; ``None`` without one."""
     holder = data._store.get(TYPE)
     if not isinstance(holder, NonTensorDataBase):
         return None
@@ -296,9 +298,9 @@ def _node_of(data: TensorDict) -> PytreeNode | None:
     if len(nodes) == 1:
         return first
     if not all(first.built_as(node) for node in nodes):
-        kinds = sorted({repr(node) for node in nodes})
+        shown = sorted({repr(node) for node in nodes})
         raise ValueError(
-            f"to_pytree: the rows are trees of different kinds, {kinds}; take them one by one: "
+            f"to_pytree: the rows are trees of different kinds, {shown}; take them one by one: "
             "[row.to_pytree() for row in data.unbind(0)]"
         )
     common = {
@@ -343,7 +345,7 @@ def _rounded(number: Any, like: Tensor) -> Any:
 
 
 def _of_record(record: TensorClass) -> dict[str, Any]:
-    """The fields of a record, as :func:`from_pytree` takes them."""
+    """Return the fields of a record, as :func:`from_pytree` takes them."""
     cls = type(record)
     tree: dict[str, Any] = {}
     for key, value in record._items_for_export(True):

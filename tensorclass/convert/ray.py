@@ -103,15 +103,15 @@ def joined(tables: Sequence[Any]) -> Any:
 
 
 def _plain(pa: Any, column: Any) -> Any:
-    kind = column.type
-    name: str = getattr(kind, "extension_name", "")
+    arrow_type = column.type
+    name: str = getattr(arrow_type, "extension_name", "")
     if not name.startswith("ray.data.arrow_tensor"):
         return column
-    shape: Sequence[int] = kind.shape
+    shape: Sequence[int] = arrow_type.shape
     size = 1
     for length in shape:
         size *= length
-    item = kind.storage_type.value_type
+    item = arrow_type.storage_type.value_type
     tensor = pa.fixed_shape_tensor(item, shape)
     chunks: list[Any] = []
     for chunk in column.chunks:

@@ -78,12 +78,12 @@ def describe_source(obj: object) -> str:
 
 
 def is_struct_array(obj: object) -> bool:
-    """Whether an object is a numpy array (or single item) of a structured dtype."""
+    """Return whether an object is a numpy array (or single item) of a structured dtype."""
     entry = converter_of(obj)
     return entry is not None and entry.package == "numpy"
 
 
 def is_dataframe(obj: object) -> bool:
-    """Whether an object is a table of pandas."""
+    """Return whether an object is a table of pandas."""
     entry = converter_of(obj)
     return entry is not None and entry.package == "pandas"

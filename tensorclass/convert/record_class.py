@@ -119,7 +119,7 @@ _WRAPPERS: Any = (classmethod, staticmethod)
 
 
 def record_class_of(cls: type[Any], options: Mapping[str, bool]) -> type[TensorClass]:
-    """The record class of a class with fields: one for each set of options."""
+    """Return the record class of a class with fields: one for each set of options."""
     making = _RecordClassBuilder(options)
     made = making.of(cls)
     making.finish()
@@ -127,13 +127,13 @@ def record_class_of(cls: type[Any], options: Mapping[str, bool]) -> type[TensorC
 
 
 def source_class_of(cls: type[Any]) -> type[Any] | None:
-    """The class that a record class was made of; ``None`` for others."""
+    """Return the class that a record class was made of; ``None`` for others."""
     dense: Any = getattr(cls, "_dense", cls)  # the record class on the plain store
     return _sources[dense][0] if isinstance(dense, RecordMeta) and dense in _sources else None
 
 
 def matching_record_class(target: object, obj: object) -> type[TensorClass] | None:
-    """The record class of an object, if the target is that class or one of its bases; ``None`` otherwise.
+    """Return the record class of an object, if the target is that class or one of its bases; ``None`` otherwise.
 
     Such a record takes over the instance as it is: ``__post_init__`` ran already.
     """
@@ -197,7 +197,7 @@ class _RecordClassBuilder:
         return made
 
     def bases(self, cls: type[Any], kind: ClassAdapter, wanted: tuple[str, ...]) -> tuple[type[Any], ...]:
-        """The record classes of the bases, without frozen ones below a class that is not frozen."""
+        """Return the record classes of the bases, without frozen ones below a class that is not frozen."""
         found: list[type[Any]] = []
         for base in cls.__bases__:
             own = adapter_of(base)
@@ -278,7 +278,7 @@ def _pickled(cls: RecordMeta) -> str | tuple[Callable[..., Any], tuple[Any, ...]
 
 
 def _at_name(cls: type) -> Any:
-    """The object at the qualified name of a class."""
+    """Return the object at the qualified name of a class."""
     try:
         return operator.attrgetter(cls.__qualname__)(sys.modules[cls.__module__])
     except (KeyError, AttributeError):
@@ -292,7 +292,7 @@ copyreg.pickle(RecordMeta, _pickled)
 
 
 def _as_base(cls: type[Any]) -> type[Any]:
-    """A class that a record can derive from: the class itself, or a copy of its methods."""
+    """Return a class that a record can derive from: the class itself, or a copy of its methods."""
     if all(_can_be_base(base) for base in cls.__mro__):
         return cls
     if cls not in _copies:
@@ -308,7 +308,7 @@ def _can_be_base(cls: type[Any]) -> bool:
 
 
 def _is_library(cls: type[Any]) -> bool:
-    """Whether a class is defined by pydantic, whose methods are about models."""
+    """Return whether a class is defined by pydantic, whose methods are about models."""
     return cls.__module__.partition(".")[0] == "pydantic"
 
 
@@ -348,7 +348,7 @@ def _in_cell(member: Any, cell: types.CellType) -> Any:
 
 
 def _is_generated(kind: ClassAdapter, name: str, written: Any) -> bool:
-    """Whether no user wrote a special method: the library did, or it is ``object``'s."""
+    """Return whether no user wrote a special method: the library did, or it is ``object``'s."""
     if written is None or written is getattr(object, name, None):
         return True
     code = getattr(getattr(written, "__wrapped__", written), "__code__", None)

@@ -135,13 +135,13 @@ def _of_size(pa: Any, tables: Iterable[Any], size: int) -> Generator[Any, None, 
         yield pa.concat_tables(parts)
 
 
-def _varies(pa: Any, kind: Any) -> bool:
-    """Whether columns of this type can have a different shape in each batch: lists of different lengths."""
+def _varies(pa: Any, arrow_type: Any) -> bool:
+    """Return whether columns of this type can have a different shape in each batch: lists of different lengths."""
     types = pa.types
-    if isinstance(kind, pa.BaseExtensionType):
-        return _varies(pa, kind.storage_type)
-    if types.is_struct(kind):
-        return any(_varies(pa, kind.field(position).type) for position in range(kind.num_fields))
-    if types.is_fixed_size_list(kind):
-        return _varies(pa, kind.value_type)
-    return bool(types.is_nested(kind))
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        return _varies(pa, arrow_type.storage_type)
+    if types.is_struct(arrow_type):
+        return any(_varies(pa, arrow_type.field(position).type) for position in range(arrow_type.num_fields))
+    if types.is_fixed_size_list(arrow_type):
+        return _varies(pa, arrow_type.value_type)
+    return bool(types.is_nested(arrow_type))

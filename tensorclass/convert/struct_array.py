@@ -77,7 +77,7 @@ def to_struct_array(data: TensorCollection, dtype: Any = None) -> Any:
 
 
 def _is_masked(array: Any) -> bool:
-    """Whether any value of any field is masked."""
+    """Return whether any value of any field is masked."""
     masked: Any = sys.modules.get("numpy.ma")  # slow to import, and imported if masked arrays exist
     if masked is None or not isinstance(array, masked.MaskedArray):
         return False
@@ -132,7 +132,7 @@ class _StructArrayReader:
 
 
 def _columns(data: TensorCollection, ndim: int, path: tuple[str, ...], problems: Problems) -> dict[Any, Any]:
-    """Values as arrays, nested collections as dicts, each with its batch shape under the key ``None``."""
+    """Convert values to arrays, nested collections to dicts, each with its batch shape under the key ``None``."""
     columns: dict[Any, Any] = {None: tuple(data.batch_size[ndim:])}
     for key, value in data._items_for_export(False):
         if isinstance(value, NonTensorDataBase):
@@ -152,7 +152,7 @@ def _columns(data: TensorCollection, ndim: int, path: tuple[str, ...], problems:
 
 
 def _array_of_objects(value: NonTensorDataBase) -> Any:
-    """Text, bytes, times and numbers in arrays of their own dtype, other objects in one of dtype object."""
+    """Convert objects to an array: text, bytes, times and numbers in their own dtype, others in dtype object."""
     given: list[Any] = list(value._objects)
     items: Any = None
     kinds: set[type] = set(map(type, given))
@@ -171,7 +171,7 @@ def _array_of_objects(value: NonTensorDataBase) -> Any:
 
 
 def _dtype(columns: dict[Any, Any]) -> Any:
-    """The structured dtype of columns."""
+    """Return the structured dtype of columns."""
     fields: list[tuple[Any, ...]] = []
     for key, column in columns.items():
         if key is None:
@@ -213,7 +213,7 @@ def _pairs(
 
 
 def _fits(array: Any, options: Any) -> bool:
-    """Whether a dtype holds values of an array without changing their category or cutting text."""
+    """Return whether a dtype holds values of an array without changing their category or cutting text."""
     given = array.dtype
     if given.kind in "biufc" and options.kind in "biufc":
         return np.can_cast(given, options, "same_kind")

@@ -44,15 +44,15 @@ class FileRequest(NamedTuple):
         return cls(what, options, table_options)
 
     def of_file(self, name: str) -> FileRequest:
-        """The request for one file, named in messages, with problems of its own."""
+        """Return the request for one file, named in messages, with problems of its own."""
         return self._replace(options=self.options.renamed(f"{self.what}: {name}"))
 
     def of_batch(self) -> FileRequest:
-        """The request for one batch of rows, with problems of its own."""
+        """Return the request for one batch of rows, with problems of its own."""
         return self._replace(options=self.options.renamed(self.options.what))
 
     def path(self, column: str) -> tuple[str, ...]:
-        """The key for the values of a column."""
+        """Return the key for the values of a column."""
         separator = self.table_options.separator
         return (column,) if separator is None else tuple(column.split(separator))
 

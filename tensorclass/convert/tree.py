@@ -44,7 +44,7 @@ MISTAKES = (TypeError, ValueError, RuntimeError, AttributeError)
 
 
 def entries(obj: Any) -> dict[Any, Any] | None:
-    """The entries of a mapping, a (named) tuple or an instance with fields (``kinds.py``), by key; ``None`` for others.
+    """Return the entries of a mapping, a (named) tuple or an instance with fields by key; ``None`` for other objects.
 
     >>> entries((1, "a"))
     {'0': 1, '1': 'a'}
@@ -63,12 +63,12 @@ def entries(obj: Any) -> dict[Any, Any] | None:
 
 
 def target_class(target: type[TensorCollection] | TensorCollection) -> type[TensorCollection]:
-    """The class of the result for a target."""
+    """Return the class of the result for a target."""
     return dense_class(target if isinstance(target, type) else type(target))
 
 
 def entry_target(target: type[TensorCollection] | TensorCollection, key: str, value: object = None) -> Target:
-    """The target of an entry. ``value`` decides between the classes of a field that takes several."""
+    """Return the target of an entry. ``value`` decides between the classes of a field that takes several."""
     cls = target_class(target)
     if isinstance(target, TensorCollection):
         entry = target._store.get(key)
@@ -147,7 +147,7 @@ def convert_entries(
 
 
 def nested_object_column(rows: list[Any]) -> NonTensorDataBase:
-    """Non-tensor data of a list, with an object for each row; nested lists of one length add dimensions.
+    """Return non-tensor data of a list, with an object for each row; nested lists of one length add dimensions.
 
     >>> nested_object_column([["a", "b"], ["c", "d"]]).batch_size
     torch.Size([2, 2])
@@ -161,7 +161,7 @@ def nested_object_column(rows: list[Any]) -> NonTensorDataBase:
 
 
 def object_column(flat: list[Any], shape: Size, empty: Any = None) -> NonTensorDataBase:
-    """Non-tensor data with an object for each position of a shape; ``empty`` is the object for an empty shape."""
+    """Return non-tensor data with an object for each position of a shape; ``empty`` fills an empty shape."""
     if not flat and empty is not None:
         return NonTensorData(empty, batch_size=shape)
     if flat and all(item is None for item in flat):  # one None for all rows, as optional fields take it
@@ -282,14 +282,14 @@ def build_from_entries(
     options: ConversionOptions,
     path: tuple[str, ...] = (),
 ) -> Any:
-    """:func:`build_nested` for an object with these entries."""
+    """Build a nested collection of an object with these entries."""
     own = matching_record_class(target, obj)
     values = convert_entries(found, own or target, options, path)
     return build_nested(own or target, values, options, path, is_finished=own is not None)
 
 
 def with_metadata_of(data: Collection, options: ConversionOptions) -> ConversionOptions:
-    """The options, with the batch size and device of a collection where they give none."""
+    """Return the options with the batch size and device of a collection, unless they give their own."""
     size = options.batch_size if options.auto or options.batch_size is not None else data.batch_size
     return options._replace(batch_size=size, device=options.device or data.device)
 
@@ -335,7 +335,7 @@ def with_metadata(data: C, options: ConversionOptions) -> C:
 
 
 def _named(values: Mapping[str, Any]) -> bool:
-    """Whether a collection among the values has named dimensions."""
+    """Return whether a collection among the values has named dimensions."""
     for value in values.values():
         if type(value) is dict:
             if _named(cast("dict[str, Any]", value)):
@@ -348,7 +348,7 @@ def _named(values: Mapping[str, Any]) -> bool:
 def _common_size(
     values: Mapping[str, Any], target: type[TensorCollection] | TensorCollection
 ) -> tuple[int, ...] | None:
-    """The leading dimensions that all values share; ``None`` if no value has a shape.
+    """Return the leading dimensions that all values share; ``None`` if no value has a shape.
 
     Contracts of a record that determine the batch size take precedence.
     """
@@ -366,7 +366,7 @@ def _common_size(
 
 
 def _shape(value: Any, target: Target) -> tuple[int, ...] | None:
-    """The shape that a value will have; a list counts as one object for each row. ``None`` if it fits any batch."""
+    """Return the shape that a value will have; ``None`` if it fits any batch. A list is one object for each row."""
     if isinstance(value, Tensor):
         return value.shape
     if isinstance(value, TensorCollection):
