@@ -58,7 +58,7 @@ class ColumnSchema(NamedTuple):
                 found = cls(spec, "tensor")
             elif inner is not None:
                 found = cls(spec, "collection", inner)
-            elif spec.list_type is Kind.OBJECT or not _takes_tensors(spec):
+            elif spec.kind is Kind.OBJECT or not _takes_tensors(spec):
                 found = cls(spec, "object")
             else:
                 found = cls(spec)
@@ -123,11 +123,11 @@ def fit_columns(owner: type[TensorCollection], values: Mapping[str, Any], size: 
 
 def _fitted(spec: FieldSpec, value: Any, depth: int) -> Any:
     given: Any = value
-    if spec.list_type is Kind.OBJECT and isinstance(value, Tensor):
+    if spec.kind is Kind.OBJECT and isinstance(value, Tensor):
         given = _rows_of(spec, value, depth)
     if not spec._options["autocast"]:
         return given
-    if isinstance(given, NonTensorDataBase) and spec.list_type is Kind.OBJECT:
+    if isinstance(given, NonTensorDataBase) and spec.kind is Kind.OBJECT:
         return _cast_objects(spec, given)
     if isinstance(given, Tensor) and spec.contract is not None:
         return _cast(given, spec.contract)

@@ -1,4 +1,4 @@
-"""What the tests of files of tables share: records, formats, and what must not stay open."""
+"""Shared by the tests of table files: records, formats, and a check for leftovers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Point(TensorClass):
 
 
 class Row(TensorClass):
-    """What every format can hold, with ``separator="."``."""
+    """Fields that every format can hold, with ``separator="."``."""
 
     label: Int[Tensor, ""]
     name: str
@@ -66,19 +66,19 @@ def stream(cls: Any, kind: str, path: Any, **options: Any) -> Any:
 
 
 def open_files() -> set[str]:
-    """The files that this process holds open."""
+    """Return the files that this process has open."""
     found: set[str] = set()
     for handle in os.listdir("/proc/self/fd"):
         try:
             found.add(os.readlink(f"/proc/self/fd/{handle}"))
-        except OSError:  # that of the listing itself
+        except OSError:  # the handle of the listing itself
             continue
     return found
 
 
 @contextmanager
 def nothing_left(folder: Path) -> Iterator[None]:
-    """Checks that the block leaves no file of a folder open, and no new file in it."""
+    """Check that the block leaves no open file of a folder, and no new file in it."""
     before = sorted(os.listdir(folder))
     yield
     assert [name for name in open_files() if name.startswith(str(folder))] == []
@@ -86,7 +86,7 @@ def nothing_left(folder: Path) -> Iterator[None]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two records hold the same: values (nan too), dtypes, shapes, objects."""
+    """Return whether two records are equal in values (nan too), dtypes, shapes and objects."""
     if type(one) is not type(other) or one.batch_size != other.batch_size:
         return False
     if {*one.keys()} != {*other.keys()}:

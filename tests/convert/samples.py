@@ -39,5 +39,5 @@ class Sample(TensorClass):
 
 
 def values(*shape: int) -> Tensor:
-    """Numbers in order."""
+    """Return numbers in order."""
     return torch.arange(torch.Size(shape).numel(), dtype=torch.float32).reshape(shape)

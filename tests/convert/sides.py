@@ -1,4 +1,4 @@
-"""The same call here and in the peer."""
+"""Run the same call here and in the peer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.parity.sides import OURS, PEER, described, outcome
 
 
 def both(call: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """What a call on either library gives, as plain data; errors by their class."""
+    """Return the result of a call in both libraries as plain data; errors as their class."""
     results: list[Any] = []
     for library in (OURS, PEER):
         with warnings.catch_warnings():
@@ -19,10 +19,10 @@ def both(call: Callable[[Any], Any]) -> tuple[Any, Any]:
         results.append(result if isinstance(result, Exception) else described(result))
     ours, peers = results
     if isinstance(ours, Exception) and isinstance(peers, Exception) and isinstance(ours, _class(peers)):
-        return _class(peers), _class(peers)  # ours may be of more classes than one
+        return _class(peers), _class(peers)  # ours may derive from several classes
     return tuple([_class(one) if isinstance(one, Exception) else one for one in results])  # type: ignore[return-value]
 
 
 def _class(error: Exception) -> type:
-    """The class of Python that users catch: either library has classes of its own below it."""
+    """Return the builtin class of an error, which users catch: each library derives its own from it."""
     return next(cls for cls in type(error).__mro__ if cls.__module__ == "builtins")

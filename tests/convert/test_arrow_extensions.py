@@ -1,4 +1,4 @@
-"""Extension types whose values the code of another library makes: none of it runs."""
+"""Extension types whose values are made by code of another library: none of it runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from tensorclass import ConversionError, TensorClass, TensorDict
 
-NAME = "tests.pickled_object"  # as "ray.data.arrow_pickled_object" is
+NAME = "tests.pickled_object"  # as "ray.data.arrow_pickled_object" does
 
 
 class Scalar(pa.ExtensionScalar):  # type: ignore[misc]
@@ -62,7 +62,7 @@ def offsets(kind: Any = None) -> Any:
     return pa.array([0, 1], kind or pa.int32())
 
 
-#: what a column of one row consists of, and where in it the type is
+#: columns of one row, and the location of the type in each
 NESTED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "itself": (lambda one: one, ""),
     "list": (lambda one: pa.ListArray.from_arrays(offsets(), one), "in [], "),

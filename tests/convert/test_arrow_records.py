@@ -1,4 +1,4 @@
-"""Records through tables of Arrow and back: what fields declare, defaults for nulls, and that all comes back."""
+"""Records through Arrow tables and back: declared fields, defaults for nulls, round trips."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Point(TensorClass):
 
 
 class Drawn(TensorClass):
-    """A field of each kind that comes back from a table."""
+    """A field for each kind of value that survives a round trip."""
 
     value: Tensor
     image: Annotated[Tensor, Shape("3 h w"), DType("float32", "bfloat16", "complex64")]
@@ -66,7 +66,7 @@ class Row(TensorClass):
 
 
 def same(found: Any, expected: Any, uniform: bool = True) -> None:
-    """Two collections are equal in class, batch size, keys, dtypes, shapes, values, and in what is one for all rows."""
+    """Check that two collections are equal in class, batch size, keys, dtypes, shapes, values and values for all rows."""
     assert type(found) is type(expected)
     assert found.batch_size == expected.batch_size
     assert sorted(found.keys()) == sorted(expected.keys())

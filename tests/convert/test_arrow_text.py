@@ -1,4 +1,4 @@
-"""Text of Arrow, which becomes Python's when it is asked for."""
+"""Arrow text, which becomes Python strings when it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""from_attrs: of an instance, and the record class of a class of attrs; to_attrs."""
+"""from_attrs: instances, and record classes of classes of attrs; to_attrs."""
 
 from __future__ import annotations
 

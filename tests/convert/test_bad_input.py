@@ -1,4 +1,4 @@
-"""What no converter takes: one error that lists every offending field; the source stays what it was."""
+"""Invalid input to any converter: one error that lists every offending field, and an unchanged source."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def of_huggingface(columns: Columns) -> Any:
 
 
 class File(io.BytesIO):
-    """A file that shows what is in it."""
+    """A file with its content in its repr."""
 
     def __repr__(self) -> str:
         return f"File({self.getvalue()!r})"
@@ -104,7 +104,7 @@ def of_file(kind: str) -> Callable[[Columns], File]:
     return made
 
 
-#: the name of the method, how its source is made of columns with two rows, and what a key of the source is below
+#: method, its source from columns of two rows, and the prefix of keys in messages
 FORMATS: list[tuple[str, Callable[[Columns], Any], str]] = [
     ("from_dict", dict, ""),
     ("from_any", dict, ""),
@@ -120,19 +120,19 @@ FORMATS: list[tuple[str, Callable[[Columns], Any], str]] = [
     ("from_huggingface", of_huggingface, ""),
 ]
 
-#: those whose source does not say that there are two rows
+#: methods whose source does not give the number of rows
 UNSIZED = ("from_dict", "from_any", "from_dataclass", "from_namedtuple", "from_attrs", "from_pydantic")
 
 formats = pytest.mark.parametrize("method, make, front", FORMATS, ids=[name for name, _, _ in FORMATS])
 
 
 def sized(method: str) -> dict[str, Any]:
-    """What says that there are two rows, where the source does not."""
+    """Return the options that give two rows, for sources that do not."""
     return {"batch_size": [2]} if method in UNSIZED else {}
 
 
 class Untouched:
-    """The source is the same behind the block as in front of it."""
+    """Check that the block does not change the source."""
 
     def __init__(self, source: Any) -> None:
         self.source = source
@@ -149,7 +149,7 @@ def error_of(method: str, source: Any, cls: Any = Row, **options: Any) -> Conver
     with Untouched(source), pytest.raises(ConversionError) as raised:
         made = getattr(cls, method)(source, **options)
     assert made is None
-    for kind in (TypeError, ValueError, RuntimeError):  # what users catch
+    for kind in (TypeError, ValueError, RuntimeError):  # users catch any of these
         assert isinstance(raised.value, kind)
     return raised.value
 
@@ -258,7 +258,7 @@ def test_values_of_another_type_in_a_file_are_named(kind: str) -> None:
     error = error_of(f"from_{kind}", of_file(kind)({"x": ["u", "v"], "label": ["a", "b"]}))
     assert [problem.path for problem in error.problems] == [("x",)]
     assert "x: expected " in str(error)
-    if kind != "csv":  # where all is text
+    if kind != "csv":  # all is text there
         error = error_of(f"from_{kind}", of_file(kind)({"x": [0.0, 1.0], "label": [1, 2]}))
         assert [problem.path for problem in error.problems] == [("label",)]
 

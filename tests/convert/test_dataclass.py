@@ -1,4 +1,4 @@
-"""from_dataclass: of an instance, and the record class of a dataclass; to_dataclass."""
+"""from_dataclass: instances, and record classes of dataclasses; to_dataclass."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def test_fields_of_make_dataclass_without_types_take_anything() -> None:
 
 @dataclasses.dataclass
 class Made:
-    """Two fields of which the constructor has a hand in."""
+    """Fields that the constructor computes."""
 
     x: Tensor
     factor: dataclasses.InitVar[float]
@@ -311,7 +311,7 @@ class Named(NamedTuple):
 
 @dataclasses.dataclass
 class Many:
-    """Instances in whatever can hold them."""
+    """Instances in all containers."""
 
     parts: list[Plain] = dataclasses.field(default_factory=list)
     by_name: dict[str, Plain] = dataclasses.field(default_factory=dict)
@@ -376,7 +376,7 @@ def test_the_record_class_of_a_derived_dataclass_is_derived() -> None:
     "first, option", [(Parent, "nocast"), (Child, "frozen"), (Friend, "shadow")], ids=lambda one: str(one)
 )
 def test_dataclasses_that_name_each_other_give_records_that_do(first: Any, option: str) -> None:
-    options: Any = {option: True}  # so that these classes are made here
+    options: Any = {option: True}  # makes the classes here
     tc.from_dataclass(first, **options)
     source = Parent(1, Child(2, friend=Friend(Parent(3), Child(4))))
     record = tc.from_dataclass(source, **options)
@@ -532,7 +532,7 @@ def test_what_holds_instances_comes_back_as_the_annotations_say(source: Many) ->
 
 
 def _plainly(value: Any) -> Any:
-    """With classes, and with lists for tensors, to be compared."""
+    """Convert to classes and lists, for comparisons."""
     if isinstance(value, (Tensor, np.ndarray)):
         return type(value), value.dtype, value.tolist()
     if dataclasses.is_dataclass(value):

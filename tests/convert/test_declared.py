@@ -1,4 +1,4 @@
-"""What the fields of a record say about columns, and defaults in rows."""
+"""Schemas of columns, and defaults in rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for files of tables of every format: round trips, batches, errors, and what is left behind."""
+"""Properties of table files in every format: round trips, batches, errors, leftovers."""
 
 from __future__ import annotations
 

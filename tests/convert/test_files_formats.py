@@ -1,4 +1,4 @@
-"""What is particular to one format of files: types, names, places of mistakes, files of other libraries."""
+"""Properties of single file formats: types, names, locations of mistakes, files of other libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets of Hugging Face, in and out."""
+"""Datasets of Hugging Face, to collections and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""from_list: something for each row."""
+"""from_list: lists of rows."""
 
 from __future__ import annotations
 

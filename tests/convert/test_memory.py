@@ -1,4 +1,4 @@
-"""Memory that is for reading alone: files that other libraries map."""
+"""Read-only memory: files that other libraries map."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from tensorclass.convert.memory import make_writable
 
-#: in a process of its own, which a write to such memory would end
+#: runs in a process of its own, which a write to read-only memory would kill
 SCRIPT = """
 import numpy as np, pandas as pd, pyarrow as pa, sys
 from tensorclass import ConversionError, TensorDict

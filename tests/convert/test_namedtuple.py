@@ -116,7 +116,7 @@ names = st.lists(st.sampled_from("abcde"), min_size=1, max_size=3, unique=True)
 
 @st.composite
 def tuples(draw: st.DrawFn, depth: int = 2) -> Any:
-    """Named tuples of both kinds, of tensors, text and further ones."""
+    """Draw named tuples of both modules, with tensors, text and nested ones."""
     fields = draw(names)
     dtypes = st.sampled_from([torch.float32, torch.int64, torch.bool])
     leaves = st.one_of(st.builds(lambda dtype: torch.ones(2, 3, dtype=dtype), dtypes), st.text("xy", max_size=2))

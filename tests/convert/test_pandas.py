@@ -1,4 +1,4 @@
-"""from_pandas and to_pandas; and what happens without pandas or pyarrow."""
+"""from_pandas and to_pandas; without pandas or pyarrow, too."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def numbers() -> Any:
 
 
 def read(column: Any, **options: Any) -> Any:
-    """What becomes of a column in a collection without declared fields."""
+    """Return the value that a column becomes in a collection without declared fields."""
     return TensorDict.from_pandas(pd.DataFrame({"c": column}), **options)["c"]
 
 

@@ -29,7 +29,7 @@ class Clip(TensorClass):
 
 
 class Drawn(TensorClass):
-    """A field of each kind that comes back from a frame."""
+    """A field for each kind of value that survives a round trip."""
 
     value: Annotated[Tensor, DType("float16", "float32", "int8", "uint16", "int64", "bool")]
     image: Annotated[Tensor, Shape("3 h w"), DType("float32")]

@@ -1,4 +1,4 @@
-"""from_pydantic: of a model, and the record class of a model; to_pydantic."""
+"""from_pydantic: models, and record classes of models; to_pydantic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""from_pytree and to_pytree: each other's inverse."""
+"""from_pytree and to_pytree are inverse."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from tests.convert.sides import both
 
 
 class Key:
-    """A key that is no string."""
+    """A key that is not a string."""
 
 
 class Text(str):
-    """A key that is nearly one."""
+    """A subclass of str as key."""
 
 
 class Missing(dict[Any, Any]):
-    """A kind of dict that no registry knows."""
+    """A dict type that no registry knows."""
 
 
 class Level(enum.IntEnum):
@@ -46,7 +46,7 @@ class Level(enum.IntEnum):
 
 @dataclasses.dataclass
 class Registered:
-    """Known to torch's registry."""
+    """A type in torch's registry."""
 
     x: Any
     y: Any
@@ -54,7 +54,7 @@ class Registered:
 
 
 class Known:
-    """Known to optree's registry: globally, and by another function in a namespace."""
+    """A type in optree's registry: globally, and in a namespace with another function."""
 
     def __init__(self, x: Any, how: str = "") -> None:
         self.x = x
@@ -73,7 +73,7 @@ def _registered() -> Iterator[None]:
 
 
 def same(ours: Any, source: Any) -> bool:
-    """Whether a tree came back as it went in: kinds, values, dtypes, order of keys; the very tensors."""
+    """Return whether a tree is unchanged: types, values, dtypes, order of keys, and the very tensors."""
     if type(ours) is not type(source):
         return False
     if isinstance(source, Tensor):
@@ -188,7 +188,7 @@ def test_rows_of_stacked_trees_are_the_trees(tree: Any) -> None:
 
 
 def kinds(tree: Any) -> Any:
-    """The structure of a tree, with the classes of its leaves."""
+    """Return the structure of a tree with the classes of its leaves."""
     leaves, structure = _pytree.tree_flatten(tree, is_leaf=tc.is_tensor_collection)
     return list(map(type, leaves)), structure
 

@@ -69,7 +69,7 @@ def _fill(array: Any, numbers: Any) -> None:
 
 
 def numbers(shape: Any = (4,), dtype: Any = PACKED) -> Any:
-    """An array with different numbers in its fields."""
+    """Return an array with different numbers in its fields."""
     array = np.zeros(shape, dtype)
     _fill(array, itertools.count())
     return array
@@ -422,7 +422,7 @@ def dtypes(draw: Any, depth: int = 2) -> Any:
 
 
 def reached(data: TensorDict, array: Any, path: tuple[str, ...] = ()) -> list[tuple[Any, Any]]:
-    """The tensors of an array's fields, each with the field."""
+    """Return each tensor with its field of the array."""
     found: list[tuple[Any, Any]] = []
     for name in array.dtype.names:
         if array[name].dtype.names:
