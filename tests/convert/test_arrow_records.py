@@ -66,7 +66,7 @@ class Row(TensorClass):
 
 
 def same(found: Any, expected: Any, uniform: bool = True) -> None:
-    """Check that two collections are equal in class, batch size, keys, dtypes, shapes, values and values for all rows."""
+    """Check that two collections are equal in class, batch size, keys, dtypes, shapes and values, also uniform ones."""
     assert type(found) is type(expected)
     assert found.batch_size == expected.batch_size
     assert sorted(found.keys()) == sorted(expected.keys())
