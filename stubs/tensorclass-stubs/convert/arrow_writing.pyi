@@ -27,5 +27,5 @@ class ColumnWriter:
         self, data: TensorCollection, path: tuple[str, ...], fields: Iterable[Any] | None
     ) -> tuple[list[Any], list[Any]]: ...
     def array(
-        self, value: Any, path: tuple[str, ...], kind: Any, data: TensorCollection
+        self, value: Any, path: tuple[str, ...], arrow_type: Any, data: TensorCollection
     ) -> tuple[Any, dict[str, Any]]: ...
