@@ -250,7 +250,7 @@ class _PandasReader(ColumnReader):
         if (np.abs(numbers.array[~missing].astype(object)) > _EXACT).any():
             got = "missing values beside numbers that a float with nan for them cannot hold"
             raise UnreadableColumn(schema.shown, got, "fill them, with .fillna or nulls='fill'")
-        return torch.where(_from_numpy(missing), torch.nan, tensor.double())
+        return torch.where(_from_numpy(~missing), tensor.double(), torch.nan)
 
     def _fill_nulls(self, values: Tensor, missing: Any, schema: ColumnSchema) -> ReadColumn:
         """Fill the rows of a tensor whose values are missing."""
