@@ -31,15 +31,38 @@ from .scheduler import Options, Scheduler
 from .working import Job
 
 
-def map(data: TensorCollection, fn: Callable[[Any], Any], out: Any, options: Options) -> Any:
+def map(
+    data: TensorCollection,
+    fn: Callable[[Any], Any],
+    dim: int = 0,
+    num_workers: int | None = None,
+    chunksize: int | None = None,
+    num_chunks: int | None = None,
+    pool: Any = None,
+    generator: torch.Generator | None = None,
+    max_tasks_per_child: int | None = None,
+    worker_threads: int = 1,
+    mp_start_method: str | None = None,
+    *,
+    out: Any = None,
+    index_with_generator: bool = False,
+    pbar: bool = False,
+    executor: Any = None,
+    timeout: float | None = None,
+    retries: int = 0,
+) -> Any:
     """See :meth:`TensorDict.map`."""
+    options = Options(
+        dim, num_workers, chunksize, num_chunks, pool, generator, max_tasks_per_child, worker_threads,
+        index_with_generator, pbar, mp_start_method, executor, timeout, retries,
+    )  # fmt: skip
     scheduler = _planned("map", data, fn, out, options, shuffle=False)
     parts: dict[int, Joined] = {}
     with uninterrupted() as section:
         try:
             with (
                 section.interruptible(),
-                bar(scheduler.chunks.total, "map", unit="chunk", progress=options.pbar) as shown,
+                bar(scheduler.chunks.total, "map", unit="chunk", progress=pbar) as shown,
             ):
                 for first, done, found in scheduler.run():
                     if isinstance(found, WorkerError):
@@ -58,15 +81,38 @@ def map(data: TensorCollection, fn: Callable[[Any], Any], out: Any, options: Opt
     return join_all([parts[first] for first in sorted(parts)], scheduler.chunks.dim, scheduler.chunks.single)
 
 
-def map_iter(data: TensorCollection, fn: Callable[[Any], Any], shuffle: bool, options: Options) -> Iterator[Any]:
+def map_iter(
+    data: TensorCollection,
+    fn: Callable[[Any], Any],
+    dim: int = 0,
+    num_workers: int | None = None,
+    *,
+    shuffle: bool = False,
+    chunksize: int | None = None,
+    num_chunks: int | None = None,
+    pool: Any = None,
+    generator: torch.Generator | None = None,
+    max_tasks_per_child: int | None = None,
+    worker_threads: int = 1,
+    index_with_generator: bool = True,
+    pbar: bool = False,
+    mp_start_method: str | None = None,
+    executor: Any = None,
+    timeout: float | None = None,
+    retries: int = 0,
+) -> Iterator[Any]:
     """See :meth:`TensorDict.map_iter`."""
-    if shuffle and not options.index_with_generator:
+    options = Options(
+        dim, num_workers, chunksize, num_chunks, pool, generator, max_tasks_per_child, worker_threads,
+        index_with_generator, pbar, mp_start_method, executor, timeout, retries,
+    )  # fmt: skip
+    if shuffle and not index_with_generator:
         raise RuntimeError(
             "map_iter: shuffle=True takes the rows of a chunk from all places, which are not cut in advance: leave "
             "index_with_generator=True"
         )
     scheduler = _planned("map_iter", data, fn, None, options, shuffle=shuffle)
-    found = _Iteration(scheduler, _one_by_one(scheduler, shuffle, options.pbar))
+    found = _Iteration(scheduler, _one_by_one(scheduler, shuffle, pbar))
     _open.add(found)
     return found
 

@@ -328,10 +328,87 @@ def tag_of(init_tag: int, pseudo_rand: bool) -> int:
 
 
 def send(
-    data: Any, what: str, dst: int | None, *, group: ProcessGroup | None, group_dst: int | None, init_tag: int,
+    data: Any,
+    dst: int | None = None,
+    *,
+    group: ProcessGroup | None = None,
+    group_dst: int | None = None,
+    init_tag: int = 0,
+    pseudo_rand: bool = False,
+    consolidated: bool = False,
+    timeout: float | timedelta | None = None,
+    allow_pickle: bool = False,
+) -> None:
+    """See :meth:`TensorDict.send`."""
+    _send(data, "send", dst, group, group_dst, init_tag, pseudo_rand, consolidated, timeout, allow_pickle)
+
+
+def recv(
+    data: Any,
+    src: int | None = None,
+    *,
+    group: ProcessGroup | None = None,
+    group_src: int | None = None,
+    init_tag: int = 0,
+    pseudo_rand: bool = False,
+    consolidated: bool = False,
+    timeout: float | timedelta | None = None,
+    allow_pickle: bool = False,
+) -> int:
+    """See :meth:`TensorDict.recv`."""
+    return _recv(data, "recv", src, group, group_src, init_tag, pseudo_rand, consolidated, timeout, allow_pickle)
+
+
+def isend(
+    data: Any,
+    dst: int | None = None,
+    *,
+    group: ProcessGroup | None = None,
+    group_dst: int | None = None,
+    init_tag: int = 0,
+    pseudo_rand: bool = False,
+    return_early: bool = False,
+    consolidated: bool = False,
+    timeout: float | timedelta | None = None,
+    allow_pickle: bool = False,
+) -> int | list[Transfer]:
+    """See :meth:`TensorDict.isend`."""
+    if return_early:
+        if timeout is not None:
+            raise ValueError("isend: with return_early=True nothing is waited for: give timeout to wait()")
+        tag = tag_of(init_tag, pseudo_rand)
+        return [begin_send(data, "isend", dst, group, group_dst, tag, consolidated, allow_pickle)]
+    return _send(data, "isend", dst, group, group_dst, init_tag, pseudo_rand, consolidated, timeout, allow_pickle)
+
+
+def irecv(
+    data: Any,
+    src: int | None = None,
+    *,
+    group: ProcessGroup | None = None,
+    group_src: int | None = None,
+    return_premature: bool = False,
+    init_tag: int = 0,
+    pseudo_rand: bool = False,
+    consolidated: bool = False,
+    timeout: float | timedelta | None = None,
+    allow_pickle: bool = False,
+) -> list[Transfer] | None:
+    """See :meth:`TensorDict.irecv`."""
+    if return_premature:
+        if timeout is not None:
+            raise ValueError("irecv: with return_premature=True nothing is waited for: give timeout to wait()")
+        tag = tag_of(init_tag, pseudo_rand)
+        return [begin_receive(data, "irecv", src, group, group_src, tag, consolidated, allow_pickle)]
+    _recv(data, "irecv", src, group, group_src, init_tag, pseudo_rand, consolidated, timeout, allow_pickle)
+    return None
+
+
+def _send(
+    data: Any, what: str, dst: int | None, group: ProcessGroup | None, group_dst: int | None, init_tag: int,
     pseudo_rand: bool, consolidated: bool, timeout: float | timedelta | None, allow_pickle: bool,
 ) -> int:  # fmt: skip
-    """Sends a collection, and waits; see :meth:`TensorDict.send`. The last tag."""
+    """Send a collection and wait. Return the last tag."""
     limit = None if timeout is None else as_timeout(timeout, what)
     pg, link = link_of(group, what)
     key = "send", id(data), dst, group_dst, init_tag, pseudo_rand, consolidated
@@ -354,11 +431,11 @@ def send(
     return last_tag(transfer.count, init_tag, pseudo_rand)
 
 
-def recv(
-    data: Any, what: str, src: int | None, *, group: ProcessGroup | None, group_src: int | None, init_tag: int,
+def _recv(
+    data: Any, what: str, src: int | None, group: ProcessGroup | None, group_src: int | None, init_tag: int,
     pseudo_rand: bool, consolidated: bool, timeout: float | timedelta | None, allow_pickle: bool,
 ) -> int:  # fmt: skip
-    """Receives into a collection, and waits; see :meth:`TensorDict.recv`. The last tag."""
+    """Receive into a collection and wait. Return the last tag."""
     limit = None if timeout is None else as_timeout(timeout, what)
     pg, link = link_of(group, what)
     key = "recv", id(data), src, group_src, init_tag, pseudo_rand, consolidated

@@ -37,9 +37,15 @@ _MARK = _DIGEST.to_bytes(8, "little")
 
 
 def init_remote(
-    data: Any, dst: int | None, *, group: ProcessGroup | None, device: DeviceLike | None, use_broadcast: bool,
-    timeout: float | timedelta | None, allow_pickle: bool,
-) -> None:  # fmt: skip
+    data: Any,
+    dst: int | None = None,
+    group: ProcessGroup | None = None,
+    device: DeviceLike | None = None,
+    use_broadcast: bool = False,
+    *,
+    timeout: float | timedelta | None = None,
+    allow_pickle: bool = False,
+) -> None:
     """See :meth:`TensorDict.init_remote`."""
     what = "init_remote"
     limit = as_timeout(timeout, what)
@@ -62,9 +68,15 @@ def init_remote(
 
 
 def from_remote_init(
-    cls: Any, src: int, *, group: ProcessGroup | None, device: DeviceLike | None, use_broadcast: bool,
-    timeout: float | timedelta | None, allow_pickle: bool,
-) -> Any:  # fmt: skip
+    cls: Any,
+    src: int,
+    group: ProcessGroup | None = None,
+    device: DeviceLike | None = None,
+    use_broadcast: bool = False,
+    *,
+    timeout: float | timedelta | None = None,
+    allow_pickle: bool = False,
+) -> Any:
     """See :meth:`TensorDict.from_remote_init`."""
     what = "from_remote_init"
     limit = as_timeout(timeout, what)

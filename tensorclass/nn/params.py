@@ -404,6 +404,11 @@ def _nested(values: Any) -> TensorDictParams:
     return _held(values, True)
 
 
+def as_parameters(tree: Any) -> TensorDictParams:
+    """Return a module that has the tensors of a collection as its parameters and buffers."""
+    return TensorDictParams(tree, no_convert="skip")
+
+
 def _nested_without_converting(values: Any) -> TensorDictParams:
     return _held(values, False)
 

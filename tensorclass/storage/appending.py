@@ -47,7 +47,12 @@ class Piece(NamedTuple):
 
 
 def append_memmap(
-    cls: Any, prefix: Filename, rows: TensorCollection, *, allow_pickle: bool | None, progress: bool | None
+    cls: Any,
+    prefix: Filename,
+    rows: TensorCollection,
+    *,
+    allow_pickle: bool | None = None,
+    progress: bool | None = None,
 ) -> None:
     """See :meth:`TensorDict.append_memmap`."""
     path = Path(path_of(prefix, "append_memmap"))

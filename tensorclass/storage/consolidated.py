@@ -43,18 +43,18 @@ _frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
 
 def consolidate(
     data: Any,
-    filename: Filename | None,
+    filename: Filename | None = None,
     *,
-    num_threads: int,
-    device: DeviceLike | None,
-    non_blocking: bool,
-    inplace: bool,
-    return_early: bool,
-    use_buffer: bool,
-    share_memory: bool,
-    pin_memory: bool,
-    metadata: bool,
-    allow_pickle: bool,
+    num_threads: int = 0,
+    device: DeviceLike | None = None,
+    non_blocking: bool = False,
+    inplace: bool = False,
+    return_early: bool = False,
+    use_buffer: bool = False,
+    share_memory: bool = False,
+    pin_memory: bool = False,
+    metadata: bool = False,
+    allow_pickle: bool = False,
 ) -> Any:
     """See :meth:`TensorDict.consolidate`."""
     if metadata:
@@ -216,7 +216,7 @@ def _stack_for_peer(items: list[Any], ndim: int) -> Node:
 
 
 def from_consolidated(
-    cls: Any, filename: Filename, *, device: DeviceLike | None, allow_pickle: bool, strict: bool
+    cls: Any, filename: Filename, *, device: DeviceLike | None = None, allow_pickle: bool = False, strict: bool = True
 ) -> Any:
     """See :meth:`TensorDict.from_consolidated`."""
     name = path_of(filename, "from_consolidated")

@@ -31,24 +31,79 @@ from .paths import loading, path_of
 from .tree import FileError
 
 
-def memmap(data: Any, prefix: Filename | None, copy_existing: bool, **options: Any) -> Any:
+def memmap(
+    data: Any,
+    prefix: Filename | None = None,
+    copy_existing: bool = False,
+    *,
+    num_threads: int = 0,
+    return_early: bool = False,
+    share_non_tensor: bool = False,
+    existsok: bool = True,
+    robust_key: bool | None = True,
+    archive: bool | None = None,
+    compression: str | int | None = None,
+    atomic: bool = True,
+    allow_pickle: bool = False,
+    checksum: bool = False,
+    progress: bool | None = None,
+) -> Any:
     """See :meth:`TensorDict.memmap`."""
-    return _write("memmap", data, prefix, copy_existing, True, **options)
+    return _write(
+        "memmap", data, prefix, copy_existing, True, num_threads=num_threads, return_early=return_early,
+        share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
+        allow_pickle=allow_pickle, checksum=checksum, progress=progress, archive=archive, compression=compression,
+    )  # fmt: skip
 
 
-def memmap_(data: Any, prefix: Filename | None, copy_existing: bool, **options: Any) -> Any:
+def memmap_(
+    data: Any,
+    prefix: Filename | None = None,
+    copy_existing: bool = False,
+    *,
+    num_threads: int = 0,
+    return_early: bool = False,
+    share_non_tensor: bool = False,
+    existsok: bool = True,
+    robust_key: bool | None = True,
+    atomic: bool = True,
+    allow_pickle: bool = False,
+    checksum: bool = False,
+    progress: bool | None = None,
+) -> Any:
     """See :meth:`TensorDict.memmap_`."""
 
     def taken(made: Any) -> Any:
         take(data, made)
         return data.lock_()
 
-    return _write("memmap_", data, prefix, copy_existing, True, taken, **options)
+    return _write(
+        "memmap_", data, prefix, copy_existing, True, taken, num_threads=num_threads, return_early=return_early,
+        share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
+        allow_pickle=allow_pickle, checksum=checksum, progress=progress,
+    )  # fmt: skip
 
 
-def memmap_like(data: Any, prefix: Filename | None, copy_existing: bool, **options: Any) -> Any:
+def memmap_like(
+    data: Any,
+    prefix: Filename | None = None,
+    copy_existing: bool = False,
+    *,
+    num_threads: int = 0,
+    return_early: bool = False,
+    share_non_tensor: bool = False,
+    existsok: bool = True,
+    robust_key: bool | None = True,
+    archive: bool | None = None,
+    atomic: bool = True,
+    allow_pickle: bool = False,
+) -> Any:
     """See :meth:`TensorDict.memmap_like`."""
-    return _write("memmap_like", data, prefix, copy_existing, False, **options)
+    return _write(
+        "memmap_like", data, prefix, copy_existing, False, num_threads=num_threads, return_early=return_early,
+        share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
+        allow_pickle=allow_pickle, archive=archive,
+    )  # fmt: skip
 
 
 def _write(
@@ -189,17 +244,17 @@ def _take(data: Any, made: Any) -> None:
 def load_memmap(
     cls: Any,
     prefix: Filename,
-    device: DeviceLike | None,
-    non_blocking: bool,
+    device: DeviceLike | None = None,
+    non_blocking: bool = False,
     *,
-    out: Any,
-    robust_key: bool | None,
-    subpath: NestedKey | None,
-    mode: str | None,
-    num_threads: int,
-    allow_pickle: bool | None,
-    strict: bool,
-    verify: bool,
+    out: Any = None,
+    robust_key: bool | None = True,
+    subpath: NestedKey | None = None,
+    mode: str | None = None,
+    num_threads: int = 0,
+    allow_pickle: bool | None = None,
+    strict: bool = True,
+    verify: bool = False,
 ) -> Any:
     """See :meth:`TensorDict.load_memmap`."""
     path = Path(path_of(prefix, "load_memmap"))
@@ -256,7 +311,12 @@ def _below(path: Path, keys: tuple[str, ...]) -> Path:
 
 
 def load_memmap_(
-    data: Any, prefix: Filename, robust_key: bool | None, *, allow_pickle: bool | None, mode: str | None
+    data: Any,
+    prefix: Filename,
+    robust_key: bool | None = True,
+    *,
+    allow_pickle: bool | None = None,
+    mode: str | None = None,
 ) -> Any:
     """See :meth:`TensorDict.load_memmap_`."""
     path = path_of(prefix, "load_memmap_")
@@ -267,7 +327,7 @@ def load_memmap_(
     return data.update(loaded, inplace=True)
 
 
-def memmap_refresh_(data: Any, *, allow_pickle: bool | None) -> Any:
+def memmap_refresh_(data: Any, *, allow_pickle: bool | None = None) -> Any:
     """See :meth:`TensorDict.memmap_refresh_`."""
     try:
         path = saved_path(data)
@@ -296,11 +356,21 @@ def make_memmap(
     key: NestedKey,
     shape: Sequence[int],
     *,
-    dtype: torch.dtype | None,
-    robust_key: bool | None,
-    existsok: bool = True,
+    dtype: torch.dtype | None = None,
+    robust_key: bool | None = True,
 ) -> MemoryMappedTensor:
     """See :meth:`TensorDict.make_memmap`."""
+    return _make_memmap(data, key, shape, dtype, robust_key, True)
+
+
+def _make_memmap(
+    data: Any,
+    key: NestedKey,
+    shape: Sequence[int],
+    dtype: torch.dtype | None,
+    robust_key: bool | None,
+    existsok: bool,
+) -> MemoryMappedTensor:
     path = unravel_key_to_tuple(key)
     size, dtype = shape_of(shape), dtype or torch.get_default_dtype()
     if robust_key is False and any(layout.file_name(name) != name for name in path):
@@ -346,12 +416,18 @@ def _place(data: Any) -> Path | None:
 
 
 def make_memmap_from_tensor(
-    data: Any, key: NestedKey, tensor: Tensor, *, copy_data: bool, robust_key: bool | None, existsok: bool = True
+    data: Any,
+    key: NestedKey,
+    tensor: Tensor,
+    *,
+    copy_data: bool = True,
+    existsok: bool = True,
+    robust_key: bool | None = True,
 ) -> MemoryMappedTensor:
     """See :meth:`TensorDict.make_memmap_from_tensor`."""
     if not isinstance(tensor, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"make_memmap_from_tensor: expected a tensor, got {type(tensor).__name__}")
-    made = make_memmap(data, key, tensor.shape, dtype=tensor.dtype, robust_key=robust_key, existsok=existsok)
+    made = _make_memmap(data, key, tensor.shape, tensor.dtype, robust_key, existsok)
     if copy_data:
         made.copy_(tensor.detach())
     return made
@@ -363,8 +439,8 @@ def make_memmap_from_storage(
     storage: torch.UntypedStorage,
     shape: Sequence[int],
     *,
-    dtype: torch.dtype | None,
-    robust_key: bool | None,
+    dtype: torch.dtype | None = None,
+    robust_key: bool | None = True,
 ) -> MemoryMappedTensor:
     """See :meth:`TensorDict.make_memmap_from_storage`."""
     flat = torch.empty(0, dtype=dtype or torch.get_default_dtype(), device=CPU).set_(storage)

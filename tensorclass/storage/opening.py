@@ -326,6 +326,82 @@ def _found(root: Any, path: tuple[str, ...], cls: type[Any]) -> Any:
 # the methods of collections
 
 
+def from_h5(
+    cls: type[Any],
+    filename: Filename,
+    *,
+    mode: str = "r",
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    batch_size: Sequence[int] | None = None,
+    non_tensor_as_stack: bool = False,
+    allow_pickle: bool | None = None,
+    device: DeviceLike | None = None,
+    strict: bool = True,
+    verify: bool = False,
+) -> Any:
+    """See :meth:`TensorDict.from_h5`."""
+    return load(
+        cls, filename, "h5", mode=mode, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size,
+        non_tensor_as_stack=non_tensor_as_stack, allow_pickle=allow_pickle, device=device, strict=strict, verify=verify,
+    )  # fmt: skip
+
+
+def to_h5(
+    data: TensorCollection,
+    filename: Filename,
+    *,
+    allow_pickle: bool | None = None,
+    resizable: bool = False,
+    progress: bool | None = None,
+    checksum: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """See :meth:`TensorDict.to_h5`."""
+    return save(
+        data, filename, "h5", allow_pickle=allow_pickle, resizable=resizable, checksum=checksum, progress=progress,
+        options=kwargs,
+    )  # fmt: skip
+
+
+def from_zarr(
+    cls: type[Any],
+    filename: Filename,
+    *,
+    mode: str = "r",
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    batch_size: Sequence[int] | None = None,
+    non_tensor_as_stack: bool = False,
+    allow_pickle: bool | None = None,
+    device: DeviceLike | None = None,
+    strict: bool = True,
+    verify: bool = False,
+) -> Any:
+    """See :meth:`TensorDict.from_zarr`."""
+    return load(
+        cls, filename, "zarr", mode=mode, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size,
+        non_tensor_as_stack=non_tensor_as_stack, allow_pickle=allow_pickle, device=device, strict=strict, verify=verify,
+    )  # fmt: skip
+
+
+def to_zarr(
+    data: TensorCollection,
+    filename: Filename,
+    *,
+    allow_pickle: bool | None = None,
+    resizable: bool = False,
+    progress: bool | None = None,
+    checksum: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """See :meth:`TensorDict.to_zarr`."""
+    return save(
+        data, filename, "zarr", allow_pickle=allow_pickle, resizable=resizable, checksum=checksum, progress=progress,
+        options=kwargs,
+    )  # fmt: skip
+
+
 def load(
     cls: type[Any],
     filename: Filename,

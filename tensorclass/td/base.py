@@ -13,33 +13,34 @@ from . import shapes
 from .attributes import Attributes
 from .choosing import Choosing
 from .collection import Collection, DeviceLike, as_device
-from .collective import Collective
 from .combining import Combining
 from .converting import Converting
 from .creation import Creation
+from .delegated.class_instances import ClassInstances
+from .delegated.collectives import Collectives
+from .delegated.datasets import Datasets
+from .delegated.files import Files
+from .delegated.map import Map
+from .delegated.memory_maps import MemoryMaps
+from .delegated.point_to_point import PointToPoint
+from .delegated.python_objects import PythonObjects
+from .delegated.table_files import TableFiles
+from .delegated.tables import Tables
 from .devices import Devices
-from .distributing import Distributing
-from .files import Files
-from .huggingface import HuggingFace
 from .indexing import Indexing
-from .instances import Instances
 from .locking import Locking
 from .mapping import Applying
 from .modules import Modules
 from .packing import Packing
 from .padding import Padding
-from .persistent import Persistent
 from .pointwise import Pointwise
 from .printing import Printing
-from .ray_datasets import RayDatasets
 from .reductions import Reductions
 from .shapes import Names
 from .shaping import Shaping
 from .state import State
 from .storing import Storing
-from .tables import Tables
 from .torch_functions import HANDLERS, unsupported
-from .workers import Workers
 
 if TYPE_CHECKING:
     from .indexing import Index
@@ -57,17 +58,18 @@ class TensorCollection(
     Combining,
     Creation,
     Converting,
-    Instances,
-    Storing,
-    Persistent,
+    PythonObjects,
+    ClassInstances,
     Tables,
+    TableFiles,
+    Datasets,
+    Storing,
+    MemoryMaps,
     Files,
-    HuggingFace,
-    RayDatasets,
     Modules,
-    Distributing,
-    Collective,
-    Workers,
+    PointToPoint,
+    Collectives,
+    Map,
     Devices,
     Applying,
     Attributes,

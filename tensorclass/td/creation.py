@@ -12,6 +12,7 @@ from typing_extensions import Self
 
 from . import shapes
 from .collection import Collection, DeviceLike, as_device
+from .delegated.functions import save
 from .keys import NestedKey, unravel_key_to_tuple
 from .reading import MISSING
 
@@ -116,8 +117,6 @@ class Creation(Collection):
                 node[last] = torch.zeros(size + tuple(shape), dtype=dtype, device=device)
         result: Any = cls._from_mapping(tree, size, None if in_file else device, None)
         if in_file:
-            from tensorclass.storage.opening import save
-
             filename = kwargs.pop("filename")
             given = {name: kwargs.pop(name) for name in ("allow_pickle", "resizable") if name in kwargs}
             return save(result, filename, storage, device=device, values=False, options=kwargs, **given)  # type: ignore[no-any-return, arg-type]

@@ -9,18 +9,14 @@ from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from .delegated.functions import reduced
+
 _register: Callable[[type, Callable[[Any], Any]], None] = ForkingPickler.register
-
-
-def _reduced(data: Any) -> Any:
-    from tensorclass.distributed.sharing import reduced
-
-    return reduced(data)
 
 
 def register(cls: type) -> None:
     """Lets the queues, pipes and pools of ``multiprocessing`` send collections of a class by one handle."""
-    _register(cls, _reduced)
+    _register(cls, reduced)
 
 
 def forget(cls: type) -> None:

@@ -21,6 +21,7 @@ from tensorclass.printable import printable
 
 from .collection import Collection
 from .context import Block
+from .delegated.functions import as_parameters
 from .keys import dotted
 from .state_hooks import Loaded, Loading, nested
 from .values import is_strided_nested, refuse_strided_nested, strided_nested
@@ -633,7 +634,5 @@ def _finished(cls: type[Any], tree: Any, as_module: bool, lock: bool) -> Any:
         size = tree._batch_size
         tree = asked.from_dict(_as_dict(tree), batch_size=size)
     if as_module:
-        from tensorclass.nn.params import TensorDictParams
-
-        tree = TensorDictParams(tree, no_convert="skip")
+        tree = as_parameters(tree)
     return tree.lock_() if lock else tree

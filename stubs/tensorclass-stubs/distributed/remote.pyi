@@ -6,21 +6,21 @@ from torch.distributed import ProcessGroup
 
 def init_remote(
     data: Any,
-    dst: int | None,
+    dst: int | None = None,
+    group: ProcessGroup | None = None,
+    device: DeviceLike | None = None,
+    use_broadcast: bool = False,
     *,
-    group: ProcessGroup | None,
-    device: DeviceLike | None,
-    use_broadcast: bool,
-    timeout: float | timedelta | None,
-    allow_pickle: bool,
+    timeout: float | timedelta | None = None,
+    allow_pickle: bool = False,
 ) -> None: ...
 def from_remote_init(
     cls: Any,
     src: int,
+    group: ProcessGroup | None = None,
+    device: DeviceLike | None = None,
+    use_broadcast: bool = False,
     *,
-    group: ProcessGroup | None,
-    device: DeviceLike | None,
-    use_broadcast: bool,
-    timeout: float | timedelta | None,
-    allow_pickle: bool,
+    timeout: float | timedelta | None = None,
+    allow_pickle: bool = False,
 ) -> Any: ...

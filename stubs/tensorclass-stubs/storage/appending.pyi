@@ -13,7 +13,12 @@ class Piece(NamedTuple):
     tensor: Tensor | None
 
 def append_memmap(
-    cls: Any, prefix: Filename, rows: TensorCollection, *, allow_pickle: bool | None, progress: bool | None
+    cls: Any,
+    prefix: Filename,
+    rows: TensorCollection,
+    *,
+    allow_pickle: bool | None = None,
+    progress: bool | None = None,
 ) -> None: ...
 
 class Growth:

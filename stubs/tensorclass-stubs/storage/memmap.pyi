@@ -8,41 +8,89 @@ from tensorclass.td.collection import DeviceLike
 from tensorclass.td.keys import NestedKey
 from tensorclass.td.memmap import Filename, MemoryMappedTensor
 
-def memmap(data: Any, prefix: Filename | None, copy_existing: bool, **options: Any) -> Any: ...
-def memmap_(data: Any, prefix: Filename | None, copy_existing: bool, **options: Any) -> Any: ...
-def memmap_like(data: Any, prefix: Filename | None, copy_existing: bool, **options: Any) -> Any: ...
+def memmap(
+    data: Any,
+    prefix: Filename | None = None,
+    copy_existing: bool = False,
+    *,
+    num_threads: int = 0,
+    return_early: bool = False,
+    share_non_tensor: bool = False,
+    existsok: bool = True,
+    robust_key: bool | None = True,
+    archive: bool | None = None,
+    compression: str | int | None = None,
+    atomic: bool = True,
+    allow_pickle: bool = False,
+    checksum: bool = False,
+    progress: bool | None = None,
+) -> Any: ...
+def memmap_(
+    data: Any,
+    prefix: Filename | None = None,
+    copy_existing: bool = False,
+    *,
+    num_threads: int = 0,
+    return_early: bool = False,
+    share_non_tensor: bool = False,
+    existsok: bool = True,
+    robust_key: bool | None = True,
+    atomic: bool = True,
+    allow_pickle: bool = False,
+    checksum: bool = False,
+    progress: bool | None = None,
+) -> Any: ...
+def memmap_like(
+    data: Any,
+    prefix: Filename | None = None,
+    copy_existing: bool = False,
+    *,
+    num_threads: int = 0,
+    return_early: bool = False,
+    share_non_tensor: bool = False,
+    existsok: bool = True,
+    robust_key: bool | None = True,
+    archive: bool | None = None,
+    atomic: bool = True,
+    allow_pickle: bool = False,
+) -> Any: ...
 def take(data: Any, made: Any) -> None: ...
 def load_memmap(
     cls: Any,
     prefix: Filename,
-    device: DeviceLike | None,
-    non_blocking: bool,
+    device: DeviceLike | None = None,
+    non_blocking: bool = False,
     *,
-    out: Any,
-    robust_key: bool | None,
-    subpath: NestedKey | None,
-    mode: str | None,
-    num_threads: int,
-    allow_pickle: bool | None,
-    strict: bool,
-    verify: bool,
+    out: Any = None,
+    robust_key: bool | None = True,
+    subpath: NestedKey | None = None,
+    mode: str | None = None,
+    num_threads: int = 0,
+    allow_pickle: bool | None = None,
+    strict: bool = True,
+    verify: bool = False,
 ) -> Any: ...
 def load_memmap_(
-    data: Any, prefix: Filename, robust_key: bool | None, *, allow_pickle: bool | None, mode: str | None
+    data: Any,
+    prefix: Filename,
+    robust_key: bool | None = True,
+    *,
+    allow_pickle: bool | None = None,
+    mode: str | None = None,
 ) -> Any: ...
-def memmap_refresh_(data: Any, *, allow_pickle: bool | None) -> Any: ...
+def memmap_refresh_(data: Any, *, allow_pickle: bool | None = None) -> Any: ...
 def saved_path(data: Any) -> Path: ...
 def make_memmap(
-    data: Any,
-    key: NestedKey,
-    shape: Sequence[int],
-    *,
-    dtype: torch.dtype | None,
-    robust_key: bool | None,
-    existsok: bool = True,
+    data: Any, key: NestedKey, shape: Sequence[int], *, dtype: torch.dtype | None = None, robust_key: bool | None = True
 ) -> MemoryMappedTensor: ...
 def make_memmap_from_tensor(
-    data: Any, key: NestedKey, tensor: Tensor, *, copy_data: bool, robust_key: bool | None, existsok: bool = True
+    data: Any,
+    key: NestedKey,
+    tensor: Tensor,
+    *,
+    copy_data: bool = True,
+    existsok: bool = True,
+    robust_key: bool | None = True,
 ) -> MemoryMappedTensor: ...
 def make_memmap_from_storage(
     data: Any,
@@ -50,6 +98,6 @@ def make_memmap_from_storage(
     storage: torch.UntypedStorage,
     shape: Sequence[int],
     *,
-    dtype: torch.dtype | None,
-    robust_key: bool | None,
+    dtype: torch.dtype | None = None,
+    robust_key: bool | None = True,
 ) -> MemoryMappedTensor: ...

@@ -63,6 +63,54 @@ class Opening:
     ) -> Any: ...
 
 def reopened(cls: type[Any], file: File, path: tuple[str, ...], state: tuple[Any, ...]) -> Any: ...
+def from_h5(
+    cls: type[Any],
+    filename: Filename,
+    *,
+    mode: str = "r",
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    batch_size: Sequence[int] | None = None,
+    non_tensor_as_stack: bool = False,
+    allow_pickle: bool | None = None,
+    device: DeviceLike | None = None,
+    strict: bool = True,
+    verify: bool = False,
+) -> Any: ...
+def to_h5(
+    data: TensorCollection,
+    filename: Filename,
+    *,
+    allow_pickle: bool | None = None,
+    resizable: bool = False,
+    progress: bool | None = None,
+    checksum: bool = False,
+    **kwargs: Any,
+) -> Any: ...
+def from_zarr(
+    cls: type[Any],
+    filename: Filename,
+    *,
+    mode: str = "r",
+    auto_batch_size: bool = False,
+    batch_dims: int | None = None,
+    batch_size: Sequence[int] | None = None,
+    non_tensor_as_stack: bool = False,
+    allow_pickle: bool | None = None,
+    device: DeviceLike | None = None,
+    strict: bool = True,
+    verify: bool = False,
+) -> Any: ...
+def to_zarr(
+    data: TensorCollection,
+    filename: Filename,
+    *,
+    allow_pickle: bool | None = None,
+    resizable: bool = False,
+    progress: bool | None = None,
+    checksum: bool = False,
+    **kwargs: Any,
+) -> Any: ...
 def load(
     cls: type[Any],
     filename: Filename,

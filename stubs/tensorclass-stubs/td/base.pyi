@@ -5,34 +5,35 @@ from typing_extensions import Self
 from tensorclass.td.attributes import Attributes
 from tensorclass.td.choosing import Choosing
 from tensorclass.td.collection import DeviceLike
-from tensorclass.td.collective import Collective
 from tensorclass.td.combining import Combining
 from tensorclass.td.converting import Converting
 from tensorclass.td.creation import Creation
+from tensorclass.td.delegated.class_instances import ClassInstances
+from tensorclass.td.delegated.collectives import Collectives
+from tensorclass.td.delegated.datasets import Datasets
+from tensorclass.td.delegated.files import Files
+from tensorclass.td.delegated.map import Map
+from tensorclass.td.delegated.memory_maps import MemoryMaps
+from tensorclass.td.delegated.point_to_point import PointToPoint
+from tensorclass.td.delegated.python_objects import PythonObjects
+from tensorclass.td.delegated.table_files import TableFiles
+from tensorclass.td.delegated.tables import Tables
 from tensorclass.td.devices import Devices
-from tensorclass.td.distributing import Distributing
-from tensorclass.td.files import Files
-from tensorclass.td.huggingface import HuggingFace
 from tensorclass.td.indexing import Index, Indexing
-from tensorclass.td.instances import Instances
 from tensorclass.td.locking import Locking
 from tensorclass.td.mapping import Applying
 from tensorclass.td.modules import Modules
 from tensorclass.td.packing import Packing
 from tensorclass.td.padding import Padding
-from tensorclass.td.persistent import Persistent
 from tensorclass.td.pointwise import Pointwise
 from tensorclass.td.printing import Printing
-from tensorclass.td.ray_datasets import RayDatasets
 from tensorclass.td.reductions import Reductions
 from tensorclass.td.shaping import Shaping
 from tensorclass.td.state import State
 from tensorclass.td.storing import Storing
-from tensorclass.td.tables import Tables
-from tensorclass.td.workers import Workers
 from tensorclass.td.tensordict import TensorDict
 
-class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, Instances, Storing, Persistent, Tables, Files, HuggingFace, RayDatasets, Modules, Distributing, Collective, Workers, Devices, Applying, Attributes, Locking, State, Printing):
+class TensorCollection(Indexing, Shaping, Choosing, Packing, Padding, Pointwise, Reductions, Combining, Creation, Converting, PythonObjects, ClassInstances, Tables, TableFiles, Datasets, Storing, MemoryMaps, Files, Modules, PointToPoint, Collectives, Map, Devices, Applying, Attributes, Locking, State, Printing):
     __slots__ = ()
 
     @classmethod

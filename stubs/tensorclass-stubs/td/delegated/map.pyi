@@ -5,13 +5,14 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 from tensorclass.td.collection import Collection
+from tensorclass.td.delegated.declaration import delegated
 from tensorclass.td.base import TensorCollection
 
 Rows = TypeVar("Rows", bound="Tensor | TensorCollection | None")
 Target = TypeVar("Target", bound="Tensor | TensorCollection")
 Result = TypeVar("Result")
 
-class Workers(Collection):
+class Map(Collection):
     __slots__ = ()
 
     @overload
@@ -77,6 +78,7 @@ class Workers(Collection):
         timeout: float | None = ...,
         retries: int = ...,
     ) -> list[Result]: ...
+    @delegated("tensorclass.distributed.mapping")
     def map_iter(
         self,
         fn: Callable[[Self], Result],

@@ -1,7 +1,4 @@
-"""Collections between processes: torch.distributed.
-
-What is done is in :mod:`tensorclass.distributed`, which is imported when it is called; these methods only name it.
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -10,7 +7,9 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from typing_extensions import Self
 
-from .collection import Collection, DeviceLike
+from tensorclass.td.collection import Collection, DeviceLike
+
+from .declaration import delegated
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -18,13 +17,14 @@ if TYPE_CHECKING:
     from tensorclass.distributed.point_to_point import Transfer
 
 
-class Distributing(Collection):
-    """``send``, ``recv``, ``all_reduce`` and their kin."""
+class PointToPoint(Collection):
+    """``send``, ``recv``, ``isend``, ``irecv``, ``init_remote`` and ``from_remote_init``."""
 
     __slots__ = ()
 
     # -- point to point -----------------------------------------------------------------------------------------------
 
+    @delegated("tensorclass.distributed.point_to_point")
     def send(
         self,
         dst: int | None = None,
@@ -65,13 +65,9 @@ class Distributing(Collection):
             ValueError: no rank is named, or two, or this process.
             TypeError: values that no message can hold. Nothing was sent.
         """
-        from tensorclass.distributed.point_to_point import send
+        ...
 
-        send(
-            self, "send", dst, group=group, group_dst=group_dst, init_tag=init_tag, pseudo_rand=pseudo_rand,
-            consolidated=consolidated, timeout=timeout, allow_pickle=allow_pickle,
-        )  # fmt: skip
-
+    @delegated("tensorclass.distributed.point_to_point")
     def recv(
         self,
         src: int | None = None,
@@ -110,12 +106,7 @@ class Distributing(Collection):
             TypeError: an object came that the field of a record here cannot have. Nothing was written.
             ValueError: an object was sent as a pickle, and ``allow_pickle`` is off. Nothing was written.
         """
-        from tensorclass.distributed.point_to_point import recv
-
-        return recv(
-            self, "recv", src, group=group, group_src=group_src, init_tag=init_tag, pseudo_rand=pseudo_rand,
-            consolidated=consolidated, timeout=timeout, allow_pickle=allow_pickle,
-        )  # fmt: skip
+        ...
 
     @overload
     def isend(
@@ -145,6 +136,7 @@ class Distributing(Collection):
         timeout: float | timedelta | None = ...,
         allow_pickle: bool = ...,
     ) -> list[Transfer]: ...
+    @delegated("tensorclass.distributed.point_to_point")
     def isend(
         self,
         dst: int | None = None,
@@ -177,17 +169,7 @@ class Distributing(Collection):
             The last tag, see :meth:`recv`; with ``return_early`` a list of objects with ``wait(timeout=None)`` and
             ``is_completed()``.
         """
-        from tensorclass.distributed.point_to_point import begin_send, send, tag_of
-
-        if not return_early:
-            return send(
-                self, "isend", dst, group=group, group_dst=group_dst, init_tag=init_tag, pseudo_rand=pseudo_rand,
-                consolidated=consolidated, timeout=timeout, allow_pickle=allow_pickle,
-            )  # fmt: skip
-        if timeout is not None:
-            raise ValueError("isend: with return_early=True nothing is waited for: give timeout to wait()")
-        tag = tag_of(init_tag, pseudo_rand)
-        return [begin_send(self, "isend", dst, group, group_dst, tag, consolidated, allow_pickle)]
+        ...
 
     @overload
     def irecv(
@@ -217,6 +199,7 @@ class Distributing(Collection):
         timeout: float | timedelta | None = ...,
         allow_pickle: bool = ...,
     ) -> list[Transfer]: ...
+    @delegated("tensorclass.distributed.point_to_point")
     def irecv(
         self,
         src: int | None = None,
@@ -247,21 +230,11 @@ class Distributing(Collection):
         Returns:
             ``None``; with ``return_premature`` a list of objects with ``wait(timeout=None)`` and ``is_completed()``.
         """
-        from tensorclass.distributed.point_to_point import begin_receive, recv, tag_of
-
-        if return_premature:
-            if timeout is not None:
-                raise ValueError("irecv: with return_premature=True nothing is waited for: give timeout to wait()")
-            tag = tag_of(init_tag, pseudo_rand)
-            return [begin_receive(self, "irecv", src, group, group_src, tag, consolidated, allow_pickle)]
-        recv(
-            self, "irecv", src, group=group, group_src=group_src, init_tag=init_tag, pseudo_rand=pseudo_rand,
-            consolidated=consolidated, timeout=timeout, allow_pickle=allow_pickle,
-        )  # fmt: skip
-        return None
+        ...
 
     # -- to a process that does not know what comes -------------------------------------------------------------------
 
+    @delegated("tensorclass.distributed.remote")
     def init_remote(
         self,
         dst: int | None = None,
@@ -290,14 +263,10 @@ class Distributing(Collection):
             RecordsDiffer: it came with another call, such as :meth:`recv`.
             TypeError: values that no message can hold, all of them. Nothing was sent.
         """
-        from tensorclass.distributed.remote import init_remote
-
-        init_remote(
-            self, dst, group=group, device=device, use_broadcast=use_broadcast, timeout=timeout,
-            allow_pickle=allow_pickle,
-        )  # fmt: skip
+        ...
 
     @classmethod
+    @delegated("tensorclass.distributed.remote")
     def from_remote_init(
         cls,
         src: int,
@@ -330,9 +299,4 @@ class Distributing(Collection):
             FileError: what came does not fit the record, or is damaged. It is a ValueError.
             WorkerTimeout: the other side did not come in time; see :meth:`send` for this and other errors.
         """
-        from tensorclass.distributed.remote import from_remote_init
-
-        return from_remote_init(  # type: ignore[no-any-return]
-            cls, src, group=group, device=device, use_broadcast=use_broadcast, timeout=timeout,
-            allow_pickle=allow_pickle,
-        )  # fmt: skip
+        ...

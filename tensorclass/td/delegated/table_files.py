@@ -1,37 +1,31 @@
-"""In and out: collections from files of tables, whole or batch by batch, and back.
-
-As in ``tables.py``, the converters themselves are :mod:`tensorclass.convert`, and imported when they are called.
-"""
+"""TODO."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from typing_extensions import Self
 
-from .collection import Collection, DeviceLike
-from .converting import _target
+from tensorclass.td.collection import Collection, DeviceLike
+
+from .arguments import BatchSize, Nulls, Source, Target
+from .declaration import delegated
 
 if TYPE_CHECKING:
     from tensorclass.convert.streams import Batches
 
-BatchSize: TypeAlias = Sequence[int] | int | None
-Nulls: TypeAlias = Literal["default", "raise", "fill", "mask"]
-#: a path, a pattern such as ``"part-*.csv"``, several of them, or a file that is open for bytes
-Source: TypeAlias = str | os.PathLike[str] | IO[bytes] | Sequence[str | os.PathLike[str]]
 
-
-class Files(Collection):
-    """``from_x``, ``iter_x`` and ``to_x`` of files of tables."""
+class TableFiles(Collection):
+    """``from_x``, ``iter_x`` and ``to_x`` of files of tables: Parquet, CSV, JSON, Feather."""
 
     __slots__ = ()
 
     # -- parquet -------------------------------------------------------------------------------------------------------
 
     @classmethod
+    @delegated("tensorclass.convert.parquet")
     def from_parquet(
         cls,
         path: Source,
@@ -83,15 +77,10 @@ class Files(Collection):
         >>> back["x"].shape, back[1]["name"]
         (torch.Size([4, 3]), 'b')
         """
-        from tensorclass.convert import from_parquet
-
-        return from_parquet(  # type: ignore[no-any-return]
-            _target(cls), path, columns=columns, separator=separator, dtype=dtype, nulls=nulls,
-            auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device, batch_size=batch_size, strict=strict,
-            **kwargs,
-        )  # fmt: skip
+        ...
 
     @classmethod
+    @delegated("tensorclass.convert.parquet")
     def iter_parquet(
         cls,
         path: Source,
@@ -123,16 +112,12 @@ class Files(Collection):
                 to them.
             OSError, ValueError, TypeError, ImportError: as :meth:`from_parquet`.
         """
-        from tensorclass.convert import iter_parquet
+        ...
 
-        return iter_parquet(
-            _target(cls), path, batch_size=batch_size, drop_last=drop_last, progress=progress, columns=columns,
-            device=device, separator=separator, dtype=dtype, nulls=nulls, strict=strict, **kwargs,
-        )  # fmt: skip
-
+    @delegated("tensorclass.convert.parquet")
     def to_parquet(
-        self: Files,
-        path: str | os.PathLike[str] | IO[bytes],
+        self: TableFiles,
+        path: Target,
         *,
         separator: str | None = None,
         **kwargs: Any,
@@ -155,13 +140,12 @@ class Files(Collection):
             ConversionError: the file cannot hold some of the values. All of them are listed.
             TypeError: an option that does not exist, or a dtype or object for which there is no type.
         """
-        from tensorclass.convert import to_parquet
-
-        to_parquet(self, path, separator=separator, **kwargs)  # type: ignore[arg-type]
+        ...
 
     # -- csv -----------------------------------------------------------------------------------------------------------
 
     @classmethod
+    @delegated("tensorclass.convert.csv")
     def from_csv(
         cls,
         path: Source,
@@ -213,15 +197,10 @@ class Files(Collection):
         >>> Pet.from_csv(io.BytesIO(b"name,age\\n007,3\\nRex,9\\n"))[0].name
         '007'
         """
-        from tensorclass.convert import from_csv
-
-        return from_csv(  # type: ignore[no-any-return]
-            _target(cls), path, separator=separator, dtype=dtype, nulls=nulls,
-            auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device, batch_size=batch_size, strict=strict,
-            **kwargs,
-        )  # fmt: skip
+        ...
 
     @classmethod
+    @delegated("tensorclass.convert.csv")
     def iter_csv(
         cls,
         path: Source,
@@ -252,16 +231,12 @@ class Files(Collection):
                 to them.
             OSError, ValueError, TypeError, ImportError: as :meth:`from_csv`.
         """
-        from tensorclass.convert import iter_csv
+        ...
 
-        return iter_csv(
-            _target(cls), path, batch_size=batch_size, drop_last=drop_last, progress=progress, device=device,
-            separator=separator, dtype=dtype, nulls=nulls, strict=strict, **kwargs,
-        )  # fmt: skip
-
+    @delegated("tensorclass.convert.csv")
     def to_csv(
-        self: Files,
-        path: str | os.PathLike[str] | IO[bytes],
+        self: TableFiles,
+        path: Target,
         *,
         separator: str | None = None,
         **kwargs: Any,
@@ -283,13 +258,12 @@ class Files(Collection):
             ConversionError: the file cannot hold some of the values. All of them are listed.
             TypeError: an option that does not exist, or a dtype or object for which there is no type.
         """
-        from tensorclass.convert import to_csv
-
-        to_csv(self, path, separator=separator, **kwargs)  # type: ignore[arg-type]
+        ...
 
     # -- json ----------------------------------------------------------------------------------------------------------
 
     @classmethod
+    @delegated("tensorclass.convert.json")
     def from_json(
         cls,
         path: Source,
@@ -340,15 +314,10 @@ class Files(Collection):
         >>> TensorDict.from_json(io.BytesIO(b'[{"a": 1, "n": {"b": [2, 3]}}]'))["n", "b"]
         tensor([[2, 3]])
         """
-        from tensorclass.convert import from_json
-
-        return from_json(  # type: ignore[no-any-return]
-            _target(cls), path, lines=lines, separator=separator, dtype=dtype, nulls=nulls,
-            auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device, batch_size=batch_size, strict=strict,
-            **kwargs,
-        )  # fmt: skip
+        ...
 
     @classmethod
+    @delegated("tensorclass.convert.json")
     def iter_json(
         cls,
         path: Source,
@@ -380,16 +349,12 @@ class Files(Collection):
                 to them.
             OSError, ValueError, TypeError, ImportError: as :meth:`from_json`.
         """
-        from tensorclass.convert import iter_json
+        ...
 
-        return iter_json(
-            _target(cls), path, batch_size=batch_size, drop_last=drop_last, progress=progress, lines=lines,
-            device=device, separator=separator, dtype=dtype, nulls=nulls, strict=strict, **kwargs,
-        )  # fmt: skip
-
+    @delegated("tensorclass.convert.json")
     def to_json(
-        self: Files,
-        path: str | os.PathLike[str] | IO[bytes],
+        self: TableFiles,
+        path: Target,
         *,
         separator: str | None = None,
         lines: bool | None = None,
@@ -415,13 +380,12 @@ class Files(Collection):
             ConversionError: the file cannot hold some of the values. All of them are listed.
             TypeError: an option that does not exist, or a dtype or object for which there is no type.
         """
-        from tensorclass.convert import to_json
-
-        to_json(self, path, separator=separator, lines=lines, **kwargs)  # type: ignore[arg-type]
+        ...
 
     # -- feather -------------------------------------------------------------------------------------------------------
 
     @classmethod
+    @delegated("tensorclass.convert.feather")
     def from_feather(
         cls,
         path: Source,
@@ -468,15 +432,10 @@ class Files(Collection):
             ConversionError: columns are missing, are no fields, or are not what fields take. All of them are listed.
             TypeError: an option that does not exist.
         """
-        from tensorclass.convert import from_feather
-
-        return from_feather(  # type: ignore[no-any-return]
-            _target(cls), path, columns=columns, memory_map=memory_map, separator=separator, dtype=dtype, nulls=nulls,
-            auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device, batch_size=batch_size, strict=strict,
-            **kwargs,
-        )  # fmt: skip
+        ...
 
     @classmethod
+    @delegated("tensorclass.convert.feather")
     def iter_feather(
         cls,
         path: Source,
@@ -509,17 +468,12 @@ class Files(Collection):
                 to them.
             OSError, ValueError, TypeError, ImportError: as :meth:`from_feather`.
         """
-        from tensorclass.convert import iter_feather
+        ...
 
-        return iter_feather(
-            _target(cls), path, batch_size=batch_size, drop_last=drop_last, progress=progress, columns=columns,
-            memory_map=memory_map, device=device, separator=separator, dtype=dtype, nulls=nulls, strict=strict,
-            **kwargs,
-        )  # fmt: skip
-
+    @delegated("tensorclass.convert.feather")
     def to_feather(
-        self: Files,
-        path: str | os.PathLike[str] | IO[bytes],
+        self: TableFiles,
+        path: Target,
         *,
         separator: str | None = None,
         compression: Literal["lz4", "zstd"] | None = None,
@@ -544,6 +498,4 @@ class Files(Collection):
             ConversionError: the file cannot hold some of the values. All of them are listed.
             TypeError: an option that does not exist, or a dtype or object for which there is no type.
         """
-        from tensorclass.convert import to_feather
-
-        to_feather(self, path, separator=separator, compression=compression, **kwargs)  # type: ignore[arg-type]
+        ...

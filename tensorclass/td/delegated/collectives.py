@@ -1,18 +1,16 @@
-"""Collections between all processes of a group: the collectives of torch.distributed.
-
-What is done is in :mod:`tensorclass.distributed.collectives`, which is imported when it is called; these methods only
-name it.
-"""
+"""TODO."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from typing_extensions import Self
 
-from .collection import Collection, DeviceLike
+from tensorclass.td.collection import Collection, DeviceLike
+
+from .declaration import delegated
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup, ReduceOp
@@ -20,11 +18,12 @@ if TYPE_CHECKING:
     from tensorclass.distributed.reducing import Pending
 
 
-class Collective(Collection):
-    """``broadcast``, ``scatter``, ``all_gather``, ``gather_and_stack``, ``all_reduce``, ``reduce``."""
+class Collectives(Collection):
+    """``broadcast``, ``scatter``, ``all_gather``, ``gather_and_stack``, ``all_reduce`` and ``reduce``."""
 
     __slots__ = ()
 
+    @delegated("tensorclass.distributed.spreading")
     def broadcast(
         self,
         src: int,
@@ -56,14 +55,9 @@ class Collective(Collection):
             WorkerDied: some ranks, which the error names, are gone.
             ValueError: ``src`` is not in the group.
         """
-        from tensorclass.distributed import collectives
+        ...
 
-        data: Any = self
-        found: Self = collectives.broadcast(
-            data, src, group=group, device=device, timeout=timeout, allow_pickle=allow_pickle
-        )
-        return found
-
+    @delegated("tensorclass.distributed.spreading")
     def scatter(
         self,
         src: int,
@@ -96,15 +90,9 @@ class Collective(Collection):
             WorkerTimeout: some ranks did not call it in time.
             WorkerDied: some ranks are gone.
         """
-        from tensorclass.distributed import collectives
+        ...
 
-        data: Any = self
-        given: Any = tensordicts
-        found: Self = collectives.scatter(
-            data, src, given, group=group, device=device, timeout=timeout, allow_pickle=allow_pickle
-        )
-        return found
-
+    @delegated("tensorclass.distributed.gathering")
     def all_gather(
         self,
         *,
@@ -129,11 +117,9 @@ class Collective(Collection):
             WorkerTimeout: some ranks did not call it in time.
             WorkerDied: some ranks are gone.
         """
-        from tensorclass.distributed import collectives
+        ...
 
-        data: Any = self
-        return collectives.all_gather(data, group=group, timeout=timeout, allow_pickle=allow_pickle)
-
+    @delegated("tensorclass.distributed.gathering")
     def gather_and_stack(
         self,
         dst: int,
@@ -164,11 +150,7 @@ class Collective(Collection):
             WorkerTimeout: some ranks did not call it in time.
             WorkerDied: some ranks are gone.
         """
-        from tensorclass.distributed import collectives
-
-        data: Any = self
-        found: Self | None = collectives.gather_and_stack(data, dst, group, timeout=timeout, allow_pickle=allow_pickle)
-        return found
+        ...
 
     @overload
     def all_reduce(
@@ -190,6 +172,7 @@ class Collective(Collection):
         bucket_bytes: int | None = ...,
         timeout: float | timedelta | None = ...,
     ) -> list[Pending] | None: ...
+    @delegated("tensorclass.distributed.reducing")
     def all_reduce(
         self,
         op: ReduceOp | ReduceOp.RedOpType | None = None,
@@ -227,13 +210,9 @@ class Collective(Collection):
             WorkerTimeout: some ranks did not call it in time. Large tensors may have been written to.
             WorkerDied: some ranks are gone; likewise.
         """
-        from tensorclass.distributed import collectives
+        ...
 
-        data: Any = self
-        return collectives.all_reduce(
-            data, op, group=group, async_op=async_op, bucket_bytes=bucket_bytes, timeout=timeout
-        )
-
+    @delegated("tensorclass.distributed.reducing")
     def reduce(
         self,
         dst: int,
@@ -261,16 +240,4 @@ class Collective(Collection):
         Raises:
             Exception: what :meth:`all_reduce` raises.
         """
-        from tensorclass.distributed import collectives
-
-        data: Any = self
-        return collectives.reduce(
-            data,
-            dst,
-            op,
-            async_op,
-            return_premature,
-            group,
-            bucket_bytes=bucket_bytes,
-            timeout=timeout,
-        )
+        ...

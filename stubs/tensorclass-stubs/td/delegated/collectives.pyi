@@ -4,12 +4,14 @@ from datetime import timedelta
 from typing import Literal, overload
 from typing_extensions import Self
 from tensorclass.td.collection import Collection, DeviceLike
+from tensorclass.td.delegated.declaration import delegated
 from torch.distributed import ProcessGroup, ReduceOp
 from tensorclass.distributed.reducing import Pending
 
-class Collective(Collection):
+class Collectives(Collection):
     __slots__ = ()
 
+    @delegated("tensorclass.distributed.spreading")
     def broadcast(
         self,
         src: int,
@@ -19,6 +21,7 @@ class Collective(Collection):
         timeout: float | timedelta | None = None,
         allow_pickle: bool = False,
     ) -> Self: ...
+    @delegated("tensorclass.distributed.spreading")
     def scatter(
         self,
         src: int,
@@ -29,9 +32,11 @@ class Collective(Collection):
         timeout: float | timedelta | None = None,
         allow_pickle: bool = False,
     ) -> Self: ...
+    @delegated("tensorclass.distributed.gathering")
     def all_gather(
         self, *, group: ProcessGroup | None = None, timeout: float | timedelta | None = None, allow_pickle: bool = False
     ) -> list[Self]: ...
+    @delegated("tensorclass.distributed.gathering")
     def gather_and_stack(
         self,
         dst: int,
@@ -60,6 +65,7 @@ class Collective(Collection):
         bucket_bytes: int | None = ...,
         timeout: float | timedelta | None = ...,
     ) -> list[Pending] | None: ...
+    @delegated("tensorclass.distributed.reducing")
     def reduce(
         self,
         dst: int,

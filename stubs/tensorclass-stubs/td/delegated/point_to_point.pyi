@@ -3,12 +3,14 @@ from datetime import timedelta
 from typing import Literal, overload
 from typing_extensions import Self
 from tensorclass.td.collection import Collection, DeviceLike
+from tensorclass.td.delegated.declaration import delegated
 from torch.distributed import ProcessGroup
 from tensorclass.distributed.point_to_point import Transfer
 
-class Distributing(Collection):
+class PointToPoint(Collection):
     __slots__ = ()
 
+    @delegated("tensorclass.distributed.point_to_point")
     def send(
         self,
         dst: int | None = None,
@@ -21,6 +23,7 @@ class Distributing(Collection):
         timeout: float | timedelta | None = None,
         allow_pickle: bool = False,
     ) -> None: ...
+    @delegated("tensorclass.distributed.point_to_point")
     def recv(
         self,
         src: int | None = None,
@@ -89,6 +92,7 @@ class Distributing(Collection):
         timeout: float | timedelta | None = ...,
         allow_pickle: bool = ...,
     ) -> list[Transfer]: ...
+    @delegated("tensorclass.distributed.remote")
     def init_remote(
         self,
         dst: int | None = None,
@@ -100,6 +104,7 @@ class Distributing(Collection):
         allow_pickle: bool = False,
     ) -> None: ...
     @classmethod
+    @delegated("tensorclass.distributed.remote")
     def from_remote_init(
         cls,
         src: int,

@@ -1,34 +1,32 @@
-"""In and out: collections from tables and from files of tables, and back.
-
-As in ``converting.py``, the converters themselves are :mod:`tensorclass.convert`, and imported when they are called.
-"""
+"""TODO."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import torch
 from typing_extensions import Self
 
-from .collection import Collection, DeviceLike
-from .converting import _target
-from .keys import NestedKey
+from tensorclass.td.collection import Collection, DeviceLike
+from tensorclass.td.keys import NestedKey
+
+from .arguments import BatchSize, Nulls, Ragged
+from .declaration import delegated
 
 if TYPE_CHECKING:
     import polars
 
-BatchSize: TypeAlias = Sequence[int] | int | None
-
 
 class Tables(Collection):
-    """``from_x`` and ``to_x`` of tables."""
+    """``from_x`` and ``to_x`` of tables: pandas, Arrow, polars."""
 
     __slots__ = ()
 
     # -- in -----------------------------------------------------------------------------------------------------------
 
     @classmethod
+    @delegated("tensorclass.convert.pandas")
     def from_pandas(
         cls,
         dataframe: Any,
@@ -40,7 +38,7 @@ class Tables(Collection):
         separator: str | None = None,
         dtype: torch.dtype | None = None,
         copy: bool | None = True,
-        nulls: Literal["default", "raise", "fill", "mask"] = "default",
+        nulls: Nulls = "default",
         mask_key: NestedKey | None = None,
         strict: bool = True,
     ) -> Self:
@@ -84,25 +82,20 @@ class Tables(Collection):
         >>> data[1].to_dict()
         {'name': 'b', 'point': {'x': tensor(2., dtype=torch.float64)}, 'rgb': tensor([4, 5, 6])}
         """
-        from tensorclass.convert import from_pandas
-
-        return from_pandas(  # type: ignore[no-any-return]
-            _target(cls), dataframe, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-            batch_size=batch_size, separator=separator, dtype=dtype, copy=copy, nulls=nulls, mask_key=mask_key,
-            strict=strict,
-        )  # fmt: skip
+        ...
 
     @classmethod
+    @delegated("tensorclass.convert.arrow")
     def from_arrow(
         cls,
         table: Any,
         *,
         copy: bool | None = None,
-        nulls: Literal["default", "raise", "fill", "mask"] = "default",
+        nulls: Nulls = "default",
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
-        ragged: Literal["jagged", "lazy", "raise"] = "jagged",
+        ragged: Ragged = "jagged",
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
         batch_size: BatchSize = None,
@@ -147,24 +140,20 @@ class Tables(Collection):
         {'x': tensor([[1, 2],
                 [3, 4]]), 'name': ['a', 'b']}
         """
-        from tensorclass.convert import from_arrow
-
-        return from_arrow(  # type: ignore[no-any-return]
-            _target(cls), table, copy=copy, nulls=nulls, mask_key=mask_key, device=device, columns=columns,
-            ragged=ragged, auto_batch_size=auto_batch_size, batch_dims=batch_dims, batch_size=batch_size, strict=strict,
-        )  # fmt: skip
+        ...
 
     @classmethod
+    @delegated("tensorclass.convert.polars")
     def from_polars(
         cls,
         frame: polars.DataFrame | polars.LazyFrame | polars.Series,
         *,
         copy: bool | None = None,
-        nulls: Literal["default", "raise", "fill", "mask"] = "default",
+        nulls: Nulls = "default",
         mask_key: NestedKey | None = None,
         device: DeviceLike | None = None,
         columns: Sequence[str] | None = None,
-        ragged: Literal["jagged", "lazy", "raise"] = "jagged",
+        ragged: Ragged = "jagged",
         separator: str | None = None,
         auto_batch_size: bool = False,
         batch_dims: int | None = None,
@@ -205,16 +194,11 @@ class Tables(Collection):
         {'x': tensor([[1, 2],
                 [3, 4]]), 'name': ['a', 'b']}
         """
-        from tensorclass.convert import from_polars
-
-        return from_polars(  # type: ignore[no-any-return]
-            _target(cls), frame, copy=copy, nulls=nulls, mask_key=mask_key, device=device, columns=columns,
-            ragged=ragged, separator=separator, auto_batch_size=auto_batch_size, batch_dims=batch_dims,
-            batch_size=batch_size, strict=strict,
-        )  # fmt: skip
+        ...
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
+    @delegated("tensorclass.convert.pandas")
     def to_pandas(self: Tables, *, separator: str | None = None, copy: bool = True) -> Any:
         """A ``pandas.DataFrame`` with a row for each item of the batch, which has one dimension.
 
@@ -236,10 +220,9 @@ class Tables(Collection):
         0  1  [3, 4]
         1  2  [5, 6]
         """
-        from tensorclass.convert import to_pandas
+        ...
 
-        return to_pandas(self, separator=separator, copy=copy)  # type: ignore[arg-type]
-
+    @delegated("tensorclass.convert.arrow")
     def to_arrow(self: Tables, *, schema: Any = None) -> Any:
         """A ``pyarrow.Table`` with a row for each item of the first batch dimension.
 
@@ -261,10 +244,9 @@ class Tables(Collection):
         >>> TensorDict({"x": [[1, 2], [3, 4]], "name": ["a", "b"]}, [2]).to_arrow().to_pylist()
         [{'x': [1, 2], 'name': 'a'}, {'x': [3, 4], 'name': 'b'}]
         """
-        from tensorclass.convert import to_arrow
+        ...
 
-        return to_arrow(self, schema=schema)  # type: ignore[arg-type]
-
+    @delegated("tensorclass.convert.polars")
     def to_polars(self: Tables) -> polars.DataFrame:
         """A ``polars.DataFrame`` with a row for each item of the first batch dimension.
 
@@ -281,6 +263,4 @@ class Tables(Collection):
         >>> TensorDict({"x": [[1, 2], [3, 4]], "name": ["a", "b"]}, [2]).to_polars().rows()
         [([1, 2], 'a'), ([3, 4], 'b')]
         """
-        from tensorclass.convert import to_polars
-
-        return to_polars(self)  # type: ignore[arg-type]
+        ...

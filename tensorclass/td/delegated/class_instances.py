@@ -1,24 +1,21 @@
-"""Convert instances of dataclasses, attrs classes and pydantic models to collections and back.
-
-The work is done by :mod:`tensorclass.convert`, which is imported when a method is called.
-"""
+"""Methods for instances of dataclasses, attrs classes and pydantic models."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from typing_extensions import Self
 
-from .collection import Collection, DeviceLike
-from .converting import _target
+from tensorclass.td.collection import Collection, DeviceLike
+
+from .arguments import BatchSize
+from .declaration import delegated
 
 D = TypeVar("D")
-BatchSize: TypeAlias = Sequence[int] | int | None
 
 
-class Instances(Collection):
-    """``from_x`` and ``to_x`` for instances of classes with fields."""
+class ClassInstances(Collection):
+    """``from_x`` and ``to_x`` of dataclasses, classes of attrs and models of pydantic."""
 
     __slots__ = ()
 
@@ -67,6 +64,7 @@ class Instances(Collection):
         strict: bool = ...,
     ) -> Any: ...
     @classmethod
+    @delegated("tensorclass.convert.dataclass")
     def from_dataclass(
         cls,
         dataclass: Any,
@@ -110,14 +108,10 @@ class Instances(Collection):
             >>> data["x"], data.to_dataclass(Point)
             (tensor(0.5000), Point(x=0.5, label='a'))
         """
-        from tensorclass.convert import from_dataclass
-
-        return from_dataclass(
-            _target(cls), dataclass, dest_cls=dest_cls, auto_batch_size=auto_batch_size, batch_dims=batch_dims,
-            as_tensorclass=as_tensorclass, device=device, batch_size=batch_size, strict=strict,
-        )  # fmt: skip
+        ...
 
     @classmethod
+    @delegated("tensorclass.convert.attrs")
     def from_attrs(
         cls,
         instance: object,
@@ -160,14 +154,10 @@ class Instances(Collection):
             >>> data["x"], data.to_attrs(Point)
             (tensor(0.5000), Point(x=0.5, label='a'))
         """
-        from tensorclass.convert import from_attrs
-
-        return from_attrs(  # type: ignore[no-any-return]
-            _target(cls), instance, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-            batch_size=batch_size, strict=strict,
-        )  # fmt: skip
+        ...
 
     @classmethod
+    @delegated("tensorclass.convert.pydantic")
     def from_pydantic(
         cls,
         model: object,
@@ -209,16 +199,12 @@ class Instances(Collection):
             >>> data["x"], data.to_pydantic(Point)
             (tensor(0.5000), Point(x=0.5, label='a'))
         """
-        from tensorclass.convert import from_pydantic
-
-        return from_pydantic(  # type: ignore[no-any-return]
-            _target(cls), model, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
-            batch_size=batch_size, strict=strict,
-        )  # fmt: skip
+        ...
 
     # -- out ----------------------------------------------------------------------------------------------------------
 
-    def to_dataclass(self: Instances, dest_cls: type[D]) -> D:
+    @delegated("tensorclass.convert.dataclass")
+    def to_dataclass(self: ClassInstances, dest_cls: type[D]) -> D:
         """Convert to an instance of a dataclass, made by its constructor.
 
         Values are converted as the annotations say: nested collections to instances of the annotated class, to dicts or
@@ -246,11 +232,10 @@ class Instances(Collection):
             >>> TensorDict({"x": 0.5}).to_dataclass(Point)
             Point(x=0.5, label='a')
         """
-        from tensorclass.convert import to_dataclass
+        ...
 
-        return to_dataclass(self, dest_cls)  # type: ignore[arg-type]
-
-    def to_attrs(self: Instances, dest_cls: type[D]) -> D:
+    @delegated("tensorclass.convert.attrs")
+    def to_attrs(self: ClassInstances, dest_cls: type[D]) -> D:
         """Convert to an instance of an attrs class, as :meth:`to_dataclass` does. Its converters and validators run.
 
         Args:
@@ -273,11 +258,10 @@ class Instances(Collection):
             >>> TensorDict({"x": 0.5}).to_attrs(Point)
             Point(x=0.5, label='a')
         """
-        from tensorclass.convert import to_attrs
+        ...
 
-        return to_attrs(self, dest_cls)  # type: ignore[arg-type]
-
-    def to_pydantic(self: Instances, dest_cls: type[D]) -> D:
+    @delegated("tensorclass.convert.pydantic")
+    def to_pydantic(self: ClassInstances, dest_cls: type[D]) -> D:
         """Convert to a pydantic model (or dataclass), as :meth:`to_dataclass` does. Pydantic validates the values.
 
         Args:
@@ -301,6 +285,4 @@ class Instances(Collection):
             >>> TensorDict({"x": 0.5}).to_pydantic(Point)
             Point(x=0.5, label='a')
         """
-        from tensorclass.convert import to_pydantic
-
-        return to_pydantic(self, dest_cls)  # type: ignore[arg-type]
+        ...

@@ -1,7 +1,4 @@
-"""A function on chunks of rows, in other processes: ``map`` and ``map_iter``.
-
-What is done is in :mod:`tensorclass.distributed.mapping`, which is imported when it is called.
-"""
+"""TODO."""
 
 from __future__ import annotations
 
@@ -12,10 +9,12 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from .collection import Collection
+from tensorclass.td.collection import Collection
+
+from .declaration import delegated
 
 if TYPE_CHECKING:
-    from .base import TensorCollection
+    from tensorclass.td.base import TensorCollection
 
     #: what can be put together along a dimension
     Rows = TypeVar("Rows", bound="Tensor | TensorCollection | None")
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 
-class Workers(Collection):
+class Map(Collection):
     """``map`` and ``map_iter``."""
 
     __slots__ = ()
@@ -91,6 +90,7 @@ class Workers(Collection):
         timeout: float | None = ...,
         retries: int = ...,
     ) -> list[Result]: ...
+    @delegated("tensorclass.distributed.mapping")
     def map(
         self,
         fn: Callable[[Any], Any],
@@ -167,26 +167,9 @@ class Workers(Collection):
         ...     data.map(lambda chunk: chunk + 1, chunksize=2, executor=threads)["x"]
         tensor([1., 2., 3., 4.])
         """
-        from tensorclass.distributed import mapping, scheduler
+        ...
 
-        options = scheduler.Options(
-            dim=dim,
-            num_workers=num_workers,
-            chunksize=chunksize,
-            num_chunks=num_chunks,
-            pool=pool,
-            generator=generator,
-            max_tasks_per_child=max_tasks_per_child,
-            worker_threads=worker_threads,
-            index_with_generator=index_with_generator,
-            pbar=pbar,
-            mp_start_method=mp_start_method,
-            executor=executor,
-            timeout=timeout,
-            retries=retries,
-        )
-        return mapping.map(self, fn, out, options)  # type: ignore[arg-type]
-
+    @delegated("tensorclass.distributed.mapping")
     def map_iter(
         self,
         fn: Callable[[Self], Result],
@@ -245,22 +228,4 @@ class Workers(Collection):
         1.0
         5.0
         """
-        from tensorclass.distributed import mapping, scheduler
-
-        options = scheduler.Options(
-            dim=dim,
-            num_workers=num_workers,
-            chunksize=chunksize,
-            num_chunks=num_chunks,
-            pool=pool,
-            generator=generator,
-            max_tasks_per_child=max_tasks_per_child,
-            worker_threads=worker_threads,
-            index_with_generator=index_with_generator,
-            pbar=pbar,
-            mp_start_method=mp_start_method,
-            executor=executor,
-            timeout=timeout,
-            retries=retries,
-        )
-        return mapping.map_iter(self, fn, shuffle, options)  # type: ignore[arg-type]
+        ...

@@ -1,0 +1,44 @@
+"""Functions of other packages that the engine calls itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .declaration import delegated
+
+if TYPE_CHECKING:
+    from tensorclass.nn.params import TensorDictParams
+    from tensorclass.td.base import TensorCollection
+    from tensorclass.td.collection import DeviceLike
+    from tensorclass.td.memmap import Filename
+
+
+@delegated("tensorclass.storage.opening")
+def save(
+    data: TensorCollection,
+    filename: Filename,
+    backend: str,
+    *,
+    allow_pickle: bool | None = None,
+    device: DeviceLike | None = None,
+    resizable: bool = False,
+    checksum: bool = False,
+    values: bool = True,
+    progress: bool | None = False,
+    options: dict[str, Any],
+) -> Any:
+    """Write a collection to an HDF5 file or a zarr folder; without ``values``, arrays of zeros."""
+    ...
+
+
+@delegated("tensorclass.nn.params")
+def as_parameters(tree: Any) -> TensorDictParams:
+    """Return a module that has the tensors of a collection as its parameters and buffers."""
+    ...
+
+
+@delegated("tensorclass.distributed.sharing")
+def reduced(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Return a function and its arguments, which make the collection again in another process."""
+    ...
