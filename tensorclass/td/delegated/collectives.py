@@ -1,4 +1,4 @@
-"""TODO."""
+"""Collectives: methods that all ranks of a process group call."""
 
 from __future__ import annotations
 

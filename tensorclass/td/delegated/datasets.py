@@ -1,4 +1,4 @@
-"""TODO."""
+"""Methods for data sets of Hugging Face and Ray."""
 
 from __future__ import annotations
 

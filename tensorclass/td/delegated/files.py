@@ -1,4 +1,4 @@
-"""TODO."""
+"""Methods for single files: HDF5, zarr, consolidated, safetensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO."""
+"""A function on chunks of rows, run in other processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Methods for collections on memory-mapped tensors."""
 
 from __future__ import annotations
 

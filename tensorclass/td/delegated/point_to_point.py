@@ -1,4 +1,4 @@
-"""TODO."""
+"""Methods that send a collection from one process to another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Methods for dicts, tuples, lists, pytrees and structured arrays."""
 
 from __future__ import annotations
 

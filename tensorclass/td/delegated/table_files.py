@@ -1,4 +1,4 @@
-"""TODO."""
+"""Methods for files of tables: Parquet, CSV, JSON, Feather."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Methods for tables of pandas, Arrow and polars."""
 
 from __future__ import annotations
 
