@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from inspect import signature
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -21,11 +22,22 @@ def _import() -> Any:
 _IMPORT = _import.__code__  # its names are ("module", "name")
 
 
+def _check_arguments(declaration: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise an error that names the method if it does not take these arguments."""
+    try:
+        signature(declaration).bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{declaration.__name__}() {error}") from None
+
+
 def delegated(module: str, name: str | None = None) -> Callable[[F], F]:
     """Make a method (or function) of a signature and a docstring: calls go to a function of another module.
 
     The module is imported on the first call, and the function is kept. It takes the same arguments, with the collection
     (or, for a class method, the class) in front. ``tests/td/test_delegated.py`` compares the two signatures.
+
+    The function checks its arguments. Where it raises a TypeError, they are compared with the declaration, so that the
+    message names the method.
 
     ``torch.compile`` traces through the call. So the first import is an import statement, whose names are put into its
     bytecode: dynamo traces statements and no call of ``importlib``. What is imported while it traces is not kept, or
@@ -59,7 +71,11 @@ def delegated(module: str, name: str | None = None) -> Callable[[F], F]:
 
         @wraps(declaration)
         def call(*args: Any, **kwargs: Any) -> Any:
-            return target(*args, **kwargs)
+            try:
+                return target(*args, **kwargs)
+            except TypeError:
+                _check_arguments(declaration, args, kwargs)
+                raise
 
         call.__delegated__ = (module, name or declaration.__name__)  # type: ignore[attr-defined]
         return call  # type: ignore[return-value]
