@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.convert.signatures import arguments as unpacked_arguments
 
 import tensorclass
 from tensorclass import TensorClass, TensorCollection, TensorDict
 from tensorclass.td import delegated as declarations
 from tensorclass.td.delegated.declaration import delegated
+from tests.convert.signatures import arguments as unpacked_arguments
 
 #: modules below the engine, which it may import
 SUPPORT = {"atomic", "interrupts", "printable", "regular"}

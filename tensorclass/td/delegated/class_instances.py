@@ -111,7 +111,7 @@ class ClassInstances(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.convert.attrs")
+    @delegated("tensorclass.convert.dataclass")
     def from_attrs(
         cls,
         instance: object,
@@ -157,7 +157,7 @@ class ClassInstances(Collection):
         ...
 
     @classmethod
-    @delegated("tensorclass.convert.pydantic")
+    @delegated("tensorclass.convert.dataclass")
     def from_pydantic(
         cls,
         model: object,
@@ -234,7 +234,7 @@ class ClassInstances(Collection):
         """
         ...
 
-    @delegated("tensorclass.convert.attrs")
+    @delegated("tensorclass.convert.dataclass")
     def to_attrs(self: ClassInstances, dest_cls: type[D]) -> D:
         """Convert to an instance of an attrs class, as :meth:`to_dataclass` does. Its converters and validators run.
 
@@ -260,7 +260,7 @@ class ClassInstances(Collection):
         """
         ...
 
-    @delegated("tensorclass.convert.pydantic")
+    @delegated("tensorclass.convert.dataclass")
     def to_pydantic(self: ClassInstances, dest_cls: type[D]) -> D:
         """Convert to a pydantic model (or dataclass), as :meth:`to_dataclass` does. Pydantic validates the values.
 
