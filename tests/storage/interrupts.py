@@ -39,6 +39,7 @@ from tests.storage.kills import forked
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EINTR": errno.EINTR}
 FAULTS = ("SIGINT", *ERRORS)
 PATIENCE = 2.0  #: seconds in which other threads may let go of what they hold
+SECONDS = 120  #: that one writer with one fault may take
 
 
 class Writer(NamedTuple):
@@ -492,9 +493,22 @@ def sampled(count: int, samples: int | None, rng: random.Random) -> list[int]:
 
 
 def run(
-    name: str, folder: Path, faults: tuple[str, ...] = FAULTS, samples: int | None = None, seed: int = 0
+    name: str,
+    folder: Path,
+    faults: tuple[str, ...] = FAULTS,
+    samples: int | None = None,
+    seed: int = 0,
+    share: tuple[int, int] = (0, 1),
 ) -> Counter[str]:
-    """Counts of what came of faults of a writer: all points, or some of each kind.
+    """Count the outcomes of faults of a writer.
+
+    Args:
+        name: the writer.
+        folder: an empty folder to write to.
+        faults: the kinds of faults.
+        samples: the number of points of each kind; all by default.
+        seed: for drawing points.
+        share: ``(k, n)`` takes every n-th of the points, from the k-th.
 
     Raises:
         Problem: a promise was not kept, with all that was found.
@@ -505,8 +519,10 @@ def run(
         outcome, problems = bench.fault(kind, 0)
         if problems:
             raise Problem(f"{name}: without a fault: {problems}")
-        for at in sampled(outcome.count + 5, samples, rng):
+        for at in sampled(outcome.count + 5, samples, rng)[share[0] :: share[1]]:
+            faulthandler.dump_traceback_later(SECONDS, exit=True)
             outcome, problems = bench.fault(kind, at)
+            faulthandler.cancel_dump_traceback_later()
             counts[kind if outcome.where else "beyond the end"] += 1
             for problem in problems:
                 text = f"{kind} at {outcome.where}: {problem}"
@@ -518,8 +534,10 @@ def run(
     return counts
 
 
-def results(names: list[str], faults: tuple[str, ...], samples: int | None, seed: int) -> Iterator[dict[str, Any]]:
-    """What came of each writer, each in a process of its own."""
+def results(
+    names: list[str], faults: tuple[str, ...], samples: int | None, seed: int, share: tuple[int, int] = (0, 1)
+) -> Iterator[dict[str, Any]]:
+    """Run :func:`run` for each writer, each in a process of its own, and yield the counts."""
     for name in names:
         start = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
@@ -527,10 +545,9 @@ def results(names: list[str], faults: tuple[str, ...], samples: int | None, seed
             place.mkdir()
 
             def work(name: str = name, place: Path = place, told: Path = told) -> None:
-                faulthandler.dump_traceback_later(3000, exit=True)
                 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for what runs behind
                 try:
-                    said: dict[str, Any] = dict(run(name, place, faults, samples, seed))
+                    said: dict[str, Any] = dict(run(name, place, faults, samples, seed, share))
                 except Problem as problem:
                     said = {**problem.counts, "problem": str(problem)}
                 told.write_text(json.dumps(said))
@@ -548,7 +565,9 @@ def main() -> None:
     parser.add_argument("--writer", action="append", choices=list(WRITERS), help="all by default")
     parser.add_argument("--fault", action="append", choices=FAULTS, help="all by default")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--share", default="0/1", help="1/4 is the second of four parts, which can run side by side")
     options = parser.parse_args()
+    part, parts = map(int, options.share.split("/"))
     torch.set_num_threads(1)  # a process with threads must not fork
     failed = False
     for said in results(
@@ -556,6 +575,7 @@ def main() -> None:
         tuple(options.fault or FAULTS),
         None if options.all else options.samples,
         options.seed,
+        (part, parts),
     ):
         problem = said.pop("problem", None)
         print(json.dumps(said), flush=True)
