@@ -291,8 +291,10 @@ class FieldSpec:
             raise self.mismatch(value)
         for position, target in enumerate(targets, 1):
             concrete = TensorDict if target is TensorCollection else target
-            telling: Mapping[str, int] = getattr(concrete, "_telling", {})
-            found = inferred_size(telling, entries) if telling and not isinstance(value, TensorCollection) else None
+            item_ranks: Mapping[str, int] = getattr(concrete, "_item_ranks", {})
+            found = (
+                inferred_size(item_ranks, entries) if item_ranks and not isinstance(value, TensorCollection) else None
+            )
             try:
                 return concrete._from_mapping(entries, size if found is None else found, device, names)
             except (BatchMismatch, ContractError) as error:

@@ -244,8 +244,8 @@ class _Options(NamedTuple):
             position, other = next((position, row.size) for position, row in enumerate(rows) if row.size != inner)
             raise SampleMismatch(position, (), f"a batch size {list(inner or ())}", f"{list(other or ())}")
         size: Size | None = None
-        if inner is None and issubclass(self.cls, TensorClass) and self.cls._telling:
-            size = inferred_size(self.cls._telling, columns)
+        if inner is None and issubclass(self.cls, TensorClass) and self.cls._item_ranks:
+            size = inferred_size(self.cls._item_ranks, columns)
         asked = self.plan(Size((len(rows), *(inner or ()))) if size is None else size)
         result = build_nested(self.cls, columns, asked)
         self.finish(asked, left_out)

@@ -179,7 +179,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
 
     def _set_up(self, values: Mapping[str, Any], batch_size: Any = None, device: Any = None, names: Any = None) -> None:
         """Sets the metadata and the fields, from ``values`` or their defaults."""
-        found = inferred_size(self._telling, values) if batch_size is None and self._telling else batch_size
+        found = inferred_size(self._item_ranks, values) if batch_size is None and self._item_ranks else batch_size
         self._batch_size = shapes.as_size(found)
         self._device = as_device(device)
         self._names = shapes.as_names(names, len(self._batch_size))

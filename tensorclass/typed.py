@@ -13,7 +13,9 @@ import typing_extensions
 from torch import Tensor
 from typing_extensions import Self, dataclass_transform
 
-from .definition import annotations_of, hiding, unusable
+from .definition import annotations_of
+from .field_names import unusable
+from .field_properties import hiding
 from .td import pytree
 from .td.collection import Collection
 from .td.stores.classes import OnStore, on_store

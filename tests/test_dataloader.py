@@ -220,7 +220,7 @@ def test_an_error_in_a_worker_names_what_is_wrong() -> None:
         x: Tensor
 
     samples: list[Any] = [record(1)[0], Other(torch.zeros(2))]
-    with pytest.raises(TypeError, match=r"must be records of the class Sample; item 1 is a Other"):
+    with pytest.raises(TypeError, match=r"expected records of the class Sample only; item 1 is a Other"):
         next(iter(loader(samples, batch_size=2, num_workers=1, multiprocessing_context="fork")))
 
 

@@ -118,7 +118,7 @@ class Checks:
         """
         found, hint = self._wrong(record, record._batch_size, elements), ""
         if inferred and found:
-            told = implied(record._telling, record._store)
+            told = implied_sizes(record._item_ranks, record._store)
             sizes = dict.fromkeys(told.values())
             others = [self._wrong(record, size) for size in sizes]
             found = min([found, *[other for other in others if other]], key=len)
@@ -173,13 +173,13 @@ def _check_formulas(owner: str, specs: Mapping[str, FieldSpec]) -> None:
 # the batch size
 
 
-def telling(specs: Mapping[str, FieldSpec]) -> dict[str, int]:
+def item_ranks(specs: Mapping[str, FieldSpec]) -> dict[str, int]:
     """The fields whose contracts tell the batch size, each with the number of dimensions that are not the batch's."""
     ranks = {key: spec.contract.rank for key, spec in specs.items() if spec.contract is not None}
     return {key: rank for key, rank in ranks.items() if rank is not None}
 
 
-def implied(ranks: Mapping[str, int], values: Mapping[str, Any]) -> dict[str, Size]:
+def implied_sizes(ranks: Mapping[str, int], values: Mapping[str, Any]) -> dict[str, Size]:
     """The batch size that each of the values tells, by field."""
     found: dict[str, Size] = {}
     for key, rank in ranks.items():
@@ -194,7 +194,7 @@ def implied(ranks: Mapping[str, int], values: Mapping[str, Any]) -> dict[str, Si
 
 def inferred_size(ranks: Mapping[str, int], values: Mapping[str, Any]) -> Size | None:
     """The batch size of a record with these values, as the first field has it that tells it."""
-    return next(iter(implied(ranks, values).values()), None)
+    return next(iter(implied_sizes(ranks, values).values()), None)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -30,11 +30,11 @@ class Contracted(TensorCollection):
 
     if TYPE_CHECKING:  # annotations that typing.get_type_hints shall not find
         _specs: ClassVar[dict[str, FieldSpec]]
-        _telling: ClassVar[dict[str, int]]
+        _item_ranks: ClassVar[dict[str, int]]
         _checks: ClassVar[Checks | None]
     else:
         _specs = {}
-        _telling = {}  # the fields that tell the batch size
+        _item_ranks = {}  # the fields that tell the batch size
         _checks = None  # what looks at the contracts
 
     # -- what engine and users ask of them ----------------------------------------------------------------------------
@@ -55,7 +55,7 @@ class Contracted(TensorCollection):
             self._checks.entering(self, self._store, size)
 
     def _find_batch_size(self, batch_dims: int | None, keep_compliant_size: bool) -> None:
-        size = inferred_size(self._telling, self._store) if self._telling else None
+        size = inferred_size(self._item_ranks, self._store) if self._item_ranks else None
         if size is None:
             super()._find_batch_size(batch_dims, keep_compliant_size)
         else:

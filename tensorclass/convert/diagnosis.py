@@ -85,8 +85,8 @@ def _diagnose_record(
     cls: type[TensorClass], values: Mapping[str, Any], size: Size | None, problems: Problems, path: tuple[str, ...]
 ) -> None:
     inferred = size is None
-    if size is None and cls._telling:
-        size = inferred_size(cls._telling, values)
+    if size is None and cls._item_ranks:
+        size = inferred_size(cls._item_ranks, values)
     record = _empty(cls, Size(size or ()))
     for name, spec in cls._specs.items():
         where = (*path, name)
@@ -149,8 +149,8 @@ def _diagnose_below(record: Any, spec: FieldSpec, value: Any, problems: Problems
         size = value._batch_size
     elif isinstance(value, Mapping):
         found, size = cast("Mapping[str, Any]", value), record._batch_size
-        telling = inner._telling if issubclass(inner, TensorClass) else None
-        size = (inferred_size(telling, found) if telling else None) or size
+        item_ranks = inner._item_ranks if issubclass(inner, TensorClass) else None
+        size = (inferred_size(item_ranks, found) if item_ranks else None) or size
     else:
         return False
     known = len(problems)

@@ -353,8 +353,8 @@ def _common_size(
     Contracts of a record that determine the batch size take precedence.
     """
     cls = target_class(target)
-    if issubclass(cls, TensorClass) and cls._telling:
-        told = inferred_size(cls._telling, values)
+    if issubclass(cls, TensorClass) and cls._item_ranks:
+        told = inferred_size(cls._item_ranks, values)
         if told is not None:
             return tuple(told)
     shape: list[tuple[int, ...]] = []

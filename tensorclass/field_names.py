@@ -1,0 +1,77 @@
+"""Names that fields cannot have."""
+
+from __future__ import annotations
+
+import dataclasses
+import keyword
+import re
+import typing
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from .record import METADATA, TensorClass
+
+#: names of members of records: fields can have them only with the option ``shadow``
+MEMBER_NAMES = frozenset(name for name in dir(TensorClass) if not name.startswith("__")) | set(METADATA)
+
+
+def check_field_names(cls: Any, fields: Sequence[dataclasses.Field[Any]], annotations: Mapping[str, Any]) -> None:
+    """Raise if a field or an ``InitVar`` of a new class has a name that it cannot have.
+
+    Raises:
+        AttributeError: the name is not one for an argument, or that of a member of records.
+    """
+    names = [f.name for f in fields]
+    for name in annotations:
+        f = cls.__dataclass_fields__.get(name)
+        if f is not None and f._field_type is dataclasses._FIELD_INITVAR:  # type: ignore[attr-defined]
+            if name in METADATA:
+                raise AttributeError(
+                    f"{cls.__name__}: {name} is an argument of every record's constructor; rename yours"
+                )
+            names.append(name)
+    check_usable(cls, names)
+    taken = MEMBER_NAMES.intersection(names)
+    private = sorted(name for name in taken if name.startswith("_"))
+    if private and cls._options["shadow"]:
+        raise AttributeError(
+            f"{cls.__name__}: records keep what they hold under the names {private}, which cannot be hidden; rename "
+            "them"
+        )
+    if taken and not cls._options["shadow"]:
+        raise AttributeError(
+            f"{cls.__name__}: records have members of their own with the names {sorted(taken)}, which operations need; "
+            "rename the fields, or hide the members with the option shadow=True: "
+            f"class {cls.__name__}(..., shadow=True)"
+        )
+    if "batch_size" in taken:
+        raise AttributeError(
+            f"{cls.__name__}: no field can be called batch_size: the constructor takes it; rename the field"
+        )
+
+
+def check_usable(cls: Any, names: Iterable[str]) -> None:
+    """Raise ``AttributeError`` if a name is :func:`unusable`."""
+    for name in names:
+        if why := unusable(name):
+            raise AttributeError(f"{cls.__name__}: no field can be called {name!r}: {why}; rename the field")
+
+
+def unusable(name: str) -> str:
+    """Return why the generated constructor cannot have an argument of this name; empty if it can."""
+    if not name.isidentifier() or keyword.iskeyword(name):
+        return "it is no name that Python takes for an argument"
+    if unicodedata.normalize("NFKC", name) != name:
+        return f"Python reads it as {unicodedata.normalize('NFKC', name)!r}"
+    if name.startswith("__"):
+        return "names that begin with two underscores are those of Python, and of generated code"
+    return ""
+
+
+def is_class_variable(annotation: Any) -> bool:
+    """Return whether an annotation, which may be text, is a ``ClassVar``, as ``dataclasses`` sees it."""
+    text = getattr(annotation, "__forward_arg__", annotation)
+    if isinstance(text, str):
+        return re.match(r"\s*(?:\w+\s*\.\s*)*ClassVar\b", text) is not None
+    return annotation is typing.ClassVar or typing.get_origin(annotation) is typing.ClassVar
