@@ -33,26 +33,28 @@ class Collectives(Collection):
         timeout: float | timedelta | None = None,
         allow_pickle: bool = False,
     ) -> Self:
-        """The collection of one rank, on all ranks of a group. All of them call it.
+        """Return the collection of one rank on all ranks. All ranks of the group call it.
 
-        The others need not know what comes: it is told, as JSON, in front of the values. A record stays one where its
-        class is defined in the process that receives it (nothing is imported), and is a :class:`TensorDict` elsewhere.
-        So its class need not be that of the collection on which it is called there, which is not changed.
+        The receivers need not know its form, which is sent first, as JSON. A record stays a record if its class is
+        defined in the receiving process (nothing is imported); elsewhere it becomes a :class:`TensorDict`. The
+        collection on which a receiver calls the method can have any class, and is not changed.
 
         Args:
-            src: the rank of the world that sends its collection.
-            group: the ranks, all by default. A rank that is not among them gets its own collection, and a warning.
-            device: where the result is; by default the device of the collection it is called on, if that has one.
-            timeout: how long a message may take, in seconds; by default the time-out of the group.
+            src: the rank of the sender in the world.
+            group: the process group; by default all ranks. A rank outside it gets its own collection back, with a
+                warning.
+            device: the device of the result; by default that of the collection on which the method is called, if it has
+                one.
+            timeout: the time limit of each message in seconds; by default that of the group.
             allow_pickle: send, and read, objects that JSON cannot hold as pickles. Reading one can run any code.
 
         Returns:
             On ``src`` the collection itself, on the other ranks a new one.
 
         Raises:
-            TypeError: values that no message can hold. All ranks raise, the others a WorkerRaised.
-            WorkerTimeout: some ranks, which the error names, did not call it in time.
-            WorkerDied: some ranks, which the error names, are gone.
+            TypeError: a message cannot hold some values. All ranks raise, the others a WorkerRaised.
+            WorkerTimeout: some ranks did not call in time. Names them.
+            WorkerDied: some ranks have ended. Names them.
             ValueError: ``src`` is not in the group.
         """
         ...
@@ -68,27 +70,28 @@ class Collectives(Collection):
         timeout: float | timedelta | None = None,
         allow_pickle: bool = False,
     ) -> Self:
-        """The one of several collections of a rank that is meant for this rank. All ranks of the group call it.
+        """Give each rank one of the collections of ``src``. All ranks of the group call it.
 
-        They may differ in everything. As for :meth:`broadcast`, those who receive need not know what comes, and the
-        collection on which it is called is not changed.
+        The collections may differ in everything. As in :meth:`broadcast`, the receivers need not know the form, and the
+        collection on which the method is called is not changed.
 
         Args:
-            src: the rank of the world that sends.
-            tensordicts: on ``src``, a collection for each rank of the group, in their order.
-            group: the ranks, all by default.
-            device: where the result is; by default the device of the collection it is called on, if that has one.
-            timeout: how long a message may take, in seconds; by default the time-out of the group.
+            src: the rank of the sender in the world.
+            tensordicts: on ``src``, one collection per rank of the group, in the order of the ranks. Ignored elsewhere.
+            group: the process group; by default all ranks.
+            device: the device of the result; by default that of the collection on which the method is called, if it has
+                one.
+            timeout: the time limit of each message in seconds; by default that of the group.
             allow_pickle: send, and read, objects that JSON cannot hold as pickles. Reading one can run any code.
 
         Returns:
-            A new collection, on ``src`` too.
+            A new collection, also on ``src``.
 
         Raises:
-            ValueError: there are not as many collections as ranks. All ranks raise, the others a WorkerRaised.
-            TypeError: ``src`` gives none, or values that no message can hold; likewise.
-            WorkerTimeout: some ranks did not call it in time.
-            WorkerDied: some ranks are gone.
+            ValueError: the number of collections is not that of the ranks. All ranks raise, the others a WorkerRaised.
+            TypeError: ``src`` gives no collections, or values that a message cannot hold. All ranks raise, as above.
+            WorkerTimeout: some ranks did not call in time.
+            WorkerDied: some ranks have ended.
         """
         ...
 
@@ -100,22 +103,22 @@ class Collectives(Collection):
         timeout: float | timedelta | None = None,
         allow_pickle: bool = False,
     ) -> list[Self]:
-        """The collections of all ranks, on all of them. All call it.
+        """Return the collections of all ranks on all ranks. All ranks of the group call it.
 
         Args:
-            group: the ranks, all by default. A rank that is not among them gets an empty list, and a warning.
-            timeout: how long a message may take, in seconds; by default the time-out of the group.
+            group: the process group; by default all ranks. A rank outside it gets an empty list, with a warning.
+            timeout: the time limit of each message in seconds; by default that of the group.
             allow_pickle: send, and read, objects that JSON cannot hold as pickles. Reading one can run any code.
 
         Returns:
-            A new collection for each rank of the group, its own included, with their values and non-tensor data, and
-            the class and the batch size that this rank's collection has.
+            One new collection per rank of the group, including this one, in the order of the ranks. Values and
+            non-tensor data are those of the ranks; class and batch size are those of this rank's collection.
 
         Raises:
-            RecordsDiffer: the collections differ in keys, dtypes or shapes. All ranks raise, and list the differences.
-            TypeError: values that no message can hold. All ranks raise, the others a WorkerRaised.
-            WorkerTimeout: some ranks did not call it in time.
-            WorkerDied: some ranks are gone.
+            RecordsDiffer: the collections differ in keys, dtypes or shapes. All ranks raise and list the differences.
+            TypeError: a message cannot hold some values. All ranks raise, the others a WorkerRaised.
+            WorkerTimeout: some ranks did not call in time.
+            WorkerDied: some ranks have ended.
         """
         ...
 
@@ -128,16 +131,16 @@ class Collectives(Collection):
         timeout: float | timedelta | None = None,
         allow_pickle: bool = False,
     ) -> Self | None:
-        """Writes the collections of all other ranks, stacked along a new first dimension, into that of one rank.
+        """Write the collections of all other ranks, stacked along a new first dimension, into that of one rank.
 
-        All ranks of the group call it. The collection on ``dst`` is no part of the stack: it is updated with it, and
-        must have its batch size, ``[ranks - 1, *batch_size]``, or the first dimensions of that. A locked one, or
-        one in files, is written to in place.
+        All ranks of the group call it. The collection on ``dst`` is not part of the stack, but is updated with it. Its
+        batch size must be ``[ranks - 1, *batch_size]``, or the first dimensions of that. If it is locked or in files,
+        it is written in place.
 
         Args:
-            dst: the rank of the world that receives.
-            group: the ranks, all by default.
-            timeout: how long a message may take, in seconds; by default the time-out of the group.
+            dst: the rank of the receiver in the world.
+            group: the process group; by default all ranks.
+            timeout: the time limit of each message in seconds; by default that of the group.
             allow_pickle: send, and read, objects that JSON cannot hold as pickles. Reading one can run any code.
 
         Returns:
@@ -145,10 +148,10 @@ class Collectives(Collection):
 
         Raises:
             RecordsDiffer: the collections that are sent differ in keys, dtypes, shapes or batch sizes. All ranks raise.
-            TypeError: values that no message can hold. All ranks raise, the others a WorkerRaised.
-            RuntimeError: what was stacked does not fit into the collection on ``dst``, which is not changed then.
-            WorkerTimeout: some ranks did not call it in time.
-            WorkerDied: some ranks are gone.
+            TypeError: a message cannot hold some values. All ranks raise, the others a WorkerRaised.
+            RuntimeError: the stack does not fit the collection on ``dst``, which is not changed.
+            WorkerTimeout: some ranks did not call in time.
+            WorkerDied: some ranks have ended.
         """
         ...
 
@@ -182,33 +185,34 @@ class Collectives(Collection):
         bucket_bytes: int | None = None,
         timeout: float | timedelta | None = None,
     ) -> list[Pending] | None:
-        """Sums the values of all ranks, in place, on all of them. All call it.
+        """Sum the values of all ranks, in place, on all of them. All ranks of the group call it.
 
-        Tensors of one dtype go as one message, large ones (from 256 KB on) as they are, without a copy. So the cost
-        grows with the bytes and not with the number of fields. Non-tensor data stays as it is on each rank. Tensors
-        that share memory are reduced once.
+        Tensors of one dtype are sent in one message, large ones (256 KB and more) in place, without a copy. So the cost
+        grows with the number of bytes, not of fields. Non-tensor data stays unchanged on each rank. Tensors that share
+        memory are reduced once.
 
         Args:
-            op: what is done in the place of a sum, of ``torch.distributed.ReduceOp``: ``AVG``, ``MAX``, ...
-            group: the ranks, all by default. On a rank that is not among them nothing happens, with a warning.
-            async_op: come back as soon as the ranks agree on what is sent; that they do can show later, in ``wait()``
-                or in the next call on the group. The values are there when ``wait()`` was called on each of the
-                results; leave the tensors alone until then.
-            bucket_bytes: how large a message of several tensors may be; by default 4 MiB. 1 sends each for itself.
-            timeout: how long a message may take, in seconds; by default the time-out of the group.
+            op: the reduction, of ``torch.distributed.ReduceOp``: ``AVG``, ``MAX``, ...; by default the sum.
+            group: the process group; by default all ranks. On a rank outside it nothing happens, with a warning.
+            async_op: return without waiting for the messages. A disagreement between the ranks can then raise in
+                ``wait()`` or in the next call on the group. Do not use the tensors until ``wait()`` of each result
+                returns.
+            bucket_bytes: the largest message of several tensors, in bytes; 4 MiB by default. 1 sends each tensor
+                separately.
+            timeout: the time limit of each message in seconds; by default that of the group.
 
         Returns:
-            With ``async_op`` the messages that are on their way.
+            ``None``. With ``async_op``, the pending messages, each with ``wait()``.
 
         Raises:
-            RecordsDiffer: the collections differ in keys, dtypes or shapes. All ranks raise, list the differences, and
-                nothing was written.
+            RecordsDiffer: the collections differ in keys, dtypes or shapes. All ranks raise and list the differences.
+                Nothing was written.
             RuntimeError: the mean of integers, or a dtype that the backend does not reduce. Nothing was written.
-            ValueError: ``op`` has no meaning for complex numbers. Nothing was written.
-            TypeError: values that no message can hold, or a ``DTensor`` that has different parts on these ranks.
-                Nothing was written; the other ranks raise a WorkerRaised.
-            WorkerTimeout: some ranks did not call it in time. Large tensors may have been written to.
-            WorkerDied: some ranks are gone; likewise.
+            ValueError: ``op`` is undefined for complex numbers. Nothing was written.
+            TypeError: a message cannot hold some values, or a ``DTensor`` is distributed differently on the ranks.
+                Nothing was written. The other ranks raise a WorkerRaised.
+            WorkerTimeout: some ranks did not call in time. Large tensors may have been written.
+            WorkerDied: some ranks have ended. Large tensors may have been written.
         """
         ...
 
@@ -224,20 +228,24 @@ class Collectives(Collection):
         bucket_bytes: int | None = None,
         timeout: float | timedelta | None = None,
     ) -> list[Pending] | None:
-        """Sums the values of all ranks, in place, on one of them. All call it; on the others nothing changes.
+        """Sum the values of all ranks, in place, on one of them. All ranks of the group call it.
+
+        The collections of the other ranks do not change.
 
         Args:
             dst: the rank of the world that gets the sums.
-            op: what is done in the place of a sum; see :meth:`all_reduce`.
+            op: the reduction, as in :meth:`all_reduce`.
             async_op: begin all messages at once.
-            return_premature: with ``async_op``, come back as soon as the ranks agree on what is sent, with the messages
-                that are on their way. The values are there when ``wait()`` was called on each; leave the tensors alone
-                until then.
-            group: the ranks, all by default.
-            bucket_bytes: how large a message of several tensors may be; by default 4 MiB.
-            timeout: how long a message may take, in seconds; by default the time-out of the group.
+            return_premature: with ``async_op``, return as soon as the ranks agree on what is sent. Do not use the
+                tensors until ``wait()`` of each result returns.
+            group: the process group; by default all ranks.
+            bucket_bytes: the largest message of several tensors, in bytes; 4 MiB by default.
+            timeout: the time limit of each message in seconds; by default that of the group.
+
+        Returns:
+            ``None``. With ``async_op`` and ``return_premature``, the pending messages, each with ``wait()``.
 
         Raises:
-            Exception: what :meth:`all_reduce` raises.
+            RecordsDiffer, RuntimeError, ValueError, TypeError, WorkerTimeout, WorkerDied: as in :meth:`all_reduce`.
         """
         ...

@@ -36,37 +36,42 @@ class Datasets(Collection):
         batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Self:
-        """A collection from a ``datasets.Dataset``: a value for each column, with the number of rows as batch size.
+        """Convert a ``datasets.Dataset``: one value per column, with the number of rows as batch size.
 
-        The rows are those that the dataset shows, after ``select``, ``shuffle`` and ``filter``; the columns those of
-        its format, in the types that are stored. Columns of numbers share memory with the dataset, also with its
-        file, where they are one chunk without nulls and no rows were selected; copy before writing. They are
-        read as those of Arrow are (see :meth:`from_arrow`), and ``Array2D`` and its kin as tensors of their shape.
-        Labels of classes are numbers; a field that holds text gets their names.
+        The rows are those that the dataset shows after ``select``, ``shuffle`` and ``filter``, the columns those of its
+        format, in the types that are stored. Columns are read as :meth:`from_arrow` reads them, and ``Array2D`` and its
+        kin as tensors of their shape. Class labels become numbers; a field of text gets their names.
 
         Args:
             dataset: a ``datasets.Dataset``.
-            copy: ``True`` always copies, ``False`` never: a column of numbers that needs it is an error.
-            nulls: as for :meth:`from_arrow`, and so are ``mask_key`` and ``ragged``.
-            mask_key: the key of the masks.
-            device: where the values go.
-            columns: the names of the columns that are read; all by default.
-            ragged: what becomes of lists of numbers of several lengths.
-            auto_batch_size: find the batch size out: the leading dimensions that all values share.
-            batch_dims: how many dimensions it has at most, when it is found out.
+            copy: ``True`` always copies. ``False`` raises for a column of numbers that needs a copy. By default columns
+                are copied where needed.
+            nulls: what becomes of nulls, as in :meth:`from_arrow`.
+            mask_key: the key of the collection of masks; ``"_mask"`` by default.
+            device: where the values are moved; by default the CPU.
+            columns: the names of the columns to read; all by default.
+            ragged: what becomes of lists of numbers of different lengths, as in :meth:`from_arrow`.
+            auto_batch_size: infer the batch size from the leading dimensions that all values share.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
             batch_size: another batch size, such as ``[rows, 3]`` for columns with lists of 3.
-            strict: whether columns that are no fields of a record are an error; else they are left out, with a warning.
+            strict: with ``False``, drop columns that are not fields of a record, and warn about them.
+
+        Returns:
+            A collection of this class. Columns of numbers share memory with the dataset, or its file, if they are one
+            chunk without nulls and no rows were selected. Copy before you write.
 
         Raises:
             ImportError: datasets is not installed.
-            TypeError: ``dataset`` is a dict of splits, streamed, or has a transform.
-            ConversionError: columns do not fit their fields, or hold what is decoded when it is read (images, sounds).
+            TypeError: ``dataset`` is a dict of splits, is streamed, or has a transform.
+            ConversionError: columns do not fit their fields, or hold data that is decoded when it is read (images,
+                sounds).
 
-        >>> import datasets
-        >>> from tensorclass import TensorDict
-        >>> dataset = datasets.Dataset.from_dict({"x": [1.0, 2.0, 3.0], "text": ["a", "b", "c"]})
-        >>> TensorDict.from_huggingface(dataset.select([2, 0])).to_dict()
-        {'x': tensor([3., 1.], dtype=torch.float64), 'text': ['c', 'a']}
+        Example:
+            >>> import datasets
+            >>> from tensorclass import TensorDict
+            >>> dataset = datasets.Dataset.from_dict({"x": [1.0, 2.0, 3.0], "text": ["a", "b", "c"]})
+            >>> TensorDict.from_huggingface(dataset.select([2, 0])).to_dict()
+            {'x': tensor([3., 1.], dtype=torch.float64), 'text': ['c', 'a']}
         """
         ...
 
@@ -85,35 +90,50 @@ class Datasets(Collection):
         ragged: Ragged = "jagged",
         strict: bool = True,
     ) -> Iterator[Self]:
-        """The rows of a ``datasets.Dataset`` or ``IterableDataset``, batch by batch; it can be larger than memory.
+        """Iterate over a ``datasets.Dataset`` or ``IterableDataset`` in batches. It can be larger than memory.
 
         Args:
             dataset: the dataset.
-            batch_size: how many rows a batch has; the last one can be shorter.
-            drop_last: leave that one out.
-            nulls: as for :meth:`from_huggingface`, and so are the others.
-            mask_key: the key of the masks.
-            device: where the values go.
-            columns: the names of the columns that are read; all by default.
-            ragged: what becomes of lists of numbers of several lengths in a batch.
-            strict: whether columns that are no fields of a record are an error.
+            batch_size: the number of rows per batch. The last batch can have fewer.
+            drop_last: drop a last batch with fewer rows.
+            nulls: what becomes of nulls, as in :meth:`from_arrow`.
+            mask_key: the key of the collection of masks; ``"_mask"`` by default.
+            device: where the values are moved; by default the CPU.
+            columns: the names of the columns to read; all by default.
+            ragged: what becomes of lists of numbers of different lengths in a batch, as in :meth:`from_arrow`.
+            strict: with ``False``, drop columns that are not fields of a record, and warn about them.
+
+        Example:
+            >>> import datasets
+            >>> from tensorclass import TensorDict
+            >>> dataset = datasets.Dataset.from_dict({"x": [1, 2, 3]})
+            >>> [batch["x"].tolist() for batch in TensorDict.iter_huggingface(dataset, batch_size=2)]
+            [[1, 2], [3]]
         """
         ...
 
     @delegated("tensorclass.convert.huggingface")
     def to_huggingface(self: Datasets, *, features: Any = None) -> Any:
-        """A ``datasets.Dataset`` with a row for each item of the batch, in memory that is shared where Arrow can.
+        """Return a ``datasets.Dataset`` with one row per item of the batch.
 
         Further dimensions become lists of a fixed length, nested collections structs, jagged tensors lists.
 
         Args:
-            features: the ``datasets.Features`` of the dataset, such as ``ClassLabel``; by default what the types of the
-                values say.
+            features: the ``datasets.Features`` of the dataset, such as ``ClassLabel``; by default they follow from the
+                types of the values.
+
+        Returns:
+            A dataset in memory, which shares memory with the tensors where Arrow can.
 
         Raises:
             ImportError: datasets is not installed.
-            ValueError: there is no batch dimension, or the features are not those of the columns.
+            ValueError: there is no batch dimension, or the features do not fit the columns.
             ConversionError: a value has a dtype that Arrow does not have.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"x": [1, 2], "text": ["a", "b"]}, [2]).to_huggingface()[1]
+            {'x': 2, 'text': 'b'}
         """
         ...
 
@@ -134,32 +154,34 @@ class Datasets(Collection):
         batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Self:
-        """A collection from a ``ray.data.Dataset``: a value for each column, with the number of rows as batch size.
+        """Convert a ``ray.data.Dataset``: one value per column, with the number of rows as batch size.
 
-        The dataset is run, and all of it comes to this process; :meth:`iter_ray_dataset` takes batches of one that is
-        larger than memory. Columns are read as those of Arrow are (see :meth:`from_arrow`), and tensors in Ray's own
-        type as tensors of their shape. On Linux the numbers of a dataset of one block are not copied: pages of the
-        object store that are written become copies, and nobody else sees it. Several blocks are joined.
-
-        Ray gives blocks in the order in which they are done, as long as
-        ``ray.data.DataContext.get_current().execution_options.preserve_order`` is not set.
+        The dataset is executed, and all of it comes to this process; use :meth:`iter_ray_dataset` if it is larger than
+        memory. Columns are read as :meth:`from_arrow` reads them, and tensors in Ray's own type as tensors of their
+        shape. Ray returns blocks in the order in which they complete, unless
+        ``ray.data.DataContext.get_current().execution_options.preserve_order`` is set.
 
         Args:
             dataset: a ``ray.data.Dataset``.
-            copy: ``True`` always copies, ``False`` never: a column of numbers that needs it is an error.
-            nulls: as for :meth:`from_arrow`, and so are ``mask_key`` and ``ragged``.
-            mask_key: the key of the masks.
-            device: where the values go.
-            columns: the names of the columns that are read; all by default.
-            ragged: what becomes of lists of numbers of several lengths.
-            auto_batch_size: find the batch size out: the leading dimensions that all values share.
-            batch_dims: how many dimensions it has at most, when it is found out.
+            copy: ``True`` always copies. ``False`` raises for a column of numbers that needs a copy. By default columns
+                are copied where needed.
+            nulls: what becomes of nulls, as in :meth:`from_arrow`.
+            mask_key: the key of the collection of masks; ``"_mask"`` by default.
+            device: where the values are moved; by default the CPU.
+            columns: the names of the columns to read; all by default.
+            ragged: what becomes of lists of numbers of different lengths, as in :meth:`from_arrow`.
+            auto_batch_size: infer the batch size from the leading dimensions that all values share.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
             batch_size: another batch size, such as ``[rows, 3]`` for columns with lists of 3.
-            strict: whether columns that are no fields of a record are an error; else they are left out, with a warning.
+            strict: with ``False``, drop columns that are not fields of a record, and warn about them.
+
+        Returns:
+            A collection of this class. On Linux the numbers of a dataset of one block are not copied; pages of the
+            object store become private copies when they are written. Several blocks are joined, which copies.
 
         Raises:
-            ImportError: Ray is not installed: the extra ``ray``.
-            TypeError: ``dataset`` is something else.
+            ImportError: ray is not installed (the extra ``ray``).
+            TypeError: ``dataset`` is not a ``ray.data.Dataset``.
             ConversionError: columns do not fit their fields.
         """
         ...
@@ -180,34 +202,36 @@ class Datasets(Collection):
         ragged: Ragged = "jagged",
         strict: bool = True,
     ) -> Iterator[Self]:
-        """The rows of a ``ray.data.Dataset``, batch by batch, while it is still running; it can be larger than memory.
+        """Iterate over a ``ray.data.Dataset`` in batches while it is still executed. It can be larger than memory.
 
         Args:
-            dataset: the dataset.
-            batch_size: how many rows a batch has; the last one can be shorter.
-            drop_last: leave that one out.
-            prefetch: how many batches are fetched ahead.
-            nulls: as for :meth:`from_ray_dataset`, and so are the others.
-            mask_key: the key of the masks.
-            device: where the values go.
-            columns: the names of the columns that are read; all by default.
-            ragged: what becomes of lists of numbers of several lengths in a batch.
-            strict: whether columns that are no fields of a record are an error.
+            dataset: a ``ray.data.Dataset``.
+            batch_size: the number of rows per batch. The last batch can have fewer.
+            drop_last: drop a last batch with fewer rows.
+            prefetch: the number of batches that are fetched ahead.
+            nulls: what becomes of nulls, as in :meth:`from_arrow`.
+            mask_key: the key of the collection of masks; ``"_mask"`` by default.
+            device: where the values are moved; by default the CPU.
+            columns: the names of the columns to read; all by default.
+            ragged: what becomes of lists of numbers of different lengths in a batch, as in :meth:`from_arrow`.
+            strict: with ``False``, drop columns that are not fields of a record, and warn about them.
         """
         ...
 
     @delegated("tensorclass.convert.ray")
     def to_ray_dataset(self: Datasets, *, blocks: int | None = None) -> Any:
-        """A ``ray.data.Dataset`` with a row for each item of the batch.
+        """Return a ``ray.data.Dataset`` with one row per item of the batch.
 
-        Further dimensions are Arrow's tensors of a fixed shape, nested collections structs, jagged tensors lists; see
-        :meth:`to_arrow`. :func:`tensorclass.distributed.ray.map_batches` runs functions from record to record on it.
+        Further dimensions become Arrow's tensors of a fixed shape, nested collections structs, jagged tensors lists;
+        see :meth:`to_arrow`. :func:`tensorclass.distributed.ray.map_batches` runs functions from record to record on
+        the dataset.
 
         Args:
-            blocks: into how many parts the rows go, which Ray hands to as many tasks; by default one.
+            blocks: the number of blocks that the rows are split into, each of which Ray gives to one task; 1 by
+                default.
 
         Raises:
-            ImportError: Ray is not installed: the extra ``ray``.
+            ImportError: ray is not installed (the extra ``ray``).
             ValueError: there is no batch dimension.
             ConversionError: a value has a dtype that Arrow does not have.
         """

@@ -38,39 +38,42 @@ class Files(Collection):
         strict: bool = True,
         verify: bool = False,
     ) -> Self:
-        """The collection in an HDF5 file, also in one that another program wrote.
+        """Open an HDF5 file as a collection, also one that another program wrote.
 
-        Only what the file says of itself is read. A value is read when it is asked for, and with ``data[index]`` the
-        rows alone; in the mode ``"r+"`` what is written goes to the file. Groups are nested collections. A record is
-        checked against its fields. ``close()``, or ``with``, closes the file. See
-        :class:`~tensorclass.storage.PersistentTensorDict`.
+        Only metadata is read. A value is read when it is accessed, and ``data[index]`` reads only its rows. In the mode
+        ``"r+"`` writes go to the file. Groups are nested collections. A record is checked against its fields.
+        ``close()``, or a ``with`` statement, closes the file. See :class:`~tensorclass.storage.PersistentTensorDict`.
 
         Args:
             filename: the file.
-            mode: ``"r"`` to read, ``"r+"`` to write too, ``"w"`` for a new file, ``"a"`` for either.
-            auto_batch_size: take the dimensions that all values have in front, whatever the file says. That is also
-                done where it says nothing, as files of other programs.
-            batch_dims: how many dimensions the batch size has at most, where it is found so.
-            batch_size: the batch size; by default what the file says.
-            non_tensor_as_stack: read one object for all rows as one for each.
-            allow_pickle: read objects that were written as pickles. A pickle can run any code: only for files that you
-                trust.
-            device: where tensors go when they are read.
-            strict: for a record, the file has its fields and no others; ``False`` leaves others out.
-            verify: read all tensors now, and compare them with the checksums that ``to_h5(checksum=True)`` wrote.
+            mode: ``"r"`` to read, ``"r+"`` to read and write, ``"w"`` to create a file, ``"a"`` to open or create one.
+            auto_batch_size: infer the batch size from the leading dimensions that all values share, even if the file
+                has one. It is always inferred from files without one, as other programs write them.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+            batch_size: the batch size; by default that of the file.
+            non_tensor_as_stack: read one object that stands for all rows as one object per row.
+            allow_pickle: read objects that were written as pickles. A pickle can run any code: use it only for files
+                that you trust.
+            device: where tensors are moved when they are read; by default the CPU.
+            strict: with ``False``, ignore values that are not fields of a record.
+            verify: read all tensors now, and compare them with the checksums that ``to_h5(checksum=True)`` stored.
+
+        Returns:
+            A collection of this class on the file.
 
         Raises:
-            FileNotFoundError: there is no such file.
-            ValueError: it is damaged, or does not fit the record or the batch size.
+            FileNotFoundError: the file does not exist.
+            ValueError: the file is damaged, or does not fit the record or the batch size.
 
-        >>> import tempfile, torch
-        >>> from tensorclass import TensorDict
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     TensorDict({"x": torch.arange(6).view(3, 2)}, [3]).to_h5(folder + "/rows.h5").close()
-        ...     with TensorDict.from_h5(folder + "/rows.h5") as data:
-        ...         data[1:]["x"]
-        tensor([[2, 3],
-                [4, 5]])
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     TensorDict({"x": torch.arange(6).view(3, 2)}, [3]).to_h5(folder + "/rows.h5").close()
+            ...     with TensorDict.from_h5(folder + "/rows.h5") as data:
+            ...         data[1:]["x"]
+            tensor([[2, 3],
+                    [4, 5]])
         """
         ...
 
@@ -85,21 +88,32 @@ class Files(Collection):
         checksum: bool = False,
         **kwargs: Any,
     ) -> Self:
-        """Writes the collection to an HDF5 file, as a whole or not at all, and gives the one in the file.
+        """Write the collection to an HDF5 file, completely or not at all, and return the collection on the file.
 
         Args:
-            filename: the file; one that is there is replaced.
+            filename: the file. An existing one is replaced.
             allow_pickle: write objects that JSON cannot hold as pickles.
-            resizable: rows can be appended later, with ``extend``. The arrays are chunked then.
-            progress: show a bar; by default on a terminal, where it takes more than two seconds.
-            checksum: write down what the values of each tensor add up to, for ``from_h5(verify=True)``. That of a
-                tensor goes when values of it are written in the file.
-            kwargs: how arrays are stored, as ``h5py`` names it: ``chunks`` (``True``, the rows of a chunk, or its first
-                dimensions), ``compression`` (``"gzip"``, ``"lzf"``), ``compression_opts``, ``shuffle``, ``fletcher32``
-                (checksums), ...
+            resizable: let ``extend`` append rows later. The arrays are then chunked.
+            progress: show a progress bar; by default on a terminal, if writing takes more than two seconds.
+            checksum: store a checksum of each tensor for ``from_h5(verify=True)``. Writing to a tensor drops its
+                checksum.
+            kwargs: how arrays are stored, in the words of ``h5py``: ``chunks`` (``True``, the number of rows of a
+                chunk, or its first dimensions), ``compression`` (``"gzip"``, ``"lzf"``), ``compression_opts``,
+                ``shuffle``, ``fletcher32`` (checksums), ...
+
+        Returns:
+            A collection of this class on the file, opened in the mode ``"r+"``.
 
         Raises:
-            TypeError: values that the file cannot hold, all of them. Nothing was written.
+            TypeError: the file cannot hold some values. Lists all of them. Nothing was written.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     with TensorDict({"x": torch.zeros(3)}, [3]).to_h5(folder + "/rows.h5", compression="gzip") as data:
+            ...         data["x"]
+            tensor([0., 0., 0.])
         """
         ...
 
@@ -119,12 +133,28 @@ class Files(Collection):
         strict: bool = True,
         verify: bool = False,
     ) -> Self:
-        """The collection in a zarr folder; see :meth:`from_h5` for the arguments.
+        """Open a zarr folder as a collection. See :meth:`from_h5`.
+
+        Args:
+            filename: the folder.
+            mode: ``"r"`` to read, ``"r+"`` to read and write, ``"w"`` to create a folder, ``"a"`` to open or create
+                one.
+            auto_batch_size: infer the batch size from the leading dimensions that all values share.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+            batch_size: the batch size; by default that of the folder.
+            non_tensor_as_stack: read one object that stands for all rows as one object per row.
+            allow_pickle: read objects that were written as pickles. Use it only for files that you trust.
+            device: where tensors are moved when they are read; by default the CPU.
+            strict: with ``False``, ignore values that are not fields of a record.
+            verify: read all tensors now, and compare them with the checksums that ``to_zarr(checksum=True)`` stored.
+
+        Returns:
+            A collection of this class on the folder.
 
         Raises:
             ImportError: zarr is not installed (the extra ``zarr``).
-            FileNotFoundError: there is no such folder.
-            ValueError: it is damaged, or does not fit the record or the batch size.
+            FileNotFoundError: the folder does not exist.
+            ValueError: the folder is damaged, or does not fit the record or the batch size.
         """
         ...
 
@@ -139,20 +169,24 @@ class Files(Collection):
         checksum: bool = False,
         **kwargs: Any,
     ) -> Self:
-        """Writes the collection to a zarr folder, as a whole or not at all, and gives the one in the folder.
+        """Write the collection to a zarr folder, completely or not at all, and return the collection on the folder.
 
         Args:
-            filename: the folder; one that is there is replaced.
+            filename: the folder. An existing one is replaced.
             allow_pickle: write objects that JSON cannot hold as pickles.
-            resizable: says nothing here: rows can be appended in any case.
-            progress: show a bar; by default on a terminal, where it takes more than two seconds.
-            checksum: write down what the values of each tensor add up to, for ``from_zarr(verify=True)``. That of a
-                tensor goes when values of it are written in the folder.
-            kwargs: how arrays are stored, as ``zarr`` names it: ``chunks``, ``shards``, ``compressors``, ``filters``.
+            resizable: has no effect here: rows can always be appended.
+            progress: show a progress bar; by default on a terminal, if writing takes more than two seconds.
+            checksum: store a checksum of each tensor for ``from_zarr(verify=True)``. Writing to a tensor drops its
+                checksum.
+            kwargs: how arrays are stored, in the words of ``zarr``: ``chunks``, ``shards``, ``compressors``,
+                ``filters``.
+
+        Returns:
+            A collection of this class on the folder, opened in the mode ``"r+"``.
 
         Raises:
             ImportError: zarr is not installed (the extra ``zarr``).
-            TypeError: values that the folder cannot hold, all of them. Nothing was written.
+            TypeError: the folder cannot hold some values. Lists all of them. Nothing was written.
         """
         ...
 
@@ -206,34 +240,39 @@ class Files(Collection):
         metadata: bool = False,
         allow_pickle: bool = False,
     ) -> Self | Future[Self]:
-        """A copy, locked, with all tensors one behind the other in one piece of memory.
+        """Return a locked copy with all tensors one after the other in one buffer.
 
-        It is moved to another device by one transfer, and pickled and sent to another process as one piece.
+        The copy moves to another device in one transfer, and is pickled and sent to another process as one piece.
 
         Args:
-            filename: write a file too, as a whole or not at all, which :meth:`from_consolidated` reads. The tensors are
-                then mapped from the file; what is written to them stays in this process.
-            num_threads: how many threads copy.
-            device: where the memory is; by default where the tensors are, which must then be one device.
+            filename: also write a file, completely or not at all, which :meth:`from_consolidated` reads. The tensors
+                are then mapped from the file, and writes to them stay in this process.
+            num_threads: the number of threads that copy; 0 copies in this thread.
+            device: the device of the buffer; by default that of the tensors, which must then all be on one device.
             non_blocking: do not wait for the transfer to the device.
-            inplace: give this collection those tensors, and lock it.
-            return_early: give a future whose ``result()`` is the collection. Leave the tensors alone until then.
-            use_buffer: with a file: the tensors are in memory, not mapped from the file.
-            share_memory: in memory that processes share.
-            pin_memory: in page-locked memory, from which transfers to an accelerator run by themselves.
-            metadata: not supported: what the tensors belong to is in the collection, and in the file.
+            inplace: put the new tensors into this collection and lock it.
+            return_early: return a future whose ``result()`` is the collection. Do not write to the tensors until then.
+            use_buffer: with a file, keep the tensors in memory instead of mapping them from the file.
+            share_memory: allocate the buffer in memory that processes share.
+            pin_memory: allocate the buffer in page-locked memory, from which transfers to an accelerator are
+                asynchronous.
+            metadata: not supported: the metadata is in the collection and in the file.
             allow_pickle: write objects that JSON cannot hold to the file as pickles.
 
-        Raises:
-            ValueError: the tensors are on several devices, and ``device`` does not say where they go.
-            TypeError: tensors that are not dense, or values that the file cannot hold. Nothing was written.
+        Returns:
+            A locked collection of this class, this one if ``inplace``. With ``return_early``, a future.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.ones(3), "below": {"y": torch.zeros(3, dtype=torch.int64)}}, [3])
-        >>> packed = data.consolidate()
-        >>> packed["x"].untyped_storage().nbytes(), data.is_consolidated(), packed.is_consolidated()
-        (40, False, True)
+        Raises:
+            ValueError: the tensors are on several devices, and ``device`` is not given.
+            TypeError: tensors are not dense, or the file cannot hold some values. Nothing was written.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.ones(3), "below": {"y": torch.zeros(3, dtype=torch.int64)}}, [3])
+            >>> packed = data.consolidate()
+            >>> packed["x"].untyped_storage().nbytes(), data.is_consolidated(), packed.is_consolidated()
+            (40, False, True)
         """
         ...
 
@@ -242,20 +281,29 @@ class Files(Collection):
     def from_consolidated(
         cls, filename: Filename, *, device: DeviceLike | None = None, allow_pickle: bool = False, strict: bool = True
     ) -> Self:
-        """The collection in a file that :meth:`consolidate` wrote, mapped to memory.
+        """Load the collection in a file that :meth:`consolidate` wrote, mapped to memory.
 
-        What is written to the tensors stays in this process. No code in the file runs.
+        Writes to the tensors stay in this process. No code in the file runs.
 
         Args:
             filename: the file.
-            device: where the tensors go, by one transfer; ``meta`` reads none of them.
-            allow_pickle: read objects that were written as pickles. A pickle can run any code: only for files that you
-                trust.
-            strict: for a record, the file has its fields and no others; ``False`` leaves others out, with a warning.
+            device: where the tensors are moved, in one transfer; by default they stay mapped. ``meta`` reads none of
+                them.
+            allow_pickle: read objects that were written as pickles. A pickle can run any code: use it only for files
+                that you trust.
+            strict: with ``False``, drop keys that are not fields of a record, and warn about them.
 
         Raises:
-            FileNotFoundError: there is no such file.
-            ValueError: it is damaged, or does not fit the record: every field that does not is named.
+            FileNotFoundError: the file does not exist.
+            ValueError: the file is damaged or does not fit the record. Names every field that does not fit.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     saved = TensorDict({"x": torch.ones(3)}, [3]).consolidate(folder + "/rows.td")
+            ...     TensorDict.from_consolidated(folder + "/rows.td")["x"].sum()
+            tensor(3.)
         """
         ...
 
@@ -263,25 +311,26 @@ class Files(Collection):
 
     @delegated("tensorclass.storage.safetensors")
     def save_safetensors(self: Files, path: Filename, *, checksum: bool = False) -> None:
-        """Writes the collection to one file in the safetensors format, as a whole or not at all.
+        """Write the collection to one file in the safetensors format, completely or not at all.
 
-        Other tools read its tensors; what they belong to (nested collections, batch sizes, names, fields of records,
-        objects) is in the metadata.
+        Other tools can read its tensors. Nested collections, batch sizes, names, fields of records and objects are in
+        its metadata.
 
         Args:
-            path: the file; one that is there is replaced.
-            checksum: write down what the values of each tensor add up to, for ``load_safetensors(verify=True)``.
+            path: the file. An existing one is replaced.
+            checksum: store a checksum of each tensor for ``load_safetensors(verify=True)``.
 
         Raises:
             ImportError: safetensors is not installed (the extra ``safetensors``).
-            TypeError: values that the file cannot hold, all of them. Nothing was written.
+            TypeError: the file cannot hold some values. Lists all of them. Nothing was written.
 
-        >>> import tempfile, torch
-        >>> from tensorclass import TensorDict
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     TensorDict({"x": torch.ones(3), "text": "a"}, [3]).save_safetensors(folder + "/rows.safetensors")
-        ...     TensorDict.load_safetensors(folder + "/rows.safetensors")[1].to_dict()
-        {'x': tensor(1.), 'text': 'a'}
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     TensorDict({"x": torch.ones(3), "text": "a"}, [3]).save_safetensors(folder + "/rows.safetensors")
+            ...     TensorDict.load_safetensors(folder + "/rows.safetensors")[1].to_dict()
+            {'x': tensor(1.), 'text': 'a'}
         """
         ...
 
@@ -296,22 +345,23 @@ class Files(Collection):
         strict: bool = True,
         verify: bool = False,
     ) -> Self:
-        """The collection in a file in the safetensors format, also in one that another program wrote.
+        """Load the collection in a safetensors file, also in one that another program wrote.
 
-        The file is mapped to memory: values are read when they are used, a slice alone where a slice is used. What is
-        written to them stays in this process.
+        The file is mapped to memory: values are read when they are used, and a slice reads only its rows. Writes to the
+        tensors stay in this process.
 
         Args:
             path: the file.
-            device: where the tensors go; ``meta`` reads none of them.
-            keys: those that are wanted, nested or not; all by default.
-            strict: for a record, the file has its fields and no others; ``False`` leaves others out, with a warning.
-            verify: read all values, and compare them with the checksums that ``save_safetensors(checksum=True)`` wrote.
+            device: where the tensors are moved; by default they stay mapped. ``meta`` reads none of them.
+            keys: the keys to load, nested or not; all by default.
+            strict: with ``False``, drop keys that are not fields of a record, and warn about them.
+            verify: read all values, and compare them with the checksums that ``save_safetensors(checksum=True)``
+                stored.
 
         Raises:
             ImportError: safetensors is not installed (the extra ``safetensors``).
-            FileNotFoundError: there is no such file.
-            ValueError: it is damaged, or does not fit the record: every field that does not is named.
+            FileNotFoundError: the file does not exist.
+            ValueError: the file is damaged or does not fit the record. Names every field that does not fit.
         """
         ...
 
@@ -328,5 +378,5 @@ class Files(Collection):
         strict: bool = True,
         verify: bool = False,
     ) -> Self:
-        """:meth:`load_safetensors`, whose arguments it has."""
+        """The same as :meth:`load_safetensors`."""
         ...

@@ -111,61 +111,65 @@ class Map(Collection):
         timeout: float | None = None,
         retries: int = 0,
     ) -> Any:
-        """What a function gives for chunks of the rows, put together; the chunks are done in other processes.
+        """Call a function on chunks of the rows, in other processes, and join the results.
 
-        The results come in the order of the chunks: tensors and collections are concatenated along ``dim``, or stacked
-        where the function got single rows. ``None`` is left out. Other objects, such as numbers, stay in a list with
-        one for each chunk.
+        Results come in the order of the chunks. Tensors and collections are concatenated along ``dim``, or stacked if
+        the function gets single rows. ``None`` is dropped. Other objects, such as numbers, are returned as a list with
+        one item per chunk.
 
-        The tensors of the collection are moved to shared memory first, where they are not there already. So what the
-        function writes into its chunk in place shows here, as it does for files that are mapped to memory. Only tensors
-        on the CPU are.
+        The tensors of the collection are first moved to shared memory, unless they are there already. So if the
+        function writes to its chunk in place, the collection changes; this also holds for memory-mapped tensors. Only
+        CPU tensors are shared.
 
         Args:
-            fn: a function of a chunk, a collection of this class. Processes that are not forked import it: it stands at
-                the top level of a module then, and the program does its work under ``if __name__ == "__main__":``.
-            dim: the batch dimension that is cut into chunks.
-            num_workers: how many processes; by default as many as this one may use cores.
-            chunksize: the rows of a chunk. With 0 the function gets single rows, without the dimension.
-            num_chunks: how many chunks there are, instead; by default one for each worker. Chunks that take little time
-                are sent several at a time.
-            pool: a pool of ``multiprocessing``, as for ``executor``.
-            generator: draws the number that random numbers begin from; torch's own by default. Each chunk is seeded by
-                itself (torch, NumPy and ``random``), so that it has the same random numbers whichever process does it.
-                Workers of a ``pool`` or ``executor`` are seeded only if it is given.
-            max_tasks_per_child: after how many chunks a process is replaced by a new one.
-            worker_threads: the threads that torch has in each process.
+            fn: a function of a chunk, which is a collection of this class. Processes that are not forked import the
+                function: define it at the top level of a module, and start the program under ``if __name__ ==
+                "__main__":``.
+            dim: the batch dimension that is split into chunks.
+            num_workers: the number of processes; by default the number of cores that this process may use.
+            chunksize: the number of rows per chunk. With 0 the function gets single rows, without the dimension.
+            num_chunks: the number of chunks, instead of ``chunksize``; by default one per worker. Chunks that take
+                little time are sent several at once.
+            pool: a pool of ``multiprocessing``; see ``executor``.
+            generator: draws the seed; by default torch's own generator. Each chunk is seeded separately (torch, NumPy
+                and ``random``), so it gets the same random numbers in whichever process it runs. Workers of a ``pool``
+                or ``executor`` are seeded only if a generator is given.
+            max_tasks_per_child: the number of chunks after which a process is replaced; unlimited by default.
+            worker_threads: the number of threads that torch uses in each process.
             mp_start_method: ``"fork"``, ``"spawn"`` or ``"forkserver"``; by default that of ``torch.multiprocessing``.
-            out: where the results go: a collection, or a tensor, with the batch size of the result. Workers write into
-                one that is shared or mapped to memory, and send nothing back. Values are cast to its dtypes. Rows whose
-                function gives ``None`` stay.
-            index_with_generator: of no effect here: chunks are cut where they are needed in any case.
+            out: where the results are written: a collection or a tensor with the batch size of the result. If it is
+                shared or memory-mapped, the workers write into it and send nothing back. Values are cast to its dtypes.
+                Rows for which the function returns ``None`` keep their values.
+            index_with_generator: has no effect here: chunks are always cut when they are needed.
             pbar: show a progress bar.
-            executor: where the chunks are done instead of in processes made for the call: an executor of
-                ``concurrent.futures``, such as ``ThreadPoolExecutor``; a client of ``dask.distributed``; the module
-                ``ray``.
-            timeout: the seconds that a chunk may take.
-            retries: how often a chunk is done again that failed: an error, a process that died, a time-out. It has the
-                same random numbers.
+            executor: what runs the chunks instead of new processes: an executor of ``concurrent.futures``, such as
+                ``ThreadPoolExecutor``, a client of ``dask.distributed``, or the module ``ray``.
+            timeout: the number of seconds that a chunk may take; unlimited by default.
+            retries: how often a chunk is repeated after an error, the death of a process or a timeout. It gets the same
+                random numbers.
+
+        Returns:
+            The joined results; ``out`` if it is given. When ``map`` returns or raises, all processes that it started
+            have ended.
 
         Raises:
-            WorkerRaised: the function raised an error; this one is of its class, too, and has its traceback.
-            WorkerDied: a process ended, or was killed.
-            WorkerTimeout: a chunk took too long. Its process is ended; those of an executor are not.
+            WorkerRaised: the function raised an error. This one is also of that error's class, and has its traceback.
+            WorkerDied: a process ended or was killed.
+            WorkerTimeout: a chunk took too long. Its process is ended, unless it belongs to an executor.
             NotSendable: the function cannot be pickled.
-            ValueError: arguments that do not fit each other or the batch size. Nothing was done.
-            IndexError: there is no such dimension.
+            ValueError: the arguments do not fit each other or the batch size. Nothing was run.
+            IndexError: the dimension does not exist.
 
-        The first three name the worker, the chunk and its rows. All processes that the call made have ended when it
-        returns or raises.
+        The first three name the worker, the chunk and its rows.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.arange(4.0)}, [4])
-        >>> from concurrent.futures import ThreadPoolExecutor
-        >>> with ThreadPoolExecutor(2) as threads:
-        ...     data.map(lambda chunk: chunk + 1, chunksize=2, executor=threads)["x"]
-        tensor([1., 2., 3., 4.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.arange(4.0)}, [4])
+            >>> from concurrent.futures import ThreadPoolExecutor
+            >>> with ThreadPoolExecutor(2) as threads:
+            ...     data.map(lambda chunk: chunk + 1, chunksize=2, executor=threads)["x"]
+            tensor([1., 2., 3., 4.])
         """
         ...
 
@@ -190,42 +194,47 @@ class Map(Collection):
         timeout: float | None = None,
         retries: int = 0,
     ) -> Iterator[Result]:
-        """What a function gives for chunks of the rows, one by one; as :meth:`map`, but nothing is put together.
+        """Call a function on chunks of the rows, in other processes, and iterate over the results.
 
-        Chunks are done some steps in front of what is taken, and no further. When the iteration ends, or is left (the
-        iterator is closed, or nothing refers to it any more), the processes end.
+        A limited number of chunks is computed ahead of the iteration. The processes end when the iteration ends, when
+        the iterator is closed, or when nothing refers to it any more.
 
         Args:
-            fn: a function of a chunk.
-            dim: the batch dimension that is cut into chunks.
-            num_workers: how many processes; by default as many as this one may use cores.
-            shuffle: take the rows of each chunk at random from all of them, and give the results as they are done.
+            fn: a function of a chunk, which is a collection of this class.
+            dim: the batch dimension that is split into chunks.
+            num_workers: the number of processes; by default the number of cores that this process may use.
+            shuffle: draw the rows of each chunk at random from all rows, and return results as they complete.
                 ``generator`` draws the order.
-            chunksize: the rows of a chunk. With 0 the function gets single rows, without the dimension.
-            num_chunks: how many chunks there are, instead; by default one for each worker.
-            pool: a pool of ``multiprocessing``, as for ``executor``.
-            generator: draws the number that random numbers begin from, as for :meth:`map`.
-            max_tasks_per_child: after how many chunks a process is replaced by a new one.
-            worker_threads: the threads that torch has in each process.
-            index_with_generator: ``False`` forbids ``shuffle``, and is of no effect else.
+            chunksize: the number of rows per chunk. With 0 the function gets single rows, without the dimension.
+            num_chunks: the number of chunks, instead of ``chunksize``; by default one per worker.
+            pool: a pool of ``multiprocessing``; see ``executor``.
+            generator: draws the seed, as in :meth:`map`.
+            max_tasks_per_child: the number of chunks after which a process is replaced; unlimited by default.
+            worker_threads: the number of threads that torch uses in each process.
+            index_with_generator: ``False`` forbids ``shuffle``, and has no other effect.
             pbar: show a progress bar.
-            mp_start_method: how processes are made, as for :meth:`map`.
-            executor: where the chunks are done instead, as for :meth:`map`.
-            timeout: the seconds that a chunk may take.
-            retries: how often a chunk is done again that failed.
+            mp_start_method: how processes are started, as in :meth:`map`.
+            executor: what runs the chunks instead of new processes, as in :meth:`map`.
+            timeout: the number of seconds that a chunk may take; unlimited by default.
+            retries: how often a failed chunk is repeated.
+
+        Returns:
+            An iterator over the results, one per chunk.
 
         Raises:
-            RuntimeError: ``shuffle`` without ``index_with_generator``; and what :meth:`map` raises, when the result of
-                the chunk is due. Arguments that do not fit raise at once.
+            RuntimeError: ``shuffle`` without ``index_with_generator``.
+            ValueError, IndexError, NotSendable: as in :meth:`map`, at once.
+            WorkerRaised, WorkerDied, WorkerTimeout: as in :meth:`map`, when the result of the chunk is due.
 
-        >>> import torch
-        >>> from concurrent.futures import ThreadPoolExecutor
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.arange(4.0)}, [4])
-        >>> with ThreadPoolExecutor(2) as threads:
-        ...     for total in data.map_iter(lambda chunk: float(chunk["x"].sum()), chunksize=2, executor=threads):
-        ...         print(total)
-        1.0
-        5.0
+        Example:
+            >>> import torch
+            >>> from concurrent.futures import ThreadPoolExecutor
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.arange(4.0)}, [4])
+            >>> with ThreadPoolExecutor(2) as threads:
+            ...     for total in data.map_iter(lambda chunk: float(chunk["x"].sum()), chunksize=2, executor=threads):
+            ...         print(total)
+            1.0
+            5.0
         """
         ...

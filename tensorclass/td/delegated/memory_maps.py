@@ -81,42 +81,48 @@ class MemoryMaps(Collection):
         checksum: bool = False,
         progress: bool | None = None,
     ) -> Self | Future[Self]:
-        """Writes the collection to a folder, and gives one whose tensors lie in the files there.
+        """Write the collection to a folder, and return a collection whose tensors are mapped to the files there.
 
-        The folder is written as a whole or not at all: it takes its place when all is written, in one step, and so does
-        one that is written over. The result is locked; its values can be written in place, and go to the files.
+        The folder is written completely or not at all: it takes its place in one step when everything is written, also
+        if it replaces another one.
 
         Args:
-            prefix: the folder, with a folder in it for each nested collection. Without one the tensors are in memory
-                that processes share.
-            copy_existing: copy tensors that lie in other files already; otherwise that is an error.
-            num_threads: how many threads write files.
-            return_early: give a future whose ``result()`` is the collection. Leave the tensors alone until then.
-            share_non_tensor: not supported where there are objects: each process has its own.
-            existsok: write over a collection that is there already.
-            robust_key: write keys that are no names of files (``"a/b"``) in another form; ``False``: an error.
-            archive: write one file, an archive of the folder, from which tensors are mapped to memory; see
-                :func:`pack_memmap`. By default where ``prefix`` ends with ``.tdz``. The result is not locked, and what
-                is written to it stays in this process.
-            compression: of the archive: ``"deflated"``, ``"bzip2"`` or ``"lzma"``; tensors are then read, not mapped.
-            atomic: for calls as the peer has them; a folder is whole or absent in any case.
+            prefix: the folder. Each nested collection gets a folder inside it. Without a prefix, the tensors are in
+                memory that processes share.
+            copy_existing: copy tensors that are mapped to other files. By default they are an error.
+            num_threads: the number of threads that write files; 0 writes in this thread.
+            return_early: return a future whose ``result()`` is the collection. Do not write to the tensors until then.
+            share_non_tensor: not supported if there are objects: each process has its own.
+            existsok: replace a collection that is already there.
+            robust_key: encode keys that cannot be names of files (``"a/b"``). With ``False`` they are an error.
+            archive: write one file, an archive of the folder, from which tensors are mapped; see :func:`pack_memmap`.
+                By default this is done if ``prefix`` ends in ``.tdz``. The result is not locked, and writes to it stay
+                in this process.
+            compression: the compression of an archive: ``"deflated"``, ``"bzip2"`` or ``"lzma"``. Tensors are then read
+                instead of mapped.
+            atomic: accepted for compatibility with tensordict. The write is atomic in any case.
             allow_pickle: write objects that JSON cannot hold as pickles, which only ``allow_pickle=True`` reads.
-            checksum: write down what the values of each tensor add up to, so that ``load_memmap(verify=True)`` sees
-                damage. It holds until values are written in place.
-            progress: show a bar; by default on a terminal, where it takes more than two seconds.
+            checksum: store a checksum of each tensor, with which ``load_memmap(verify=True)`` detects damage. It holds
+                until values are written in place.
+            progress: show a progress bar; by default on a terminal, if writing takes more than two seconds.
+
+        Returns:
+            A locked collection of this class. Writes to its values in place go to the files. With ``return_early``, a
+            future.
 
         Raises:
-            FileExistsError: a collection is there, and ``existsok`` is ``False``. It is a RuntimeError, too.
-            RuntimeError: a tensor lies in another file, and ``copy_existing`` is ``False``.
-            TypeError: values that files cannot hold, all of them. Nothing was written.
+            FileExistsError: a collection is there, and ``existsok`` is ``False``. It is also a RuntimeError.
+            RuntimeError: a tensor is mapped to another file, and ``copy_existing`` is ``False``.
+            TypeError: the files cannot hold some values. Lists all of them. Nothing was written.
 
-        >>> import tempfile, torch
-        >>> from tensorclass import TensorDict
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     rows = TensorDict({"x": torch.zeros(3, 2)}, [3]).memmap(folder + "/rows")
-        ...     rows["x"][1] = 1.0
-        ...     TensorDict.load_memmap(folder + "/rows")["x"].sum()
-        tensor(2.)
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     rows = TensorDict({"x": torch.zeros(3, 2)}, [3]).memmap(folder + "/rows")
+            ...     rows["x"][1] = 1.0
+            ...     TensorDict.load_memmap(folder + "/rows")["x"].sum()
+            tensor(2.)
         """
         ...
 
@@ -168,9 +174,37 @@ class MemoryMaps(Collection):
         checksum: bool = False,
         progress: bool | None = None,
     ) -> Self | Future[Self]:
-        """:meth:`memmap` in place: the tensors of this collection become those in the files, and it is locked.
+        """Write the collection to a folder and map its own tensors to the files: :meth:`memmap` in place.
 
-        The arguments are those of :meth:`memmap`. Where writing fails, the collection stays as it was.
+        The collection is locked. If writing fails, it stays unchanged.
+
+        Args:
+            prefix: the folder; without one, the tensors are in memory that processes share.
+            copy_existing: copy tensors that are mapped to other files. By default they are an error.
+            num_threads: the number of threads that write files.
+            return_early: return a future whose ``result()`` is the collection. Do not write to the tensors until then.
+            share_non_tensor: not supported if there are objects.
+            existsok: replace a collection that is already there.
+            robust_key: encode keys that cannot be names of files. With ``False`` they are an error.
+            atomic: accepted for compatibility with tensordict. The write is atomic in any case.
+            allow_pickle: write objects that JSON cannot hold as pickles.
+            checksum: store a checksum of each tensor.
+            progress: show a progress bar; by default on a terminal, if writing takes more than two seconds.
+
+        Returns:
+            This collection. With ``return_early``, a future.
+
+        Raises:
+            FileExistsError, RuntimeError, TypeError: as in :meth:`memmap`.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.ones(3)}, [3])
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     _ = data.memmap_(folder + "/rows")
+            ...     data.is_memmap(), data.is_locked
+            (True, True)
         """
         ...
 
@@ -219,21 +253,40 @@ class MemoryMaps(Collection):
         atomic: bool = True,
         allow_pickle: bool = False,
     ) -> Self | Future[Self]:
-        """:meth:`memmap` without the values: files of the same shapes and dtypes, for a data set that is to be filled.
+        """Create the files of :meth:`memmap` without the values, for a data set that is to be filled.
 
-        The files hold zeros, and take no space before they are written. Objects are written as they are. The arguments
-        are those of :meth:`memmap`.
+        The files have the same shapes and dtypes. They hold zeros, and occupy no disk space until they are written.
+        Objects are written as they are.
 
-        >>> import tempfile, torch
-        >>> from tensorclass import TensorDict
-        >>> row = TensorDict(
-        ...     {"image": torch.zeros(3, 8, 8, dtype=torch.uint8), "label": torch.zeros((), dtype=torch.int64)}
-        ... )
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     data = row.expand(1000).memmap_like(folder + "/data")  # expand allocates nothing
-        ...     data[10:20] = row.expand(10) + 1
-        ...     int(TensorDict.load_memmap(folder + "/data")["label"].sum())
-        10
+        Args:
+            prefix: the folder; without one, the tensors are in memory that processes share.
+            copy_existing: accept tensors that are mapped to other files. By default they are an error.
+            num_threads: the number of threads that create files.
+            return_early: return a future whose ``result()`` is the collection.
+            share_non_tensor: not supported if there are objects.
+            existsok: replace a collection that is already there.
+            robust_key: encode keys that cannot be names of files. With ``False`` they are an error.
+            archive: write one file, an archive of the folder; by default if ``prefix`` ends in ``.tdz``.
+            atomic: accepted for compatibility with tensordict. The write is atomic in any case.
+            allow_pickle: write objects that JSON cannot hold as pickles.
+
+        Returns:
+            A locked collection of this class, of zeros. With ``return_early``, a future.
+
+        Raises:
+            FileExistsError, RuntimeError, TypeError: as in :meth:`memmap`.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> row = TensorDict(
+            ...     {"image": torch.zeros(3, 8, 8, dtype=torch.uint8), "label": torch.zeros((), dtype=torch.int64)}
+            ... )
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     data = row.expand(1000).memmap_like(folder + "/data")  # expand allocates nothing
+            ...     data[10:20] = row.expand(10) + 1
+            ...     int(TensorDict.load_memmap(folder + "/data")["label"].sum())
+            10
         """
         ...
 
@@ -258,39 +311,41 @@ class MemoryMaps(Collection):
         strict: bool = True,
         verify: bool = False,
     ) -> Self:
-        """The collection that :meth:`memmap` wrote to a folder, its tensors mapped to memory.
+        """Load the collection that :meth:`memmap` wrote to a folder, with its tensors mapped to memory.
 
-        Only what the folder says of itself is read; values are read when they are used. A record is checked against its
-        fields, whatever class wrote the folder. No code in the folder runs, and nothing is imported for it.
+        Only the metadata is read; values are read when they are used. A record is checked against its fields, whatever
+        class wrote the folder. No code in the folder runs, and nothing is imported for it.
 
         Args:
-            prefix: the folder, or an archive; a folder of a nested collection is loaded by itself.
-            device: where the tensors go. ``meta`` opens no file of a tensor, as fake tensors do.
-            non_blocking: do not wait for them to get there.
-            out: a collection to write the values into, as :meth:`load_memmap_` does, which is then the result.
-            robust_key: a folder that tensordict wrote does not say how it names the files of keys like ``"a b"``. Both
-                ways are tried; ``False`` tries the key itself first, which matters where another key is named as its
-                file would be. In folders of this package it changes nothing.
-            subpath: the key of a nested collection, to load this one alone.
-            mode: ``"r+"`` writes to the files what is written to the tensors, ``"r"`` keeps it in this process; by
-                default the first where the files may be written.
-            num_threads: how many threads read values, where they are read: to go to a device or into ``out``, for
-                ``verify``, and of a compressed archive. Where tensors are mapped only, nothing is read.
-            allow_pickle: read objects that were written as pickles. A pickle can run any code: only for files that you
-                trust.
-            strict: for a record, the folder has its fields and no others; ``False`` leaves others out, with a warning.
-            verify: read all values, and compare them with the checksums that ``memmap(checksum=True)`` wrote.
+            prefix: the folder, or an archive. A folder of a nested collection can be loaded by itself.
+            device: where the tensors are moved; by default they stay mapped. ``meta`` opens no file of a tensor, nor
+                does fake tensor mode.
+            non_blocking: do not wait until the tensors are on the device.
+            out: a collection to write the values into, as :meth:`load_memmap_` does. It becomes the result.
+            robust_key: matters only for folders that tensordict wrote, which do not say how files of keys such as ``"a
+                b"`` are named. Both ways are tried; ``False`` tries the key itself first, which matters if another key
+                has that name.
+            subpath: the key of a nested collection, to load only this one.
+            mode: ``"r+"`` writes changes of the tensors to the files, ``"r"`` keeps them in this process. By default
+                ``"r+"`` if the files are writable.
+            num_threads: the number of threads that read values, if values are read: to move them to a device or into
+                ``out``, to verify them, or from a compressed archive.
+            allow_pickle: read objects that were written as pickles. A pickle can run any code: use it only for files
+                that you trust.
+            strict: with ``False``, drop keys that are not fields of a record, and warn about them.
+            verify: read all values, and compare them with the checksums that ``memmap(checksum=True)`` stored.
 
         Raises:
-            FileNotFoundError: there is no folder, or nothing was saved there.
-            ValueError: a file is damaged, or does not fit the record: every field that does not is named.
+            FileNotFoundError: the folder does not exist, or nothing was saved there.
+            ValueError: a file is damaged or does not fit the record. Names every field that does not fit.
 
-        >>> import tempfile, torch
-        >>> from tensorclass import TensorDict
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     saved = TensorDict({"x": torch.ones(3), "below": {"y": torch.ones(3)}}, [3]).memmap(folder)
-        ...     TensorDict.load_memmap(folder, subpath="below")["y"]
-        MemoryMappedTensor([1., 1., 1.])
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     saved = TensorDict({"x": torch.ones(3), "below": {"y": torch.ones(3)}}, [3]).memmap(folder)
+            ...     TensorDict.load_memmap(folder, subpath="below")["y"]
+            MemoryMappedTensor([1., 1., 1.])
         """
         ...
 
@@ -311,7 +366,7 @@ class MemoryMaps(Collection):
         strict: bool = True,
         verify: bool = False,
     ) -> Self:
-        """:meth:`load_memmap`, whose arguments it has."""
+        """The same as :meth:`load_memmap`."""
         ...
 
     @classmethod
@@ -319,32 +374,33 @@ class MemoryMaps(Collection):
     def append_memmap(
         cls, prefix: Filename, rows: Self, *, allow_pickle: bool | None = None, progress: bool | None = None
     ) -> None:
-        """Writes more rows behind those that :meth:`memmap` wrote to a folder.
+        """Append rows to those that :meth:`memmap` wrote to a folder.
 
-        What is there is not copied: it takes as long as writing the rows. Readers see the rows that were there or those
-        and all of the new ones, and so it stays where the process is killed. Collections that were loaded before keep
-        their rows; :meth:`memmap_refresh_` gives them the new ones. Several processes may append at a time. Files that
-        a snapshot of hard links shares are copied before they grow.
+        Existing rows are not copied, so the time depends on the new rows only. Readers see either the old rows or all
+        rows, also if the process is killed. Collections that were loaded before keep their rows;
+        :meth:`memmap_refresh_` gives them the new ones. Several processes may append at the same time. Files that a
+        snapshot shares by hard links are copied before they grow.
 
         Args:
             prefix: the folder.
-            rows: a collection with the keys, the dtypes and, but for the first dimension, the shapes of what is there;
-                for a record one of this class. Objects become a column where they differ; the rows of a lazy
-                stack are further parts; an unbatched tensor stays what it is.
+            rows: a collection with the same keys, dtypes and, except for the first dimension, shapes; for a record, of
+                this class. Objects that differ become a column. The rows of a lazy stack become further parts. An
+                unbatched tensor stays unchanged.
             allow_pickle: write objects that JSON cannot hold as pickles.
-            progress: show a bar; by default on a terminal, where it takes more than two seconds.
+            progress: show a progress bar; by default on a terminal, if writing takes more than two seconds.
 
         Raises:
-            ValueError: nothing is saved there, or the rows do not fit; all differences are named, nothing was written.
-            OSError: the disk is full, or has no locks; nothing was written.
+            ValueError: nothing is saved there, or the rows do not fit. Lists all differences. Nothing was written.
+            OSError: the disk is full or does not support locks. Nothing was written.
 
-        >>> import tempfile, torch
-        >>> from tensorclass import TensorDict
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     saved = TensorDict({"x": torch.zeros(3)}, [3]).memmap(folder + "/rows")
-        ...     TensorDict.append_memmap(folder + "/rows", TensorDict({"x": torch.ones(2)}, [2]))
-        ...     TensorDict.load_memmap(folder + "/rows")["x"].tolist()
-        [0.0, 0.0, 0.0, 1.0, 1.0]
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     saved = TensorDict({"x": torch.zeros(3)}, [3]).memmap(folder + "/rows")
+            ...     TensorDict.append_memmap(folder + "/rows", TensorDict({"x": torch.ones(2)}, [2]))
+            ...     TensorDict.load_memmap(folder + "/rows")["x"].tolist()
+            [0.0, 0.0, 0.0, 1.0, 1.0]
         """
         ...
 
@@ -357,13 +413,31 @@ class MemoryMaps(Collection):
         allow_pickle: bool | None = None,
         mode: str | None = None,
     ) -> Self:
-        """Writes the values in a folder into this collection; :meth:`load_memmap` says what the arguments are.
+        """Read the values in a folder into this collection.
 
-        The tensors that are here get the values in place; keys that are missing here are added, unless it is locked,
-        with tensors mapped to the folder; others stay.
+        Existing tensors get the values in place. Missing keys are added with tensors that are mapped to the folder,
+        unless the collection is locked. Other keys stay unchanged.
+
+        Args:
+            prefix: the folder, or an archive.
+            robust_key: matters only for folders that tensordict wrote; see :meth:`load_memmap`.
+            allow_pickle: read objects that were written as pickles. Use it only for files that you trust.
+            mode: how files of added keys are mapped; see :meth:`load_memmap`.
+
+        Returns:
+            This collection.
 
         Raises:
             RuntimeError: shapes differ, or a key is missing and the collection is locked.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.zeros(3)}, [3])
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     saved = TensorDict({"x": torch.ones(3)}, [3]).memmap(folder + "/rows")
+            ...     data.load_memmap_(folder + "/rows")["x"]
+            tensor([1., 1., 1.])
         """
         ...
 
@@ -371,10 +445,25 @@ class MemoryMaps(Collection):
 
     @delegated("tensorclass.storage.memmap")
     def memmap_refresh_(self, *, allow_pickle: bool | None = None) -> Self:
-        """Looks again at the folder that this collection lies in: what another process saved there meanwhile.
+        """Reload the folder of this memory-mapped collection, to see what another process saved there.
+
+        Args:
+            allow_pickle: read objects that were written as pickles. Use it only for files that you trust.
+
+        Returns:
+            This collection.
 
         Raises:
-            RuntimeError: it does not lie in a folder.
+            RuntimeError: the collection is not in a folder.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     data = TensorDict({"x": torch.zeros(3)}, [3]).memmap(folder + "/rows")
+            ...     TensorDict.append_memmap(folder + "/rows", TensorDict({"x": torch.ones(2)}, [2]))
+            ...     data.memmap_refresh_().batch_size
+            torch.Size([5])
         """
         ...
 
@@ -382,16 +471,31 @@ class MemoryMaps(Collection):
     def make_memmap(
         self, key: NestedKey, shape: Sequence[int], *, dtype: torch.dtype | None = None, robust_key: bool | None = True
     ) -> MemoryMappedTensor:
-        """A new tensor of this memory-mapped collection, of zeros, in a file of its folder.
+        """Create a tensor of zeros in this memory-mapped collection, in a file of its folder.
 
         Args:
-            key: where it goes; a nested collection that is not there is made.
-            shape: its shape, which begins with the batch size.
-            dtype: torch's default by default.
-            robust_key: see :meth:`memmap`.
+            key: the key of the tensor. Missing nested collections are created.
+            shape: the shape, which begins with the batch size.
+            dtype: the dtype; by default torch's default dtype.
+            robust_key: encode keys that cannot be names of files. With ``False`` they are an error.
+
+        Returns:
+            The new tensor.
 
         Raises:
-            RuntimeError: the collection is not memory-mapped, or has the key already, or is a lazy stack.
+            RuntimeError: the collection is not memory-mapped, already has the key, or is a lazy stack.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     data = TensorDict({"x": torch.zeros(3)}, [3]).memmap(folder + "/rows")
+            ...     data.make_memmap("y", [3, 2]).fill_(1.0)
+            ...     sorted(TensorDict.load_memmap(folder + "/rows").keys())
+            MemoryMappedTensor([[1., 1.],
+                                [1., 1.],
+                                [1., 1.]])
+            ['x', 'y']
         """
         ...
 
@@ -405,14 +509,20 @@ class MemoryMaps(Collection):
         existsok: bool = True,
         robust_key: bool | None = True,
     ) -> MemoryMappedTensor:
-        """:meth:`make_memmap` of a tensor.
+        """Create a copy of a tensor in this memory-mapped collection; see :meth:`make_memmap`.
 
         Args:
-            key: where it goes.
-            tensor: its shape and dtype, and its values.
-            copy_data: write the values; otherwise the file has zeros.
-            existsok: write over a file of that name which belongs to no key; otherwise that is an error.
-            robust_key: see :meth:`memmap`.
+            key: the key of the new tensor.
+            tensor: gives the shape, the dtype and the values.
+            copy_data: write the values; with ``False`` the file holds zeros.
+            existsok: replace a file of that name that belongs to no key; with ``False`` it is an error.
+            robust_key: encode keys that cannot be names of files. With ``False`` they are an error.
+
+        Returns:
+            The new tensor.
+
+        Raises:
+            RuntimeError: as in :meth:`make_memmap`.
         """
         ...
 
@@ -426,15 +536,30 @@ class MemoryMaps(Collection):
         dtype: torch.dtype | None = None,
         robust_key: bool | None = True,
     ) -> MemoryMappedTensor:
-        """:meth:`make_memmap` with the values in a piece of memory."""
+        """Create a tensor with the values of a storage in this memory-mapped collection; see :meth:`make_memmap`.
+
+        Args:
+            key: the key of the new tensor.
+            storage: the values.
+            shape: the shape, which begins with the batch size.
+            dtype: the dtype of the values; by default torch's default dtype.
+            robust_key: encode keys that cannot be names of files. With ``False`` they are an error.
+
+        Returns:
+            The new tensor.
+
+        Raises:
+            RuntimeError: as in :meth:`make_memmap`.
+            ValueError: the storage has fewer bytes than the shape needs.
+        """
         ...
 
     @property
     @delegated("tensorclass.storage.memmap")
     def saved_path(self) -> Path:
-        """The folder that a memory-mapped collection lies in.
+        """The folder of a memory-mapped collection.
 
         Raises:
-            AttributeError: it does not lie in a folder.
+            AttributeError: the collection is not in a folder.
         """
         ...

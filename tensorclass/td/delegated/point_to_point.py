@@ -37,33 +37,33 @@ class PointToPoint(Collection):
         timeout: float | timedelta | None = None,
         allow_pickle: bool = False,
     ) -> None:
-        """Sends the values to a process that has a collection of the same form and calls :meth:`recv`.
+        """Send the values to a process that has a collection of the same form and calls :meth:`recv`.
 
-        All small values are one message, and each large tensor another one that is not copied; they go at the same
-        time. The other side can have another class, batch size or order of keys. Names, dtypes and shapes of the
-        values must be the same: otherwise both sides raise an error that lists the differences, and nothing is
-        written. No side learns more than that before its own call has ended: when ``send`` comes back, the other side
-        has called :meth:`recv` for this record.
+        All small values are one message. Each large tensor is another message, sent at the same time without a copy.
+        The receiver's collection can have another class, batch size or order of keys. Names, dtypes and shapes of the
+        values must match: otherwise both processes raise an error that lists the differences, and nothing is written.
+        ``send`` returns only after the other process has called :meth:`recv` for this record.
 
         Args:
-            dst: the rank of the other process, in the world.
-            group: the process group, by default that of the world.
-            group_dst: the rank of the other process within ``group``, in the place of ``dst``.
-            init_tag: a number that tells records apart which are on their way between two processes at the same time.
-                Those of the same number arrive in the order in which they were sent.
-            pseudo_rand: tags are far from those of other numbers, as for the peer; both sides must say the same.
-            consolidated: send the piece of memory of a consolidated collection, as it is; one that is not
-                consolidated is copied for it. Both sides must say the same.
-            timeout: how long this may take, in seconds; by default the time-out of the group.
-            allow_pickle: send objects that JSON cannot hold as pickles. The other side must ask for them, too.
+            dst: the rank of the receiver in the world.
+            group: the process group; by default that of the world.
+            group_dst: the rank of the receiver within ``group``, instead of ``dst``.
+            init_tag: a number that distinguishes records that are sent between two processes at the same time. Records
+                with the same number arrive in the order in which they were sent.
+            pseudo_rand: use tags that are far from those of other numbers, as tensordict does. Both processes must
+                agree.
+            consolidated: send the buffer of a consolidated collection as it is. A collection that is not consolidated
+                is copied. Both processes must agree.
+            timeout: the time limit in seconds; by default that of the group.
+            allow_pickle: send objects that JSON cannot hold as pickles. The receiver must allow them too.
 
         Raises:
-            RecordsDiffer: the other side has another record; it is raised there, too. It is a RuntimeError.
-            WorkerTimeout: the other side did not come in time. It is a TimeoutError. Gloo has then closed the
-                connections of this process in the group, as for all its messages.
-            WorkerDied: the process of the other side has ended, or has given up waiting.
-            ValueError: no rank is named, or two, or this process.
-            TypeError: values that no message can hold. Nothing was sent.
+            RecordsDiffer: the receiver has another record; it raises too. It is a RuntimeError.
+            WorkerTimeout: the receiver did not call in time. It is a TimeoutError. Gloo then closes all connections of
+                this process in the group.
+            WorkerDied: the receiver has ended, or has stopped waiting.
+            ValueError: no rank is given, or two are, or this process.
+            TypeError: a message cannot hold some values. Nothing was sent.
         """
         ...
 
@@ -80,31 +80,31 @@ class PointToPoint(Collection):
         timeout: float | timedelta | None = None,
         allow_pickle: bool = False,
     ) -> int:
-        """Receives the values of a collection of the same form that another process sends, into the tensors here.
+        """Receive the values of a collection of the same form that another process sends, into the tensors of this one.
 
-        Where the sender dies while it sends, the small values and the non-tensor data here are as before. Large tensors
-        (of 256 KB and more) are received where they are, so that some of their values can be new by then.
+        If the sender dies while it sends, small values and non-tensor data keep their values. Large tensors (256 KB and
+        more) are received in place, so some of their values can be new.
 
         Args:
-            src: the rank of the other process, in the world.
-            group: the process group, by default that of the world.
-            group_src: the rank of the other process within ``group``, in the place of ``src``.
-            init_tag: what the other side gives to :meth:`send`.
-            pseudo_rand: what the other side gives.
-            consolidated: what the other side gives; the collection must be consolidated.
-            timeout: how long this may take, in seconds; by default the time-out of the group.
-            allow_pickle: read objects that were sent as pickles, which can run any code. Otherwise nothing is
+            src: the rank of the sender in the world.
+            group: the process group; by default that of the world.
+            group_src: the rank of the sender within ``group``, instead of ``src``.
+            init_tag: the number that the sender gives to :meth:`send`.
+            pseudo_rand: as the sender gives it.
+            consolidated: as the sender gives it. The collection must be consolidated.
+            timeout: the time limit in seconds; by default that of the group.
+            allow_pickle: read objects that were sent as pickles, which can run any code. By default nothing is
                 unpickled.
 
         Returns:
-            ``init_tag`` plus the number of tensors, less one: the last tag, were each tensor a message.
+            ``init_tag`` plus the number of tensors, minus one: the last tag if each tensor were a message.
 
         Raises:
-            RecordsDiffer: the other side has another record; see :meth:`send` for this and other errors.
-            RuntimeError: a tensor here is expanded, so that it cannot be written, and nothing was received; or objects
-                came that are not those of the files of a memory-mapped collection. Nothing was written.
-            TypeError: an object came that the field of a record here cannot have. Nothing was written.
-            ValueError: an object was sent as a pickle, and ``allow_pickle`` is off. Nothing was written.
+            RecordsDiffer: the sender has another record. See :meth:`send` for this and other errors.
+            RuntimeError: a tensor is expanded and cannot be written, and nothing was received; or objects arrived that
+                do not belong to the files of a memory-mapped collection. Nothing was written.
+            TypeError: an object arrived that the field of a record cannot hold. Nothing was written.
+            ValueError: an object was sent as a pickle, and ``allow_pickle`` is ``False``. Nothing was written.
         """
         ...
 
@@ -150,24 +150,26 @@ class PointToPoint(Collection):
         timeout: float | timedelta | None = None,
         allow_pickle: bool = False,
     ) -> int | list[Transfer]:
-        """:meth:`send` that need not wait: with ``return_early``, what it gives is waited for later.
+        """Send the values as :meth:`send` does, optionally without waiting.
 
         Args:
-            dst: see :meth:`send`, for this and the following.
-            group: see there.
-            group_dst: see there.
-            init_tag: see there.
-            pseudo_rand: see there.
-            return_early: come back at once, with a list of what is on its way; small values are copied by then, large
-                tensors must not be written to before ``wait()`` of its items has come back. The errors of
-                :meth:`send` are raised there.
-            consolidated: see there.
-            timeout: see there; not with ``return_early``, where ``wait()`` takes it.
-            allow_pickle: see there.
+            dst: the rank of the receiver in the world.
+            group: the process group; by default that of the world.
+            group_dst: the rank of the receiver within ``group``, instead of ``dst``.
+            init_tag: a number that distinguishes records that are sent at the same time.
+            pseudo_rand: use tags that are far from those of other numbers.
+            return_early: return at once. Small values are copied by then. Do not write to large tensors before
+                ``wait()`` of the returned transfers returns; it raises the errors of :meth:`send`.
+            consolidated: send the buffer of a consolidated collection as it is.
+            timeout: the time limit in seconds. With ``return_early``, give it to ``wait()`` instead.
+            allow_pickle: send objects that JSON cannot hold as pickles.
 
         Returns:
-            The last tag, see :meth:`recv`; with ``return_early`` a list of objects with ``wait(timeout=None)`` and
+            The last tag, see :meth:`recv`. With ``return_early``, a list of transfers with ``wait(timeout=None)`` and
             ``is_completed()``.
+
+        Raises:
+            ValueError: ``timeout`` together with ``return_early``. See :meth:`send` for other errors.
         """
         ...
 
@@ -213,22 +215,25 @@ class PointToPoint(Collection):
         timeout: float | timedelta | None = None,
         allow_pickle: bool = False,
     ) -> list[Transfer] | None:
-        """:meth:`recv` that need not wait: with ``return_premature``, what it gives is waited for later.
+        """Receive values as :meth:`recv` does, optionally without waiting.
 
         Args:
-            src: see :meth:`recv`, for this and the following.
-            group: see there.
-            group_src: see there.
-            return_premature: come back at once, with a list of what is on its way. The values are here when
-                ``wait()`` of its items has come back, which raises the errors of :meth:`recv`.
-            init_tag: see there.
-            pseudo_rand: see there.
-            consolidated: see there.
-            timeout: see there; not with ``return_premature``, where ``wait()`` takes it.
-            allow_pickle: see there.
+            src: the rank of the sender in the world.
+            group: the process group; by default that of the world.
+            group_src: the rank of the sender within ``group``, instead of ``src``.
+            return_premature: return at once. The values have arrived when ``wait()`` of the returned transfers returns;
+                it raises the errors of :meth:`recv`.
+            init_tag: the number that the sender gives to :meth:`send`.
+            pseudo_rand: as the sender gives it.
+            consolidated: as the sender gives it.
+            timeout: the time limit in seconds. With ``return_premature``, give it to ``wait()`` instead.
+            allow_pickle: read objects that were sent as pickles, which can run any code.
 
         Returns:
-            ``None``; with ``return_premature`` a list of objects with ``wait(timeout=None)`` and ``is_completed()``.
+            ``None``. With ``return_premature``, a list of transfers with ``wait(timeout=None)`` and ``is_completed()``.
+
+        Raises:
+            ValueError: ``timeout`` together with ``return_premature``. See :meth:`recv` for other errors.
         """
         ...
 
@@ -245,23 +250,23 @@ class PointToPoint(Collection):
         timeout: float | timedelta | None = None,
         allow_pickle: bool = False,
     ) -> None:
-        """Sends the whole collection to a process that does not know what it looks like: see :meth:`from_remote_init`.
+        """Send the whole collection to a process that does not know its form; see :meth:`from_remote_init`.
 
-        Keys, dtypes, shapes, batch sizes, names of dimensions and non-tensor data go as JSON, and the tensors as one
-        piece of memory: that of the collection where it is consolidated, and else a copy.
+        Keys, dtypes, shapes, batch sizes, dimension names and non-tensor data are sent as JSON, and the tensors as one
+        buffer: that of a consolidated collection, otherwise a copy.
 
         Args:
-            dst: the rank of the other process, in the world.
-            group: the process group, by default that of the world.
-            device: what the messages go through, where the group has several backends: ``"cuda"`` for NCCL.
-            use_broadcast: send it to all other processes of the group; ``dst`` is left out then.
-            timeout: how long a message may take, in seconds; by default the time-out of the group.
-            allow_pickle: send objects that JSON cannot hold as pickles. The other side must ask for them, too.
+            dst: the rank of the receiver in the world.
+            group: the process group; by default that of the world.
+            device: the device whose backend carries the messages, if the group has several: ``"cuda"`` for NCCL.
+            use_broadcast: send to all other processes of the group, without ``dst``.
+            timeout: the time limit of each message in seconds; by default that of the group.
+            allow_pickle: send objects that JSON cannot hold as pickles. The receiver must allow them too.
 
         Raises:
-            WorkerTimeout: the other side did not come in time; see :meth:`send` for this and other errors.
-            RecordsDiffer: it came with another call, such as :meth:`recv`.
-            TypeError: values that no message can hold, all of them. Nothing was sent.
+            WorkerTimeout: the receiver did not call in time. See :meth:`send` for this and other errors.
+            RecordsDiffer: the receiver made another call, such as :meth:`recv`.
+            TypeError: a message cannot hold some values. Lists all of them. Nothing was sent.
         """
         ...
 
@@ -277,26 +282,24 @@ class PointToPoint(Collection):
         timeout: float | timedelta | None = None,
         allow_pickle: bool = False,
     ) -> Self:
-        """A collection that another process sends with :meth:`init_remote`.
-
-        It is consolidated: its tensors lie one behind the other, so that more of the same form can come with
-        ``recv(consolidated=True)``.
+        """Receive a collection that another process sends with :meth:`init_remote`.
 
         Args:
-            src: the rank of the other process, in the world.
-            group: the process group, by default that of the world.
-            device: where the tensors are moved; the messages go through the backend for it, where the group has one.
-                A group of several backends needs the same ``device`` on both sides.
-            use_broadcast: what the other side gives.
-            timeout: how long a message may take, in seconds; by default the time-out of the group.
-            allow_pickle: read objects that were sent as pickles, which can run any code. Otherwise nothing is
+            src: the rank of the sender in the world.
+            group: the process group; by default that of the world.
+            device: where the tensors are moved. The messages use the backend of this device if the group has one. In a
+                group with several backends, both processes must give the same device.
+            use_broadcast: as the sender gives it.
+            timeout: the time limit of each message in seconds; by default that of the group.
+            allow_pickle: read objects that were sent as pickles, which can run any code. By default nothing is
                 unpickled.
 
         Returns:
-            An instance of this class, whatever the class on the other side is: a record wants its fields.
+            An instance of this class, whatever the sender's class is; a record must get its fields. It is consolidated:
+            more collections of the same form can follow with ``recv(consolidated=True)``.
 
         Raises:
-            FileError: what came does not fit the record, or is damaged. It is a ValueError.
-            WorkerTimeout: the other side did not come in time; see :meth:`send` for this and other errors.
+            FileError: what arrived does not fit the record, or is damaged. It is a ValueError.
+            WorkerTimeout: the sender did not call in time. See :meth:`send` for this and other errors.
         """
         ...

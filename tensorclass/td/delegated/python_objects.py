@@ -36,28 +36,34 @@ class PythonObjects(Collection):
         batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Any:
-        """A collection of any object that has parts: mappings, (named) tuples, structured arrays, tables, instances.
+        """Convert an object that contains others: a mapping, a tuple, a structured array, a table or an instance.
 
-        Instances are those of dataclasses, of classes of attrs, and models of pydantic.
-
-        What is inside is converted too. A list of numbers is a tensor, another list a column of objects. A record
-        converts only what its fields declare to be collections; each other field takes the object that is given.
+        Instances are those of dataclasses and attrs classes, and pydantic models. The objects inside are converted too.
+        A list of numbers becomes a tensor, any other list a column of objects. A record converts only the fields that
+        are declared as collections; every other field takes its object unchanged.
 
         Args:
-            obj: the object. A collection stays what it is; so does, for a :class:`TensorDict`, what has no parts.
-            auto_batch_size: find the batch size out: the leading dimensions that all values share, at every level.
-            batch_dims: how many dimensions it has at most, when it is found out.
-            device: where the values go.
-            batch_size: the batch size; none by default.
-            strict: ``False`` leaves keys out that are no fields of a record, at every level, and warns of them.
+            obj: the object. A collection is returned unchanged. A :class:`TensorDict` also returns objects that contain
+                no others unchanged.
+            auto_batch_size: infer the batch size, at every level, from the leading dimensions that all values share.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+            device: where the values are moved; by default they stay where they are.
+            batch_size: the batch size; ``[]`` by default.
+            strict: with ``False``, drop keys that are not fields of a record, at every level, and warn about them. By
+                default they are an error.
+
+        Returns:
+            A collection of this class. Its tensors share memory with those of the object.
 
         Raises:
-            ConversionError: the object does not fit the fields of a record, or the batch size: all that is wrong.
+            ConversionError: the object does not fit the fields of a record, or the batch size. Lists everything that is
+                wrong.
 
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict.from_any({"x": (1, [2, 3]), "y": "text"})
-        >>> data["x", "1"], data["y"]
-        (tensor([2, 3]), 'text')
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict.from_any({"x": (1, [2, 3]), "y": "text"})
+            >>> data["x", "1"], data["y"]
+            (tensor([2, 3]), 'text')
         """
         ...
 
@@ -74,25 +80,30 @@ class PythonObjects(Collection):
         names: Sequence[str | None] | None = None,
         strict: bool = True,
     ) -> Self:
-        """A collection from a (nested) mapping; see :meth:`from_any` for what becomes of its values.
+        """Convert a mapping, which may be nested. See :meth:`from_any` for how values are converted.
 
         Args:
-            input_dict: the values; keys are strings, or tuples of strings for nested ones.
-            auto_batch_size: find the batch size out; by default only where ``batch_dims`` is given.
-            batch_size: the batch size; none by default.
-            device: where the values go.
-            batch_dims: how many dimensions the batch size has at most, when it is found out.
-            names: of the batch dimensions.
-            strict: ``False`` leaves keys out that are no fields of a record, at every level, and warns of them.
+            input_dict: the values. Keys are strings, or tuples of strings for nested values.
+            auto_batch_size: infer the batch size; by default only if ``batch_dims`` is given.
+            batch_size: the batch size; ``[]`` by default.
+            device: where the values are moved; by default they stay where they are.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+            names: a name or ``None`` for each batch dimension.
+            strict: with ``False``, drop keys that are not fields of a record, at every level, and warn about them.
+
+        Returns:
+            A collection of this class. Its tensors share memory with those of the mapping.
 
         Raises:
-            ConversionError: values do not fit the fields of a record, or the batch size: all that is wrong.
+            ConversionError: values do not fit the fields of a record, or the batch size. Lists everything that is
+                wrong.
             KeyError: a key is neither a string nor a tuple of strings.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict.from_dict({"a": torch.zeros(3, 4), "b": torch.zeros(3)}, auto_batch_size=True).batch_size
-        torch.Size([3])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict.from_dict({"a": torch.zeros(3, 4), "b": torch.zeros(3)}, auto_batch_size=True).batch_size
+            torch.Size([3])
         """
         ...
 
@@ -108,9 +119,27 @@ class PythonObjects(Collection):
         names: Sequence[str | None] | None = None,
         strict: bool = True,
     ) -> Self:
-        """:meth:`from_dict` for a collection like this one: where this one has a record, there will be such a record.
+        """Convert a mapping to a collection that has records of the same classes where this one has records.
 
-        The arguments are those of :meth:`from_dict`; values and metadata of this collection play no part.
+        The values and metadata of this collection are ignored. See :meth:`from_dict` for the arguments.
+
+        Args:
+            input_dict: the values.
+            auto_batch_size: infer the batch size; by default only if ``batch_dims`` is given.
+            batch_size: the batch size; ``[]`` by default.
+            device: where the values are moved.
+            batch_dims: the largest number of dimensions of an inferred batch size.
+            names: a name or ``None`` for each batch dimension.
+            strict: with ``False``, drop keys that are not fields of a record, and warn about them.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorClass, TensorDict
+            >>> class Point(TensorClass):
+            ...     x: torch.Tensor
+            >>> data = TensorDict({"point": Point(x=torch.zeros(()))})
+            >>> type(data.from_dict_instance({"point": {"x": 1.0}})["point"]).__name__
+            'Point'
         """
         ...
 
@@ -126,15 +155,24 @@ class PythonObjects(Collection):
         batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Self:
-        """A collection from a named tuple, and from those in it; see :meth:`from_any` for the arguments.
+        """Convert a named tuple, and the named tuples inside it.
 
-        >>> from typing import NamedTuple
-        >>> from tensorclass import TensorDict
-        >>> class Point(NamedTuple):
-        ...     x: float
-        ...     y: float
-        >>> TensorDict.from_namedtuple(Point(1.0, 2.0)).to_namedtuple(Point)
-        Point(x=tensor(1.), y=tensor(2.))
+        Args:
+            named_tuple: the named tuple. Its field names become the keys.
+            auto_batch_size: infer the batch size from the leading dimensions that all values share.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+            device: where the values are moved; by default they stay where they are.
+            batch_size: the batch size; ``[]`` by default.
+            strict: with ``False``, drop keys that are not fields of a record, and warn about them.
+
+        Example:
+            >>> from typing import NamedTuple
+            >>> from tensorclass import TensorDict
+            >>> class Point(NamedTuple):
+            ...     x: float
+            ...     y: float
+            >>> TensorDict.from_namedtuple(Point(1.0, 2.0)).to_namedtuple(Point)
+            Point(x=tensor(1.), y=tensor(2.))
         """
         ...
 
@@ -150,13 +188,20 @@ class PythonObjects(Collection):
         batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Self:
-        """A collection with the items of a tuple under ``"0"``, ``"1"``, ...; a record takes them in order.
+        """Convert a tuple: its items get the keys ``"0"``, ``"1"``, ..., or those of a record's fields in their order.
 
-        See :meth:`from_any` for the arguments.
+        Args:
+            obj: the tuple, or another sequence.
+            auto_batch_size: infer the batch size from the leading dimensions that all values share.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+            device: where the values are moved; by default they stay where they are.
+            batch_size: the batch size; ``[]`` by default.
+            strict: with ``False``, drop keys that are not fields of a record, and warn about them.
 
-        >>> from tensorclass import TensorDict
-        >>> sorted(TensorDict.from_tuple((1, 2, 3)).keys())
-        ['0', '1', '2']
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> sorted(TensorDict.from_tuple((1, 2, 3)).keys())
+            ['0', '1', '2']
         """
         ...
 
@@ -174,21 +219,22 @@ class PythonObjects(Collection):
         lazy: bool | None = None,
         strict: bool = True,
     ) -> Self:
-        """A collection from a list with a mapping (dataclass, tuple, collection) for each row.
+        """Convert a list with one mapping, dataclass, tuple or collection per row.
 
         Args:
             input: the rows.
-            auto_batch_size: find the batch size of the rows out; the result has their number in front.
-            batch_size: of the result; begins with the number of rows.
-            device: where the values go.
-            batch_dims: how many dimensions the batch size of the result has at most, when it is found out.
-            names: of the batch dimensions of the result.
-            lazy: ``True`` makes a lazy stack, ``False`` stacks the values; by default they are stacked if they can be.
-            strict: as for :meth:`from_dict`.
+            auto_batch_size: infer the batch size of the rows. The result has the number of rows in front of it.
+            batch_size: the batch size of the result, which begins with the number of rows.
+            device: where the values are moved; by default they stay where they are.
+            batch_dims: the largest number of dimensions of an inferred batch size of the result; unlimited by default.
+            names: a name or ``None`` for each batch dimension of the result.
+            lazy: ``True`` makes a lazy stack, ``False`` stacks the values. By default they are stacked if possible.
+            strict: with ``False``, drop keys that are not fields of a record, and warn about them.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict.from_list([{"a": 1, "t": "x"}, {"a": 2, "t": "y"}]).to_dict()
-        {'a': tensor([1, 2]), 't': ['x', 'y']}
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict.from_list([{"a": 1, "t": "x"}, {"a": 2, "t": "y"}]).to_dict()
+            {'a': tensor([1, 2]), 't': ['x', 'y']}
         """
         ...
 
@@ -205,29 +251,29 @@ class PythonObjects(Collection):
         namespace: str = "",
         strict: bool = True,
     ) -> Any:
-        """A collection that keeps the structure of a tree of lists, tuples, dicts: :meth:`to_pytree` gives it back.
+        """Convert a pytree and remember its structure, which :meth:`to_pytree` restores.
 
-        Each node becomes a :class:`TensorDict`: a list, a tuple, a named tuple, a dict with any keys, a deque, and what
-        is registered with ``torch.utils._pytree`` or with optree. Its leaves are the values: numbers and arrays as
-        tensors, other objects as non-tensor data, collections as they are. What each of them was is remembered beside
-        them, under the key ``"_pytree_type"``. A single leaf has nothing around it: a number gives a tensor.
+        Every node becomes a :class:`TensorDict`: lists, tuples, named tuples, dicts with any keys, deques, and classes
+        that are registered with ``torch.utils._pytree`` or optree. Numbers and arrays become tensors, collections stay
+        unchanged, other leaves become non-tensor data. The type of each node is stored beside the values, under the key
+        ``"_pytree_type"``. A tree that is a single leaf gives the value itself: a number gives a tensor.
 
         Args:
             pytree: the tree.
-            batch_size: the batch size; none by default.
-            auto_batch_size: find the batch size out.
-            batch_dims: how many dimensions it has at most, when it is found out.
-            device: where the values go.
-            namespace: of optree's registry, in addition to what is registered for all.
-            strict: whether keys that are no fields of a record are an error; otherwise they are left out, with a
-                warning.
+            batch_size: the batch size; ``[]`` by default.
+            auto_batch_size: infer the batch size from the leading dimensions that all values share.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+            device: where the values are moved; by default they stay where they are.
+            namespace: a namespace of optree's registry, in addition to the global one.
+            strict: with ``False``, drop keys that are not fields of a record, and warn about them.
 
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict.from_pytree([1, {"a": (2.5, None), 3: "text"}])
-        >>> data.to_pytree()
-        [1, {'a': (2.5, None), 3: 'text'}]
-        >>> (data * 2).to_pytree()
-        [2, {'a': (5.0, None), 3: 'text'}]
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict.from_pytree([1, {"a": (2.5, None), 3: "text"}])
+            >>> data.to_pytree()
+            [1, {'a': (2.5, None), 3: 'text'}]
+            >>> (data * 2).to_pytree()
+            [2, {'a': (5.0, None), 3: 'text'}]
         """
         ...
 
@@ -246,36 +292,37 @@ class PythonObjects(Collection):
         copy: bool | None = None,
         strict: bool = True,
     ) -> Self:
-        """A collection from a numpy array of a structured dtype; the shape of the array is the batch size.
+        """Convert a numpy array of a structured dtype. The shape of the array is the batch size.
 
-        Numbers share their memory with the array: writing to one shows in the other. Where the fields are packed so
-        that no plain tensor can lie on them (``[("a", "u1"), ("b", "f8")]``: the items of ``b`` are 9 bytes apart),
-        they are packed tensors, which are used as every other, but slower to compute with. Numbers in another byte
-        order, of a read-only array, or of one with negative strides are copied. Sub-arrays are further dimensions,
-        nested dtypes nested collections; other items (text, bytes, times, objects) are non-tensor data.
+        Numbers share memory with the array: a write to one shows in the other. If the fields are packed so that a plain
+        tensor cannot be laid over them (``[("a", "u1"), ("b", "f8")]``: the items of ``b`` are 9 bytes apart), they
+        become packed tensors, which work as any other but compute more slowly. Numbers are copied if they have another
+        byte order, negative strides, or belong to a read-only array. Sub-arrays become further dimensions, nested
+        dtypes nested collections. Other items (text, bytes, times, objects) become non-tensor data.
 
         Args:
             struct_array: the array.
-            auto_batch_size: find the batch size out instead.
-            batch_dims: how many dimensions it has at most, when it is found out.
-            device: where the values go.
-            batch_size: another batch size; the leading dimensions of the array.
-            copy: ``True`` copies all numbers, to plain tensors; with ``False`` it is an error where that is needed.
-            strict: whether fields of the array that the record does not have are an error; otherwise they are left
-                out, with a warning.
+            auto_batch_size: infer the batch size instead of taking the shape of the array.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+            device: where the values are moved; by default the CPU.
+            batch_size: another batch size: leading dimensions of the array.
+            copy: ``True`` copies all numbers into plain tensors. ``False`` raises where a copy is needed. By default
+                numbers are copied where needed.
+            strict: with ``False``, drop fields of the array that are not fields of a record, and warn about them.
 
         Raises:
-            TypeError: this is no structured array, or some of its values are masked.
-            ConversionError: dtypes that torch does not have (long doubles), numbers that ``copy=False`` cannot have,
-                fields that are missing or not what the record takes. It lists all of them.
+            TypeError: the array is not structured, or some of its values are masked.
+            ConversionError: a dtype does not exist in torch (long double), ``copy=False`` and a copy is needed, or
+                fields are missing or do not fit the record. Lists everything that is wrong.
 
-        >>> import numpy as np
-        >>> from tensorclass import TensorDict
-        >>> pets = np.array([("Rex", 9), ("Fido", 3)], dtype=[("name", "U10"), ("age", "i4")])
-        >>> data = TensorDict.from_struct_array(pets)
-        >>> pets["age"] += 1
-        >>> data["name"], data["age"]
-        (['Rex', 'Fido'], tensor([10,  4], dtype=torch.int32))
+        Example:
+            >>> import numpy as np
+            >>> from tensorclass import TensorDict
+            >>> pets = np.array([("Rex", 9), ("Fido", 3)], dtype=[("name", "U10"), ("age", "i4")])
+            >>> data = TensorDict.from_struct_array(pets)
+            >>> pets["age"] += 1
+            >>> data["name"], data["age"]
+            (['Rex', 'Fido'], tensor([10,  4], dtype=torch.int32))
         """
         ...
 
@@ -287,53 +334,71 @@ class PythonObjects(Collection):
     def to_namedtuple(self: PythonObjects, dest_cls: type[D]) -> D: ...
     @delegated("tensorclass.convert.namedtuple")
     def to_namedtuple(self: PythonObjects, dest_cls: type[Any] | None = None) -> Any:
-        """A named tuple of the values, nested collections becoming named tuples too.
+        """Return the values as a named tuple. Nested collections become named tuples too.
 
         Args:
-            dest_cls: its class; where its annotations name further ones, those are taken for the nested collections.
+            dest_cls: the class of the named tuple. If its annotations name further classes, the nested collections get
+                those. By default a class is made with the name of the collection's class.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": 1, "b": {"c": "text"}}).to_namedtuple()
-        TensorDict(a=tensor(1), b=TensorDict(c='text'))
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": 1, "b": {"c": "text"}}).to_namedtuple()
+            TensorDict(a=tensor(1), b=TensorDict(c='text'))
         """
         ...
 
     @delegated("tensorclass.convert.tuple")
     def to_tuple(self: PythonObjects) -> tuple[Any, ...]:
-        """A tuple of the values, nested collections becoming tuples too: the other half of :meth:`from_tuple`.
+        """Return the values as a tuple. Nested collections become tuples too. The inverse of :meth:`from_tuple`.
 
-        Keys that are positions say where their values stand; others give them in the order of the keys, and a record in
-        the order of its fields, with ``None`` for those without a value. Tensors are not copied.
+        Keys that are numbers (``"0"``, ``"1"``, ...) give the positions of their values. Otherwise the order is that of
+        the keys, or of a record's fields, with ``None`` for fields without a value.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict.from_tuple((1, ("text", 2.5))).to_tuple()
-        (tensor(1), ('text', tensor(2.5000)))
+        Returns:
+            A tuple of the same tensors: nothing is copied.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict.from_tuple((1, ("text", 2.5))).to_tuple()
+            (tensor(1), ('text', tensor(2.5000)))
         """
         ...
 
     @delegated("tensorclass.convert.pytree")
     def to_pytree(self: PythonObjects) -> Any:
-        """The tree of which :meth:`from_pytree` made this; a collection that was not made so is a leaf, and stays.
+        """Return the tree from which :meth:`from_pytree` made this collection.
 
-        Numbers come back as numbers and arrays as arrays, with the values and dtypes that they have by now, while they
-        can be some: on another device, with a gradient, and (numbers) with batch dimensions they are tensors. A record
-        gives a dict of its fields, in which records and trees in fields that are declared so are given back, too.
+        A collection that does not come from :meth:`from_pytree` is a leaf and is returned unchanged. Numbers and arrays
+        come back as numbers and arrays, with their current values and dtypes. They stay tensors if they are on another
+        device or require a gradient, and numbers also if they have batch dimensions. A record gives a dict of its
+        fields. Records and trees in fields that are declared so are restored as well.
 
         Raises:
-            ValueError: rows are trees of different kinds, which :meth:`unbind` tells apart; an entry is missing that a
-                named tuple needs; a class is not registered any more.
+            ValueError: the rows are trees of different structures (:meth:`unbind` separates them), an entry that a
+                named tuple needs is missing, or a class is no longer registered.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict.from_pytree([1, (2.5, "text")]).to_pytree()
+            [1, (2.5, 'text')]
         """
         ...
 
     @delegated("tensorclass.convert.struct_array")
     def to_struct_array(self: PythonObjects, dtype: DTypeLike | None = None) -> NDArray[Any]:
-        """A numpy array of a structured dtype with the shape of the batch: a copy of the values.
+        """Return a copy of the values as a numpy array of a structured dtype. Its shape is the batch size.
 
         Args:
-            dtype: its dtype, for instance that of the array from which this was made; by default that of the values,
-                text as long as the longest, objects of several kinds as objects.
+            dtype: the dtype, for instance that of the array from which the collection was made. By default it follows
+                from the values: text gets the length of the longest, objects of different types get the dtype
+                ``object``.
 
         Raises:
             TypeError: a value has a dtype that numpy does not have.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"name": ["Rex", "Fido"], "age": [9, 3]}, [2]).to_struct_array()["age"].tolist()
+            [9, 3]
         """
         ...

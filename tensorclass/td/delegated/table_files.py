@@ -41,41 +41,41 @@ class TableFiles(Collection):
         strict: bool = True,
         **kwargs: Any,
     ) -> Self:
-        """A collection from a Parquet file: a value for each column, the rows as batch size.
+        """Read a Parquet file: one value per column, with the number of rows as batch size.
 
-        Columns become values as those of :meth:`from_arrow` do, and ``from_parquet`` gives what :meth:`to_parquet` has
-        written. Which columns there are is looked up before any data is read.
+        Columns are converted as by :meth:`from_arrow`, and ``from_parquet`` restores what :meth:`to_parquet` wrote. The
+        columns are looked up before any data is read.
 
         Args:
-            path: the file; a list or pattern of files with the same columns, or a folder of them; or an open file.
-            auto_batch_size: find the batch size out instead.
-            batch_dims: how many dimensions it has at most, when it is found out.
-            device: where the values go.
+            path: the file; a list or a pattern of files with the same columns, or a folder of them; or an open file.
+            auto_batch_size: infer the batch size instead of taking the number of rows.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+            device: where the values are moved; by default the CPU.
             batch_size: another batch size.
             separator: splits the names of columns into nested keys.
-            dtype: of all tensors; by default that of the column.
-            columns: those that are read; all by default, for a record those of its fields. A column of a struct
-                is named behind it: ``"point.x"``.
-            nulls: what becomes of nulls, as for :meth:`from_arrow`.
-            strict: whether a column that is no field of the record is an error; otherwise it is left out, with a
-                warning.
+            dtype: the dtype of all tensors; by default that of each column.
+            columns: the columns to read; by default all, for a record those of its fields. A field of a struct is named
+                after it: ``"point.x"``.
+            nulls: what becomes of nulls, as in :meth:`from_arrow`.
+            strict: with ``False``, drop columns that are not fields of a record, and warn about them.
             kwargs: options of ``pyarrow.parquet.ParquetFile`` and its ``read``, such as ``use_threads``.
 
         Raises:
             ImportError: pyarrow is not installed.
-            OSError: there is no such file, or it cannot be read.
-            ValueError: it is not a Parquet file, or broken; the message says where.
-            ConversionError: columns are missing, are no fields, or are not what fields take. All of them are listed.
-            TypeError: an option that does not exist.
+            OSError: a file does not exist or cannot be read.
+            ValueError: a file is not a Parquet file, or is damaged. The message says where.
+            ConversionError: columns are missing, unexpected, or do not fit their fields. Lists all of them.
+            TypeError: an option does not exist.
 
-        >>> import os, tempfile
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.zeros(4, 3), "name": ["a", "b", "c", "d"]}, [4])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     data.to_parquet(os.path.join(folder, "data.parquet"))
-        ...     back = TensorDict.from_parquet(os.path.join(folder, "data.parquet"))
-        >>> back["x"].shape, back[1]["name"]
-        (torch.Size([4, 3]), 'b')
+        Example:
+            >>> import os, tempfile
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.zeros(4, 3), "name": ["a", "b", "c", "d"]}, [4])
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     data.to_parquet(os.path.join(folder, "data.parquet"))
+            ...     back = TensorDict.from_parquet(os.path.join(folder, "data.parquet"))
+            >>> back["x"].shape, back[1]["name"]
+            (torch.Size([4, 3]), 'b')
         """
         ...
 
@@ -96,21 +96,38 @@ class TableFiles(Collection):
         progress: bool | None = None,
         **kwargs: Any,
     ) -> Batches[Self]:
-        """The rows of a Parquet file, batch by batch; the file can be larger than memory.
-
-        What is given can be iterated over again and again, also by a ``DataLoader`` with workers
-        (``DataLoader(batches, batch_size=None, num_workers=2)``); see :class:`tensorclass.convert.streams.Batches`.
+        """Iterate over the rows of a Parquet file in batches. The file can be larger than memory.
 
         Args:
-            path: as for :meth:`from_parquet`, and so are the arguments that are not listed here.
-            batch_size: how many rows a batch has; the last one can be shorter.
-            drop_last: leave that one out.
-            progress: show a progress bar; by default where stderr is a terminal and tqdm is installed.
+            path: the files, as in :meth:`from_parquet`.
+            batch_size: the number of rows per batch. The last batch can have fewer.
+            drop_last: drop a last batch with fewer rows.
+            device: where the values are moved; by default the CPU.
+            separator: splits the names of columns into nested keys.
+            dtype: the dtype of all tensors; by default that of each column.
+            columns: the columns to read; by default all, for a record those of its fields. A field of a struct is named
+                after it: ``"point.x"``.
+            nulls: what becomes of nulls, as in :meth:`from_arrow`.
+            strict: with ``False``, drop columns that are not fields of a record, and warn about them.
+            progress: show a progress bar; by default if stderr is a terminal and tqdm is installed.
+            kwargs: options, as in :meth:`from_parquet`.
+
+        Returns:
+            An iterable of collections of this class: see :class:`tensorclass.convert.streams.Batches`. It can be
+            iterated over repeatedly, also by the workers of ``DataLoader(batches, batch_size=None, num_workers=2)``.
 
         Raises:
-            ConversionError: columns are missing, or are no fields. What is wrong with values is raised when one comes
-                to them.
-            OSError, ValueError, TypeError, ImportError: as :meth:`from_parquet`.
+            ConversionError: columns are missing or unexpected. Values that do not fit raise when their batch is read.
+            OSError, ValueError, TypeError, ImportError: as in :meth:`from_parquet`.
+
+        Example:
+            >>> import io
+            >>> from tensorclass import TensorDict
+            >>> file = io.BytesIO()
+            >>> TensorDict({"x": [1, 2, 3]}, [3]).to_parquet(file)
+            >>> _ = file.seek(0)
+            >>> [batch["x"].tolist() for batch in TensorDict.iter_parquet(file, batch_size=2)]
+            [[1, 2], [3]]
         """
         ...
 
@@ -122,23 +139,22 @@ class TableFiles(Collection):
         separator: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """Write a Parquet file with a row for each item of the batch.
+        """Write a Parquet file with one row per item of the batch.
 
         Nested collections become structs, further dimensions tensors of a fixed shape, jagged tensors lists, as in
-        :meth:`to_arrow`.
-        The file is written whole or not at all: where writing fails, what was there before stays.
+        :meth:`to_arrow`. The file is written completely or not at all: if writing fails, the previous file stays.
 
         Args:
-            path: where to; or an open file.
+            path: the file, or a file that is open for writing bytes.
             separator: gives nested values columns of their own, with joined names.
             kwargs: options of ``pyarrow.parquet.write_table``: ``compression``, ``row_group_size``, ...
 
         Raises:
             ImportError: pyarrow is not installed.
             OSError: the file cannot be written.
-            ValueError: there is not one batch dimension.
-            ConversionError: the file cannot hold some of the values. All of them are listed.
-            TypeError: an option that does not exist, or a dtype or object for which there is no type.
+            ValueError: the batch does not have exactly one dimension.
+            ConversionError: the file cannot hold some of the values. Lists all of them.
+            TypeError: an option does not exist, or there is no type for a dtype or an object.
         """
         ...
 
@@ -160,42 +176,42 @@ class TableFiles(Collection):
         strict: bool = True,
         **kwargs: Any,
     ) -> Self:
-        """A collection from a CSV file: a value for each column, the rows as batch size.
+        """Read a CSV file: one value per column, with the number of rows as batch size.
 
-        The fields of a record say how text is read: ``Int[Tensor, ""]`` as whole numbers, ``str`` as text, also where
-        it looks like a number. Other columns are whole numbers, doubles or booleans where all of their cells are, and
-        text otherwise, also dates. An empty cell is a null; in a column of text it is an empty text, unless its field
-        has a default or takes ``None``.
+        The fields of a record decide how text is read: ``Int[Tensor, ""]`` as integers, ``str`` as text, even if it
+        looks like a number. Other columns become integers, doubles or booleans if all of their cells can, and text
+        otherwise, including dates. An empty cell is a null. In a column of text it is the empty text, unless its field
+        has a default or allows ``None``.
 
         Args:
-            path: the file, also a compressed one (``"table.csv.gz"``); a list or pattern of files with the same
+            path: the file, possibly compressed (``"table.csv.gz"``); a list or a pattern of files with the same
                 columns; or an open file.
-            auto_batch_size: find the batch size out instead.
-            batch_dims: how many dimensions it has at most, when it is found out.
-            device: where the values go.
+            auto_batch_size: infer the batch size instead of taking the number of rows.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+            device: where the values are moved; by default the CPU.
             batch_size: another batch size.
             separator: splits the names of columns into nested keys.
-            dtype: of all tensors; by default that of the column.
-            nulls: what becomes of nulls, as for :meth:`from_arrow`.
-            strict: whether a column that is no field of the record is an error; otherwise it is left out, with a
-                warning.
+            dtype: the dtype of all tensors; by default that of each column.
+            nulls: what becomes of nulls, as in :meth:`from_arrow`.
+            strict: with ``False``, drop columns that are not fields of a record, and warn about them.
             kwargs: options of pyarrow's ``ReadOptions``, ``ParseOptions`` and ``ConvertOptions``: ``delimiter``,
                 ``column_names``, ``include_columns``, ``column_types``, ``null_values``, ``block_size``, ...
 
         Raises:
             ImportError: pyarrow is not installed.
-            OSError: there is no such file, or it cannot be read.
-            ValueError: it is not a CSV file, or broken; the message says where.
-            ConversionError: columns are missing, are no fields, or are not what fields take. All of them are listed.
-            TypeError: an option that does not exist.
+            OSError: a file does not exist or cannot be read.
+            ValueError: a file is not a CSV file, or is damaged. The message says where.
+            ConversionError: columns are missing, unexpected, or do not fit their fields. Lists all of them.
+            TypeError: an option does not exist.
 
-        >>> import io
-        >>> from tensorclass import TensorClass
-        >>> class Pet(TensorClass):
-        ...     name: str
-        ...     age: torch.Tensor
-        >>> Pet.from_csv(io.BytesIO(b"name,age\\n007,3\\nRex,9\\n"))[0].name
-        '007'
+        Example:
+            >>> import io
+            >>> from tensorclass import TensorClass
+            >>> class Pet(TensorClass):
+            ...     name: str
+            ...     age: torch.Tensor
+            >>> Pet.from_csv(io.BytesIO(b"name,age\\n007,3\\nRex,9\\n"))[0].name
+            '007'
         """
         ...
 
@@ -215,21 +231,36 @@ class TableFiles(Collection):
         progress: bool | None = None,
         **kwargs: Any,
     ) -> Batches[Self]:
-        """The rows of a CSV file, batch by batch; the file can be larger than memory.
-
-        What is given can be iterated over again and again, also by a ``DataLoader`` with workers
-        (``DataLoader(batches, batch_size=None, num_workers=2)``); see :class:`tensorclass.convert.streams.Batches`.
+        """Iterate over the rows of a CSV file in batches. The file can be larger than memory.
 
         Args:
-            path: as for :meth:`from_csv`, and so are the arguments that are not listed here.
-            batch_size: how many rows a batch has; the last one can be shorter.
-            drop_last: leave that one out.
-            progress: show a progress bar; by default where stderr is a terminal and tqdm is installed.
+            path: the files, as in :meth:`from_csv`.
+            batch_size: the number of rows per batch. The last batch can have fewer.
+            drop_last: drop a last batch with fewer rows.
+            device: where the values are moved; by default the CPU.
+            separator: splits the names of columns into nested keys.
+            dtype: the dtype of all tensors; by default that of each column.
+            nulls: what becomes of nulls, as in :meth:`from_arrow`.
+            strict: with ``False``, drop columns that are not fields of a record, and warn about them.
+            progress: show a progress bar; by default if stderr is a terminal and tqdm is installed.
+            kwargs: options, as in :meth:`from_csv`.
+
+        Returns:
+            An iterable of collections of this class: see :class:`tensorclass.convert.streams.Batches`. It can be
+            iterated over repeatedly, also by the workers of ``DataLoader(batches, batch_size=None, num_workers=2)``.
 
         Raises:
-            ConversionError: columns are missing, or are no fields. What is wrong with values is raised when one comes
-                to them.
-            OSError, ValueError, TypeError, ImportError: as :meth:`from_csv`.
+            ConversionError: columns are missing or unexpected. Values that do not fit raise when their batch is read.
+            OSError, ValueError, TypeError, ImportError: as in :meth:`from_csv`.
+
+        Example:
+            >>> import io
+            >>> from tensorclass import TensorDict
+            >>> file = io.BytesIO()
+            >>> TensorDict({"x": [1, 2, 3]}, [3]).to_csv(file)
+            >>> _ = file.seek(0)
+            >>> [batch["x"].tolist() for batch in TensorDict.iter_csv(file, batch_size=2)]
+            [[1, 2], [3]]
         """
         ...
 
@@ -241,22 +272,30 @@ class TableFiles(Collection):
         separator: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """Write a CSV file with a row for each item of the batch.
+        """Write a CSV file with one row per item of the batch.
 
-        Each value has one number, time or text a row. Numbers are written so that reading gives the same ones.
-        The file is written whole or not at all: where writing fails, what was there before stays.
+        Each value has one number, time or text per row. Numbers are written so that reading restores them exactly. The
+        file is written completely or not at all: if writing fails, the previous file stays.
 
         Args:
-            path: where to; or an open file.
-            separator: joins nested keys to the names of columns; needed where there are some.
+            path: the file, or a file that is open for writing bytes.
+            separator: joins nested keys to the names of columns. Required if there are nested keys.
             kwargs: options of ``pyarrow.csv.WriteOptions``: ``delimiter``, ``include_header``, ``quoting_style``, ...
 
         Raises:
             ImportError: pyarrow is not installed.
             OSError: the file cannot be written.
-            ValueError: there is not one batch dimension.
-            ConversionError: the file cannot hold some of the values. All of them are listed.
-            TypeError: an option that does not exist, or a dtype or object for which there is no type.
+            ValueError: the batch does not have exactly one dimension.
+            ConversionError: the file cannot hold some of the values. Lists all of them.
+            TypeError: an option does not exist, or there is no type for a dtype or an object.
+
+        Example:
+            >>> import io
+            >>> from tensorclass import TensorDict
+            >>> file = io.BytesIO()
+            >>> TensorDict({"name": ["Rex", "Fido"], "age": [9, 3]}, [2]).to_csv(file)
+            >>> file.getvalue().decode().split()
+            ['"name","age"', '"Rex",9', '"Fido",3']
         """
         ...
 
@@ -279,40 +318,40 @@ class TableFiles(Collection):
         strict: bool = True,
         **kwargs: Any,
     ) -> Self:
-        """A collection from a JSON file: a value for each column, the rows as batch size.
+        """Read a JSON file: one value per column, with the number of rows as batch size.
 
-        The file has an array of objects, one a row, or an object with a list for each column. Objects in them become
-        nested collections, lists of numbers of one length further dimensions. The fields of a record say how numbers
-        are read, and which text is a date or time; other text stays text.
+        The file has an array of objects, one per row, or an object with a list per column. Objects inside them become
+        nested collections, lists of numbers of one length further dimensions. The fields of a record decide how numbers
+        are read, and which text is a date or a time; other text stays text.
 
         Args:
-            path: the file, also a compressed one (``"rows.json.gz"``); a list or pattern of files with the same
+            path: the file, possibly compressed (``"rows.json.gz"``); a list or a pattern of files with the same
                 columns; or an open file.
-            auto_batch_size: find the batch size out instead.
-            batch_dims: how many dimensions it has at most, when it is found out.
-            device: where the values go.
+            auto_batch_size: infer the batch size instead of taking the number of rows.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+            device: where the values are moved; by default the CPU.
             batch_size: another batch size.
             separator: splits the names of columns into nested keys.
-            dtype: of all tensors; by default that of the column.
-            lines: a row in each line, instead of an array of rows; by default where the name of the file ends in
-                ``.jsonl`` or ``.ndjson`` (also with ``.gz`` behind it).
-            nulls: what becomes of nulls, as for :meth:`from_arrow`.
-            strict: whether a column that is no field of the record is an error; otherwise it is left out, with a
-                warning.
-            kwargs: for a row in each line options of pyarrow's ``ReadOptions`` and ``ParseOptions``: ``block_size``,
+            dtype: the dtype of all tensors; by default that of each column.
+            lines: the file has one row per line instead of an array of rows. By default this is so if its name ends in
+                ``.jsonl`` or ``.ndjson``, possibly with ``.gz``.
+            nulls: what becomes of nulls, as in :meth:`from_arrow`.
+            strict: with ``False``, drop columns that are not fields of a record, and warn about them.
+            kwargs: with one row per line, options of pyarrow's ``ReadOptions`` and ``ParseOptions``: ``block_size``,
                 ``explicit_schema``, ...
 
         Raises:
             ImportError: pyarrow is not installed.
-            OSError: there is no such file, or it cannot be read.
-            ValueError: it is not a JSON file, or broken; the message says where.
-            ConversionError: columns are missing, are no fields, or are not what fields take. All of them are listed.
-            TypeError: an option that does not exist.
+            OSError: a file does not exist or cannot be read.
+            ValueError: a file is not a JSON file, or is damaged. The message says where.
+            ConversionError: columns are missing, unexpected, or do not fit their fields. Lists all of them.
+            TypeError: an option does not exist.
 
-        >>> import io
-        >>> from tensorclass import TensorDict
-        >>> TensorDict.from_json(io.BytesIO(b'[{"a": 1, "n": {"b": [2, 3]}}]'))["n", "b"]
-        tensor([[2, 3]])
+        Example:
+            >>> import io
+            >>> from tensorclass import TensorDict
+            >>> TensorDict.from_json(io.BytesIO(b'[{"a": 1, "n": {"b": [2, 3]}}]'))["n", "b"]
+            tensor([[2, 3]])
         """
         ...
 
@@ -333,21 +372,37 @@ class TableFiles(Collection):
         progress: bool | None = None,
         **kwargs: Any,
     ) -> Batches[Self]:
-        """The rows of a JSON file, batch by batch; the file can be larger than memory.
-
-        What is given can be iterated over again and again, also by a ``DataLoader`` with workers
-        (``DataLoader(batches, batch_size=None, num_workers=2)``); see :class:`tensorclass.convert.streams.Batches`.
+        """Iterate over the rows of a JSON file in batches. The file can be larger than memory.
 
         Args:
-            path: as for :meth:`from_json`, and so are the arguments that are not listed here.
-            batch_size: how many rows a batch has; the last one can be shorter.
-            drop_last: leave that one out.
-            progress: show a progress bar; by default where stderr is a terminal and tqdm is installed.
+            path: the files, as in :meth:`from_json`.
+            batch_size: the number of rows per batch. The last batch can have fewer.
+            drop_last: drop a last batch with fewer rows.
+            device: where the values are moved; by default the CPU.
+            separator: splits the names of columns into nested keys.
+            dtype: the dtype of all tensors; by default that of each column.
+            lines: the file has one row per line instead of an array of rows, as in :meth:`from_json`.
+            nulls: what becomes of nulls, as in :meth:`from_arrow`.
+            strict: with ``False``, drop columns that are not fields of a record, and warn about them.
+            progress: show a progress bar; by default if stderr is a terminal and tqdm is installed.
+            kwargs: options, as in :meth:`from_json`.
+
+        Returns:
+            An iterable of collections of this class: see :class:`tensorclass.convert.streams.Batches`. It can be
+            iterated over repeatedly, also by the workers of ``DataLoader(batches, batch_size=None, num_workers=2)``.
 
         Raises:
-            ConversionError: columns are missing, or are no fields. What is wrong with values is raised when one comes
-                to them.
-            OSError, ValueError, TypeError, ImportError: as :meth:`from_json`.
+            ConversionError: columns are missing or unexpected. Values that do not fit raise when their batch is read.
+            OSError, ValueError, TypeError, ImportError: as in :meth:`from_json`.
+
+        Example:
+            >>> import io
+            >>> from tensorclass import TensorDict
+            >>> file = io.BytesIO()
+            >>> TensorDict({"x": [1, 2, 3]}, [3]).to_json(file)
+            >>> _ = file.seek(0)
+            >>> [batch["x"].tolist() for batch in TensorDict.iter_json(file, batch_size=2)]
+            [[1, 2], [3]]
         """
         ...
 
@@ -360,25 +415,32 @@ class TableFiles(Collection):
         lines: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        """Write a JSON file with a row for each item of the batch.
+        """Write a JSON file with one row per item of the batch.
 
-        Nested collections become objects, further dimensions lists. Numbers are written so that reading gives the same
-        ones, nan and infinities as ``NaN`` and ``Infinity``, which Python, pandas and pyarrow read; dates and times as
-        text (ISO 8601).
-        The file is written whole or not at all: where writing fails, what was there before stays.
+        Nested collections become objects, further dimensions lists. Numbers are written so that reading restores them
+        exactly; nan and infinities as ``NaN`` and ``Infinity``, which Python, pandas and pyarrow read; dates and times
+        as text (ISO 8601). The file is written completely or not at all: if writing fails, the previous file stays.
 
         Args:
-            path: where to; or an open file.
+            path: the file, or a file that is open for writing bytes.
             separator: gives nested values keys of their own, with joined names.
-            lines: write a row in each line, instead of an array of rows; by default as for :meth:`from_json`.
+            lines: write one row per line instead of an array of rows; by default as in :meth:`from_json`.
             kwargs: options of ``json.JSONEncoder``: ``indent``, ``default``, ``allow_nan``, ...
 
         Raises:
             ImportError: pyarrow is not installed.
             OSError: the file cannot be written.
-            ValueError: there is not one batch dimension.
-            ConversionError: the file cannot hold some of the values. All of them are listed.
-            TypeError: an option that does not exist, or a dtype or object for which there is no type.
+            ValueError: the batch does not have exactly one dimension.
+            ConversionError: the file cannot hold some of the values. Lists all of them.
+            TypeError: an option does not exist, or there is no type for a dtype or an object.
+
+        Example:
+            >>> import io
+            >>> from tensorclass import TensorDict
+            >>> file = io.BytesIO()
+            >>> TensorDict({"x": [1, 2]}, [2]).to_json(file, lines=True)
+            >>> file.getvalue().decode().split()
+            ['{"x":1}', '{"x":2}']
         """
         ...
 
@@ -402,35 +464,42 @@ class TableFiles(Collection):
         strict: bool = True,
         **kwargs: Any,
     ) -> Self:
-        """A collection from a Feather file, one of Arrow's own (IPC): a value for each column, the rows as batch size.
+        """Read a Feather file (Arrow's IPC format): one value per column, with the number of rows as batch size.
 
-        Columns become values as those of :meth:`from_arrow` do, and ``from_feather`` gives what :meth:`to_feather` has
-        written, sharing the memory of the file, which so can be larger than what is free.
+        Columns are converted as by :meth:`from_arrow`, and ``from_feather`` restores what :meth:`to_feather` wrote. It
+        shares the memory of the file, which can therefore be larger than free memory.
 
         Args:
-            path: the file; a list or pattern of files with the same columns, or a folder of them; or an open file.
-            auto_batch_size: find the batch size out instead.
-            batch_dims: how many dimensions it has at most, when it is found out.
-            device: where the values go.
+            path: the file; a list or a pattern of files with the same columns, or a folder of them; or an open file.
+            auto_batch_size: infer the batch size instead of taking the number of rows.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+            device: where the values are moved; by default the CPU.
             batch_size: another batch size.
             separator: splits the names of columns into nested keys.
-            dtype: of all tensors; by default that of the column.
-            columns: those that are read; all by default, for a record those of its fields. A column of a struct
-                is named behind it: ``"point.x"``.
-            memory_map: read only what is used, when it is used, and share the memory: no copy is made of numbers in
-                files that are not compressed. Tensors can be written to, which does not change the file; who writes to
-                the file in place, though, changes the tensors.
-            nulls: what becomes of nulls, as for :meth:`from_arrow`.
-            strict: whether a column that is no field of the record is an error; otherwise it is left out, with a
-                warning.
+            dtype: the dtype of all tensors; by default that of each column.
+            columns: the columns to read; by default all, for a record those of its fields. A field of a struct is named
+                after it: ``"point.x"``.
+            memory_map: read data when it is used, and share the memory of the file. Numbers in files that are not
+                compressed are not copied. Writes to the tensors do not change the file, but a program that writes to
+                the file in place changes the tensors.
+            nulls: what becomes of nulls, as in :meth:`from_arrow`.
+            strict: with ``False``, drop columns that are not fields of a record, and warn about them.
             kwargs: options of ``pyarrow.ipc.IpcReadOptions``, such as ``ensure_alignment``.
 
         Raises:
             ImportError: pyarrow is not installed.
-            OSError: there is no such file, or it cannot be read.
-            ValueError: it is not a Feather file, one of Arrow's own (IPC), or broken; the message says where.
-            ConversionError: columns are missing, are no fields, or are not what fields take. All of them are listed.
-            TypeError: an option that does not exist.
+            OSError: a file does not exist or cannot be read.
+            ValueError: a file is not a Feather file, or is damaged. The message says where.
+            ConversionError: columns are missing, unexpected, or do not fit their fields. Lists all of them.
+            TypeError: an option does not exist.
+
+        Example:
+            >>> import os, tempfile
+            >>> from tensorclass import TensorDict
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     TensorDict({"x": [1, 2]}, [2]).to_feather(os.path.join(folder, "rows.feather"))
+            ...     TensorDict.from_feather(os.path.join(folder, "rows.feather"))["x"]
+            tensor([1, 2])
         """
         ...
 
@@ -452,21 +521,39 @@ class TableFiles(Collection):
         progress: bool | None = None,
         **kwargs: Any,
     ) -> Batches[Self]:
-        """The rows of a Feather file, one of Arrow's own (IPC), batch by batch; the file can be larger than memory.
-
-        What is given can be iterated over again and again, also by a ``DataLoader`` with workers
-        (``DataLoader(batches, batch_size=None, num_workers=2)``); see :class:`tensorclass.convert.streams.Batches`.
+        """Iterate over the rows of a Feather file in batches. The file can be larger than memory.
 
         Args:
-            path: as for :meth:`from_feather`, and so are the arguments that are not listed here.
-            batch_size: how many rows a batch has; the last one can be shorter.
-            drop_last: leave that one out.
-            progress: show a progress bar; by default where stderr is a terminal and tqdm is installed.
+            path: the files, as in :meth:`from_feather`.
+            batch_size: the number of rows per batch. The last batch can have fewer.
+            drop_last: drop a last batch with fewer rows.
+            device: where the values are moved; by default the CPU.
+            separator: splits the names of columns into nested keys.
+            dtype: the dtype of all tensors; by default that of each column.
+            columns: the columns to read; by default all, for a record those of its fields. A field of a struct is named
+                after it: ``"point.x"``.
+            memory_map: read data when it is used, and share the memory of the file, as in :meth:`from_feather`.
+            nulls: what becomes of nulls, as in :meth:`from_arrow`.
+            strict: with ``False``, drop columns that are not fields of a record, and warn about them.
+            progress: show a progress bar; by default if stderr is a terminal and tqdm is installed.
+            kwargs: options, as in :meth:`from_feather`.
+
+        Returns:
+            An iterable of collections of this class: see :class:`tensorclass.convert.streams.Batches`. It can be
+            iterated over repeatedly, also by the workers of ``DataLoader(batches, batch_size=None, num_workers=2)``.
 
         Raises:
-            ConversionError: columns are missing, or are no fields. What is wrong with values is raised when one comes
-                to them.
-            OSError, ValueError, TypeError, ImportError: as :meth:`from_feather`.
+            ConversionError: columns are missing or unexpected. Values that do not fit raise when their batch is read.
+            OSError, ValueError, TypeError, ImportError: as in :meth:`from_feather`.
+
+        Example:
+            >>> import io
+            >>> from tensorclass import TensorDict
+            >>> file = io.BytesIO()
+            >>> TensorDict({"x": [1, 2, 3]}, [3]).to_feather(file)
+            >>> _ = file.seek(0)
+            >>> [batch["x"].tolist() for batch in TensorDict.iter_feather(file, batch_size=2)]
+            [[1, 2], [3]]
         """
         ...
 
@@ -479,23 +566,22 @@ class TableFiles(Collection):
         compression: Literal["lz4", "zstd"] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Write a Feather file, one of Arrow's own (IPC) with a row for each item of the batch.
+        """Write a Feather file (Arrow's IPC format) with one row per item of the batch.
 
         Nested collections become structs, further dimensions tensors of a fixed shape, jagged tensors lists, as in
-        :meth:`to_arrow`.
-        The file is written whole or not at all: where writing fails, what was there before stays.
+        :meth:`to_arrow`. The file is written completely or not at all: if writing fails, the previous file stays.
 
         Args:
-            path: where to; or an open file.
+            path: the file, or a file that is open for writing bytes.
             separator: gives nested values columns of their own, with joined names.
-            compression: makes the file smaller; it cannot be read without a copy then.
+            compression: makes the file smaller. A compressed file cannot be read without a copy.
             kwargs: options of ``pyarrow.ipc.IpcWriteOptions``.
 
         Raises:
             ImportError: pyarrow is not installed.
             OSError: the file cannot be written.
-            ValueError: there is not one batch dimension.
-            ConversionError: the file cannot hold some of the values. All of them are listed.
-            TypeError: an option that does not exist, or a dtype or object for which there is no type.
+            ValueError: the batch does not have exactly one dimension.
+            ConversionError: the file cannot hold some of the values. Lists all of them.
+            TypeError: an option does not exist, or there is no type for a dtype or an object.
         """
         ...

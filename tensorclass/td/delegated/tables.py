@@ -42,45 +42,46 @@ class Tables(Collection):
         mask_key: NestedKey | None = None,
         strict: bool = True,
     ) -> Self:
-        """A collection from a ``pandas.DataFrame``: a value for each column, with the number of rows as batch size.
+        """Convert a ``pandas.DataFrame``: one value per column, with the number of rows as batch size.
 
-        Numbers and booleans become tensors, also those of nullable, Arrow-backed, sparse and categorical columns; times
-        nanoseconds since 1970 (``int64``). Rows that are lists or arrays of numbers become further dimensions where
-        they are of one shape, and jagged tensors where they differ in length; rows that are dicts with the same keys
-        nested collections; text and the rest objects. A record has the last word: a field that holds objects gets the
-        rows as they are, one that holds a tensor gets numbers or is an error. The index is left out;
-        ``dataframe.reset_index()`` makes columns of it.
+        Numbers and booleans become tensors, also from nullable, Arrow-backed, sparse and categorical columns. Times
+        become nanoseconds since 1970 (``int64``). Rows that are lists or arrays of numbers become further dimensions if
+        they have one shape, and jagged tensors if they differ in length. Rows that are dicts with the same keys become
+        nested collections. Text and everything else become objects. The fields of a record decide: a field of objects
+        gets the rows unchanged; a field of a tensor gets numbers or raises. The index is dropped;
+        ``dataframe.reset_index()`` turns it into columns.
 
         Args:
             dataframe: the table. Columns on several levels are nested keys.
-            auto_batch_size: find the batch size out instead.
-            batch_dims: how many dimensions it has at most, when it is found out.
-            device: where the values go.
+            auto_batch_size: infer the batch size instead of taking the number of rows.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
+            device: where the values are moved; by default the CPU.
             batch_size: another batch size.
             separator: splits the names of columns into nested keys.
-            dtype: of all tensors; by default that of the column.
-            copy: ``None`` shares memory with the table where it has the numbers as torch needs them: writing to one
-                shows in the other, and in all tables that pandas made of it. ``False`` does that, too, and makes a
-                column that needs a copy an error.
-            nulls: what stands for missing values. ``"default"``: the default of the field, broadcast; ``None`` where
-                the field allows it and holds objects; else an error. Where no field is declared: nan in a column of
-                doubles, ``None`` among booleans and objects. ``"raise"``: an error, also for nan. ``"fill"``: 0,
-                ``False``, nan, ``None``. ``"mask"``: these, and a collection with ``True`` for each row with a value,
-                for the columns where values are missing.
-            mask_key: the key of that collection; ``"_mask"`` by default.
-            strict: whether columns that are no fields of a record are an error; else they are left out, with a warning.
+            dtype: the dtype of all tensors; by default that of each column.
+            copy: ``None`` shares memory with the table where its numbers have the form that torch needs: a write to one
+                shows in the other, and in all tables that pandas derived from it. ``False`` also shares, and raises for
+                a column that needs a copy. ``True`` copies.
+            nulls: what becomes of missing values. ``"default"``: the default of the field, broadcast; ``None`` if the
+                field allows it and holds objects; otherwise an error. Without declared fields, nan in columns of
+                doubles and ``None`` among booleans and objects. ``"raise"``: an error, also for nan. ``"fill"``: 0,
+                ``False``, nan or ``None``. ``"mask"``: as ``"fill"``, plus a collection of masks for the columns with
+                missing values, ``True`` where a row has a value.
+            mask_key: the key of the collection of masks; ``"_mask"`` by default.
+            strict: with ``False``, drop columns that are not fields of a record, and warn about them.
 
         Raises:
             ImportError: pandas is not installed.
-            TypeError: ``dataframe`` is no table of pandas.
-            ConversionError: columns are not what the fields take; it lists all of them.
+            TypeError: ``dataframe`` is not a ``pandas.DataFrame``.
+            ConversionError: columns do not fit their fields. Lists all of them.
 
-        >>> import pandas
-        >>> from tensorclass import TensorDict
-        >>> table = pandas.DataFrame({"name": ["a", "b"], "point.x": [1.0, 2.0], "rgb": [[1, 2, 3], [4, 5, 6]]})
-        >>> data = TensorDict.from_pandas(table, separator=".")
-        >>> data[1].to_dict()
-        {'name': 'b', 'point': {'x': tensor(2., dtype=torch.float64)}, 'rgb': tensor([4, 5, 6])}
+        Example:
+            >>> import pandas
+            >>> from tensorclass import TensorDict
+            >>> table = pandas.DataFrame({"name": ["a", "b"], "point.x": [1.0, 2.0], "rgb": [[1, 2, 3], [4, 5, 6]]})
+            >>> data = TensorDict.from_pandas(table, separator=".")
+            >>> data[1].to_dict()
+            {'name': 'b', 'point': {'x': tensor(2., dtype=torch.float64)}, 'rgb': tensor([4, 5, 6])}
         """
         ...
 
@@ -101,44 +102,47 @@ class Tables(Collection):
         batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Self:
-        """A collection from a table (or record batch) of Arrow: a value for each column, the rows as batch size.
+        """Convert an Arrow table or record batch: one value per column, with the number of rows as batch size.
 
-        Columns of numbers share memory with the table where they are one chunk without nulls; Arrow takes its memory
-        for unchanging, so copy before writing. Structs become nested collections, lists of numbers of one length
-        further dimensions, other lists of numbers jagged tensors; text, times and the rest non-tensor data. A field of
-        a record gets what it declares: times and decimal numbers as a tensor (nanoseconds, doubles), or numbers as
-        objects.
+        Structs become nested collections. Lists of numbers become further dimensions if they have one length, otherwise
+        jagged tensors. Text, times and everything else become non-tensor data. A field of a record gets what it
+        declares: times and decimal numbers as a tensor (nanoseconds, doubles), or numbers as objects.
 
         Args:
-            table: a ``pyarrow.Table``, or another object with Arrow columns: of polars, pandas, duckdb, ....
-            copy: ``True`` always copies, ``False`` never: a column of numbers that needs it is an error. By default
-                those are copied that need it.
-            nulls: what stands for them. ``"default"``: the default of the record's field (``None`` where the field
-                takes it); an error where there is none, as always for a :class:`TensorDict`. ``"raise"``: an error.
-                ``"fill"``: 0, ``False``, nan, an empty list or ``None``. ``"mask"`` does that, and adds a collection
-                with ``True`` where a value was given, for the columns that have nulls.
-            mask_key: the key of that collection; ``"_mask"`` by default.
-            device: where the values go.
-            columns: the names of the columns that are read; all by default.
-            ragged: what becomes of lists of numbers of several lengths: ``"jagged"`` tensors, ``"lazy"``: the result is
-                a lazy stack of rows, ``"raise"``: an error. Where torch has no jagged tensor, for lists in lists of
-                several lengths, a :class:`TensorDict` gets objects, and a field that takes a tensor is an error.
-            auto_batch_size: find the batch size out: the leading dimensions that all values share.
-            batch_dims: how many dimensions it has at most, when it is found out.
+            table: a ``pyarrow.Table``, or another object with Arrow columns, of polars, pandas, duckdb, ....
+            copy: ``True`` always copies. ``False`` raises for a column of numbers that needs a copy. By default columns
+                are copied where needed.
+            nulls: what becomes of nulls. ``"default"``: the default of the record's field, or ``None`` if the field
+                allows it; otherwise an error, as always for a :class:`TensorDict`. ``"raise"``: an error. ``"fill"``:
+                0, ``False``, nan, an empty list or ``None``. ``"mask"``: as ``"fill"``, plus a collection of masks for
+                the columns with nulls, ``True`` where a row has a value.
+            mask_key: the key of the collection of masks; ``"_mask"`` by default.
+            device: where the values are moved; by default the CPU.
+            columns: the names of the columns to read; all by default.
+            ragged: what becomes of lists of numbers of different lengths. ``"jagged"``: jagged tensors. ``"lazy"``: the
+                result is a lazy stack of rows. ``"raise"``: an error. Torch has no jagged tensor for lists in lists of
+                different lengths: there, a :class:`TensorDict` gets objects, and a field that takes a tensor raises.
+            auto_batch_size: infer the batch size from the leading dimensions that all values share.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
             batch_size: another batch size, such as ``[rows, 3]`` for columns with lists of 3.
-            strict: whether columns that are no fields of a record are an error; otherwise they are left out, with a
-                warning. A :class:`TensorDict` takes all.
+            strict: with ``False``, drop columns that are not fields of a record, and warn about them. A
+                :class:`TensorDict` takes all columns.
+
+        Returns:
+            A collection of this class. Columns of numbers share memory with the table if they are one chunk without
+            nulls. Arrow assumes that its memory never changes, so copy before you write.
 
         Raises:
             ImportError: pyarrow is not installed.
-            ConversionError: there are nulls, a column cannot be read (without a copy), columns are missing, unexpected
-                or do not fit their fields; it lists all of them.
+            ConversionError: there are nulls, a column cannot be read (without a copy), or columns are missing,
+                unexpected or do not fit their fields. Lists everything that is wrong.
 
-        >>> import pyarrow
-        >>> from tensorclass import TensorDict
-        >>> TensorDict.from_arrow(pyarrow.table({"x": [[1, 2], [3, 4]], "name": ["a", "b"]})).to_dict()
-        {'x': tensor([[1, 2],
-                [3, 4]]), 'name': ['a', 'b']}
+        Example:
+            >>> import pyarrow
+            >>> from tensorclass import TensorDict
+            >>> TensorDict.from_arrow(pyarrow.table({"x": [[1, 2], [3, 4]], "name": ["a", "b"]})).to_dict()
+            {'x': tensor([[1, 2],
+                    [3, 4]]), 'name': ['a', 'b']}
         """
         ...
 
@@ -160,39 +164,44 @@ class Tables(Collection):
         batch_size: BatchSize = None,
         strict: bool = True,
     ) -> Self:
-        """A collection from a table of polars, through Arrow, whose memory polars has: see :meth:`from_arrow`.
+        """Convert a polars table through Arrow, whose memory layout polars uses. See :meth:`from_arrow`.
 
-        Numbers share memory with the frame where they are one chunk without nulls; polars takes it for unchanging, so
-        copy before writing. Arrays and lists become further dimensions or jagged tensors, structs nested collections,
-        text, categories and members of enumerations non-tensor data, of which each is made once.
+        Arrays and lists become further dimensions or jagged tensors, structs nested collections. Text, categories and
+        members of enumerations become non-tensor data, in which each distinct object is made once.
 
         Args:
-            frame: a ``polars.DataFrame``, a ``LazyFrame`` (it is collected, of the ``columns`` alone where they are
+            frame: a ``polars.DataFrame``, a ``LazyFrame`` (which is collected, only with ``columns`` if they are
                 given), or a ``Series`` of structs.
-            copy: ``True`` always copies, ``False`` never.
-            nulls: what stands for them, as in :meth:`from_arrow`. A nan is a number.
-            mask_key: the key of the masks; ``"_mask"`` by default.
-            device: where the values go.
-            columns: the names of the columns that are read; all by default.
-            ragged: what becomes of lists of numbers of several lengths.
+            copy: ``True`` always copies, ``False`` raises where a copy is needed; by default columns are copied where
+                needed.
+            nulls: what becomes of nulls, as in :meth:`from_arrow`. A nan is a number.
+            mask_key: the key of the collection of masks; ``"_mask"`` by default.
+            device: where the values are moved; by default the CPU.
+            columns: the names of the columns to read; all by default.
+            ragged: what becomes of lists of numbers of different lengths, as in :meth:`from_arrow`.
             separator: splits the names of columns into nested keys.
-            auto_batch_size: find the batch size out: the leading dimensions that all values share.
-            batch_dims: how many dimensions it has at most, when it is found out.
+            auto_batch_size: infer the batch size from the leading dimensions that all values share.
+            batch_dims: the largest number of dimensions of an inferred batch size; unlimited by default.
             batch_size: another batch size.
-            strict: whether columns that are no fields of a record are an error; otherwise they are left out, with a
-                warning. A :class:`TensorDict` takes all.
+            strict: with ``False``, drop columns that are not fields of a record, and warn about them. A
+                :class:`TensorDict` takes all columns.
+
+        Returns:
+            A collection of this class. Columns of numbers share memory with the frame if they are one chunk without
+            nulls. polars assumes that its memory never changes, so copy before you write.
 
         Raises:
             ImportError: polars or pyarrow is not installed.
-            ConversionError: there are nulls, a column cannot be read (without a copy), columns are missing, unexpected
-                or do not fit their fields; it lists all of them.
+            ConversionError: there are nulls, a column cannot be read (without a copy), or columns are missing,
+                unexpected or do not fit their fields. Lists everything that is wrong.
 
-        >>> import polars
-        >>> from tensorclass import TensorDict
-        >>> frame = polars.DataFrame({"x": [[1, 2], [3, 4]], "name": ["a", "b"]})
-        >>> TensorDict.from_polars(frame).to_dict()
-        {'x': tensor([[1, 2],
-                [3, 4]]), 'name': ['a', 'b']}
+        Example:
+            >>> import polars
+            >>> from tensorclass import TensorDict
+            >>> frame = polars.DataFrame({"x": [[1, 2], [3, 4]], "name": ["a", "b"]})
+            >>> TensorDict.from_polars(frame).to_dict()
+            {'x': tensor([[1, 2],
+                    [3, 4]]), 'name': ['a', 'b']}
         """
         ...
 
@@ -200,67 +209,76 @@ class Tables(Collection):
 
     @delegated("tensorclass.convert.pandas")
     def to_pandas(self: Tables, *, separator: str | None = None, copy: bool = True) -> Any:
-        """A ``pandas.DataFrame`` with a row for each item of the batch, which has one dimension.
+        """Return a ``pandas.DataFrame`` with one row per item of the batch, which has one dimension.
 
-        Tensors of one dimension keep their dtype; further dimensions and jagged tensors are columns with an array in
-        each row. Text and other objects are what pandas makes of them; numbers beside ``None`` stay objects.
+        Tensors of one dimension keep their dtype. Further dimensions and jagged tensors become columns with an array
+        per row. Text and other objects become what pandas makes of them; numbers beside ``None`` stay objects.
 
         Args:
-            separator: joins nested keys to the names of columns; needed where there are some.
-            copy: ``False`` shares memory with the table: writing to the tensors shows in it.
+            separator: joins nested keys to the names of columns. Required if there are nested keys.
+            copy: ``False`` shares memory with the table: writes to the tensors show in it.
 
         Raises:
             ImportError: pandas is not installed.
-            ValueError: there is not one batch dimension, or nested keys lack a separator.
+            ValueError: the batch does not have exactly one dimension, or nested keys lack a separator.
             TypeError: a tensor has a dtype that numpy does not have.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": [1, 2], "n": {"b": [[3, 4], [5, 6]]}}, [2]).to_pandas(separator=".")
-           a     n.b
-        0  1  [3, 4]
-        1  2  [5, 6]
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": [1, 2], "n": {"b": [[3, 4], [5, 6]]}}, [2]).to_pandas(separator=".")
+               a     n.b
+            0  1  [3, 4]
+            1  2  [5, 6]
         """
         ...
 
     @delegated("tensorclass.convert.arrow")
     def to_arrow(self: Tables, *, schema: Any = None) -> Any:
-        """A ``pyarrow.Table`` with a row for each item of the first batch dimension.
+        """Return a ``pyarrow.Table`` with one row per item of the first batch dimension.
 
-        Further dimensions become columns of tensors of a fixed shape (of text: lists), nested collections structs,
-        jagged tensors and rows of different shapes lists, ``None`` null. Memory is shared where Arrow can. What Arrow
-        has no type for is noted in the metadata of the column, so that :meth:`from_arrow` gives it back: dtypes such
-        as ``bfloat16`` (written as ``float``) and complex ones (as pairs), that one object stands for all rows, that
-        numbers are objects, more batch dimensions.
+        Further dimensions become columns of tensors of a fixed shape (for text: lists), nested collections structs,
+        jagged tensors and rows of different shapes lists, ``None`` null. The metadata of a column notes what Arrow has
+        no type for, so that :meth:`from_arrow` restores it: dtypes such as ``bfloat16`` (written as ``float``) and
+        complex ones (as pairs), one object that stands for all rows, numbers that are objects, further batch
+        dimensions.
 
         Args:
             schema: a ``pyarrow.Schema``: the columns with their types, for instance dictionaries for text that repeats.
 
+        Returns:
+            A table that shares memory with the tensors where Arrow can.
+
         Raises:
             ImportError: pyarrow is not installed.
             ValueError: there is no batch dimension.
-            ConversionError: values that cannot be columns (of the type in the schema); it lists all of them.
+            ConversionError: values cannot be columns (of the types in the schema). Lists all of them.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"x": [[1, 2], [3, 4]], "name": ["a", "b"]}, [2]).to_arrow().to_pylist()
-        [{'x': [1, 2], 'name': 'a'}, {'x': [3, 4], 'name': 'b'}]
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"x": [[1, 2], [3, 4]], "name": ["a", "b"]}, [2]).to_arrow().to_pylist()
+            [{'x': [1, 2], 'name': 'a'}, {'x': [3, 4], 'name': 'b'}]
         """
         ...
 
     @delegated("tensorclass.convert.polars")
     def to_polars(self: Tables) -> polars.DataFrame:
-        """A ``polars.DataFrame`` with a row for each item of the first batch dimension.
+        """Return a ``polars.DataFrame`` with one row per item of the first batch dimension.
 
-        Further dimensions become arrays (lists, for text and for items without numbers), nested collections structs,
-        jagged tensors and rows of different shapes lists. Memory is shared where polars can. ``bfloat16`` is written
-        as ``Float32``, complex numbers as pairs.
+        Further dimensions become arrays (lists for text and for items without numbers), nested collections structs,
+        jagged tensors and rows of different shapes lists. ``bfloat16`` is written as ``Float32``, complex numbers as
+        pairs.
+
+        Returns:
+            A frame that shares memory with the tensors where polars can.
 
         Raises:
             ImportError: polars or pyarrow is not installed.
             ValueError: there is no batch dimension.
-            ConversionError: values that cannot be columns; it lists all of them.
+            ConversionError: values cannot be columns. Lists all of them.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"x": [[1, 2], [3, 4]], "name": ["a", "b"]}, [2]).to_polars().rows()
-        [([1, 2], 'a'), ([3, 4], 'b')]
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"x": [[1, 2], [3, 4]], "name": ["a", "b"]}, [2]).to_polars().rows()
+            [([1, 2], 'a'), ([3, 4], 'b')]
         """
         ...
