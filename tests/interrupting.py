@@ -122,15 +122,15 @@ def interrupted(
 def failing(work: Callable[[], Any], at: int, number: int) -> Outcome:
     """Run work, of which the ``at``-th call of a function of the system raises an ``OSError`` of a number.
 
-    Only calls of the package count, also those that it makes through ``pathlib`` and ``shutil``; in all threads. A file
-    that is closed with an error is closed: so does Linux.
+    Only calls of the package count, also those that it makes through ``pathlib`` and ``shutil``; in all threads, but
+    not in processes that are forked meanwhile. A file that is closed with an error is closed: so does Linux.
     """
-    count, where, guard = 0, list[str](), threading.Lock()
+    count, where, guard, process = 0, list[str](), threading.Lock(), os.getpid()
 
     def fails(name: str, real: Callable[..., Any], *given: Any, **options: Any) -> Any:
         nonlocal count
         caller = _caller(sys._getframe(2))
-        if caller is not None:
+        if caller is not None and os.getpid() == process:
             with guard:
                 count += 1
                 is_it = count == at

@@ -45,7 +45,6 @@ class Format(ABC):
     name: ClassVar[str]
     options: ClassVar[tuple[str, ...]]  #: that arrays are made with
     keeps_order: ClassVar[bool] = True  #: names come in the order in which they were written
-    is_lockable: ClassVar[bool] = True  #: who writes to an open file keeps others out
     can_stop: ClassVar[bool] = True  #: an interrupt in the midst of a call of the library is one of its errors
     has_seals: ClassVar[bool] = True  #: what is said of an array has a checksum without a note
 
@@ -78,6 +77,9 @@ class Format(ABC):
             root: the root group.
             whole: write what is not in the file yet; the next change that fails leaves the file as it is then.
         """
+
+    def moved(self, root: Any, path: str) -> None:  # noqa: B027  # most need no path
+        """Take note of the path to which the open file was moved."""
 
     def check_there(self, root: Any) -> None:  # noqa: B027  # most hold what they have open
         """Raises an error where another file has taken the place of the one that is open."""

@@ -477,15 +477,18 @@ def save(
         finally:
             file.section = None
             file.close()
+        # opened before it takes its place: by its path, it could be what another process has saved there meanwhile
         target = File(format, path, "r+", **kept)
-        if format.is_lockable:  # opened before it takes its place, no reader can come in between
-            target.adopt(format.open(str(draft), "r+"))
-    plain: Any = data
-    if _is_plain(plain):
-        opening = Opening(target, None, as_device(device), False, None, None, False, True)
-        target.root  # noqa: B018  # it is open, as any other
-        return opening.written(plain, ())
-    return opened(dense_class(type(data)), target, None, as_device(device))
+        root = format.open(str(draft), "r+")
+        target.adopt(root)
+        found: Any
+        if _is_plain(given):
+            opening = Opening(target, None, as_device(device), False, None, None, False, True)
+            found = opening.written(given, ())
+        else:
+            found = opened(dense_class(type(data)), target, None, as_device(device))
+    format.moved(root, path)
+    return found
 
 
 def _is_plain(value: Any) -> bool:

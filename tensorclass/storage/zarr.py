@@ -58,7 +58,6 @@ class Zarr(Format):
 
     name: ClassVar[str] = "zarr"
     keeps_order: ClassVar[bool] = False
-    is_lockable: ClassVar[bool] = False
     has_seals: ClassVar[bool] = False
     _held: Held | None = None
     _moved: tuple[str, str] | None = None  #: the path of a draft, and the one that it will have
@@ -135,6 +134,10 @@ class Zarr(Format):
         held, self._held = self._held, None
         if held is not None:
             held.close()
+
+    def moved(self, root: Any, path: str) -> None:
+        root.store.held.path = path
+        root.store.root = Path(path)
 
     def check_there(self, root: Any) -> None:
         if self._held is not None and not self._held.is_there():

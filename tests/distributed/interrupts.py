@@ -1,12 +1,14 @@
 """Ctrl-C at every line of what works with other processes: ``python -m tests.distributed.interrupts --all``.
 
-The same work is done again and again, each time interrupted before another line of the package. After each, no process,
-thread, descriptor, memory file, segment of shared memory or changed handler is left, and the work can be done again.
+The same work is done again and again, each time interrupted before another line of the package, or with an error of
+another call of the system. After each, no process, thread, descriptor, memory file, segment of shared memory or changed
+handler is left, and the work can be done again.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import faulthandler
 import gc
 import io
@@ -25,12 +27,14 @@ from typing import Any
 import torch
 import torch.multiprocessing
 
-from tensorclass import TensorDict
+from tensorclass import DataLoader, TensorDict
+from tensorclass.distributed import WorkerError
 from tensorclass.distributed.sharing import SMALL, packed
 from tests.distributed import work
-from tests.interrupting import Held, Outcome, interrupted
+from tests.interrupting import Held, Outcome, failing, interrupted
 
-SECONDS = 60  #: that a call may take
+SECONDS = 300  #: that a call may take, where all cores are busy and processes are spawned
+FAULTS = {"SIGINT": None, "EIO": errno.EIO, "EMFILE": errno.EMFILE}
 PATIENCE = 8.0  #: seconds in which threads and processes that are ending may end
 
 Work = Callable[[], object]
@@ -100,6 +104,17 @@ def _queued() -> None:
         queue.close()
 
 
+def _loaded() -> None:
+    loader: Any = DataLoader(
+        list(_samples(8).unbind(0)), batch_size=2, num_workers=2, collate_fn=torch.stack, multiprocessing_context="fork"
+    )
+    _checked([batch["n"].tolist() for batch in loader], [[0, 1], [2, 3], [4, 5], [6, 7]])
+
+
+def _samples(count: int) -> TensorDict:
+    return TensorDict({"n": torch.arange(count), "text": [str(at) for at in range(count)]}, [count])
+
+
 def _in_threads() -> Executor:
     return ThreadPoolExecutor(2)
 
@@ -126,6 +141,7 @@ WORKS: dict[str, Callable[[], Any]] = {
     "map": lambda: _alone(lambda: _mapped(num_workers=2)),
     "map, a process for each chunk": lambda: _alone(lambda: _mapped(num_workers=2, max_tasks_per_child=1)),
     "map, time-outs": lambda: _alone(lambda: _mapped(num_workers=1, timeout=30, retries=1)),
+    "map, spawned": lambda: _alone(lambda: _mapped(num_workers=1, mp_start_method="spawn")),
     "map into a target": lambda: _alone(_written),
     "map on threads": lambda: _on(_in_threads, _mapped),
     "map on processes": lambda: _on(_in_processes, _mapped),
@@ -135,6 +151,7 @@ WORKS: dict[str, Callable[[], Any]] = {
     "in shared memory": lambda: _alone(_packed),
     "a pickle": lambda: _alone(_pickled),
     "a queue": lambda: _alone(_queued),
+    "a loader": lambda: _alone(_loaded),
 }
 
 
@@ -150,8 +167,8 @@ def left_since(before: Held) -> list[str]:
         time.sleep(0.01)
 
 
-def tried(name: str, samples: int | None, rng: random.Random) -> tuple[int, list[str]]:
-    """Interrupts a work at all lines, or at some of them: how often that was, and what went wrong."""
+def tried(name: str, samples: int | None, rng: random.Random, fault: str = "SIGINT") -> tuple[int, list[str]]:
+    """Disturbs a work at all lines (or calls of the system), or at some: how often that was, and what went wrong."""
     multiprocessing.resource_tracker.ensure_running()
     wrong: list[str] = []
     with WORKS[name]() as call:
@@ -159,7 +176,7 @@ def tried(name: str, samples: int | None, rng: random.Random) -> tuple[int, list
             call()
         gc.collect()
         gc.freeze()  # what is imported is not looked through again and again
-        count = _interrupted(call, 0).count
+        count = _disturbed(call, 0, fault).count
         left_since(Held.now())
         points = (
             range(1, count + 1) if samples is None else sorted(rng.sample(range(1, count + 1), min(samples, count)))
@@ -168,26 +185,33 @@ def tried(name: str, samples: int | None, rng: random.Random) -> tuple[int, list
             gc.collect()
             before = Held.now()
             faulthandler.dump_traceback_later(SECONDS, exit=True)
-            outcome = _interrupted(call, at)
+            outcome = _disturbed(call, at, fault)
             left = left_since(before)
-            again = _interrupted(call, 0)
+            again = _disturbed(call, 0, fault)
             faulthandler.cancel_dump_traceback_later()
             if outcome.where is None:
                 continue  # other lines ran this time
-            wrong += [f"{name}: SIGINT at {outcome.where}: left {item}" for item in left]
-            wrong += [f"{name}: SIGINT at {outcome.where}: {item}" for item in outcome.noticed]
-            if outcome.is_lost:
-                wrong.append(f"{name}: SIGINT at {outcome.where} was lost")
-            elif not isinstance(outcome.error, KeyboardInterrupt):
-                wrong.append(f"{name}: SIGINT at {outcome.where} gave {outcome.error!r}")
+            where = f"{name}: {fault} at {outcome.where}"
+            wrong += [f"{where}: left {item}" for item in left]
+            wrong += [f"{where}: {item}" for item in outcome.noticed]
+            if fault == "SIGINT" and outcome.is_lost:
+                wrong.append(f"{where} was lost")
+            elif not isinstance(outcome.error, KeyboardInterrupt if fault == "SIGINT" else _BY_ERRORS):
+                wrong.append(f"{where} gave {outcome.error!r}")
             if again.error is not None:
-                wrong.append(f"{name}: after SIGINT at {outcome.where} it cannot be done again: {again.error!r}")
+                wrong.append(f"{name}: after {fault} at {outcome.where} it cannot be done again: {again.error!r}")
         gc.unfreeze()
     return len(points), wrong
 
 
-def _interrupted(call: Work, at: int) -> Outcome:
-    return interrupted(call, at)._replace(result=None)
+#: what may come of an error of the system: it, what it is the reason of, or nothing, where work can go on without
+_BY_ERRORS = (OSError, WorkerError, type(None))
+
+
+def _disturbed(call: Work, at: int, fault: str) -> Outcome:
+    number = FAULTS[fault]
+    outcome = interrupted(call, at) if number is None else failing(call, at, number)
+    return outcome._replace(result=None)
 
 
 def main() -> int:
@@ -196,16 +220,18 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="all lines; else --samples of each work")
     parser.add_argument("--samples", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--fault", action="append", choices=FAULTS, help="all by default")
     parser.add_argument("--only", default="", help="works whose name has this text")
     options = parser.parse_args()
     failed = 0
     for name in [name for name in WORKS if options.only in name]:
-        begin = time.monotonic()
-        count, wrong = tried(name, None if options.all else options.samples, random.Random(options.seed))
-        failed += len(wrong)
-        for line in wrong:
-            print(line, file=sys.stderr, flush=True)
-        print(f"{name}: {count} interrupts, {len(wrong)} wrong, {time.monotonic() - begin:.0f} s", flush=True)
+        for fault in options.fault or FAULTS:
+            begin = time.monotonic()
+            count, wrong = tried(name, None if options.all else options.samples, random.Random(options.seed), fault)
+            failed += len(wrong)
+            for line in wrong:
+                print(line, file=sys.stderr, flush=True)
+            print(f"{name}: {count} of {fault}, {len(wrong)} wrong, {time.monotonic() - begin:.0f} s", flush=True)
     return 1 if failed else 0
 
 

@@ -12,6 +12,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from torch import Tensor
 
 from tensorclass import NonTensorData, NonTensorStack, TensorClass, TensorDict, lazy_stack, set_printoptions
 from tensorclass.storage import FileError, PersistentTensorDict
+from tensorclass.storage.opening import format_of
 from tensorclass.storage.restorable import RestorableFile
 from tensorclass.storage.zarr import Zarr
 from tests.storage.test_memmap import Inner, Sample, a_tree
@@ -844,3 +847,37 @@ def test_a_key_whose_note_fails_leaves_the_folder_as_it_was(tmp_path: Path, monk
     monkeypatch.undo()
     held.close()
     assert set(TensorDict.from_zarr(tmp_path / "data").keys()) == {"x"}
+
+
+class Counted(TensorClass):
+    x: Tensor
+
+
+@pytest.mark.parametrize("form", ["h5", "zarr"])
+@pytest.mark.parametrize("made", [TensorDict, Counted], ids=["a collection", "a record"])
+def test_a_save_never_gives_what_another_one_has_put_in_its_place(
+    form: str, made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rows"
+    format = type(format_of(form))
+    whole: Any = format.whole
+
+    def save(number: int) -> Any:
+        return getattr(made.from_dict({"x": torch.full((2,), number)}, batch_size=[2]), f"to_{form}")(path)
+
+    @contextmanager
+    def followed(self: Any, path: str) -> Iterator[Path]:
+        with whole(self, path) as draft:
+            yield draft
+        monkeypatch.setattr(format, "whole", whole)
+        save(2).close()
+
+    monkeypatch.setattr(format, "whole", followed)
+    with save(1) as found:
+        if form == "h5":
+            assert found["x"].tolist() == [1, 1]
+        else:
+            with pytest.raises(FileError, match="another folder has taken the place"):
+                found["x"]
+    with getattr(TensorDict, f"from_{form}")(path) as found:
+        assert found["x"].tolist() == [2, 2]
