@@ -18,7 +18,7 @@ from .fields import FieldSpec
 from .frozen import CAST_FILTER_MEMBERS, FROZEN_MEMBERS
 from .record import KEYWORDS, METADATA, OPTIONS
 from .td import pytree
-from .td.namesakes import Place
+from .td.namesakes import DefinitionSite
 from .td.unpickling import allow_class
 
 
@@ -31,7 +31,7 @@ def define(cls: Any, given: Mapping[str, Any]) -> None:
     """
     options, kw_only = _combined_options(cls, given)
     cls._options = options
-    cls._defined_at = Place.of(_frame_of_the_class())
+    cls._defined_at = DefinitionSite.of(_frame_of_the_class())
     own: Mapping[str, Any] = vars(cls)
     annotations = annotations_of(cls)
     check_usable(cls, [name for name, annotation in annotations.items() if not is_class_variable(annotation)])

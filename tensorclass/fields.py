@@ -24,7 +24,7 @@ from .td.base import TensorCollection
 from .td.modes import LIST_TO_STACK
 from .td.namesakes import namesake
 from .td.nontensor import NonTensorData, NonTensorDataBase, NonTensorStack
-from .td.objects import Deferred, flattened
+from .td.objects import Deferred, flatten_lists
 from .td.tensordict import TensorDict
 from .td.values import BatchMismatch
 
@@ -265,7 +265,7 @@ class FieldSpec:
 
     def check_items(self, value: Any, depth: int) -> None:
         """Raises an error where (lists of) objects for rows, ``depth`` lists deep, are not what the field takes."""
-        for item in flattened(value, depth)[0]:
+        for item in flatten_lists(value, depth)[0]:
             held = self._to_check(item._objects) if isinstance(item, NonTensorDataBase) else (item,)
             for one in held:
                 if not self._is_item(one):

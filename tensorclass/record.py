@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .td.collection import Store, Value
     from .td.devices import CastFilter
     from .td.keys import NestedKey
-    from .td.namesakes import Place
+    from .td.namesakes import DefinitionSite
 
 #: the options of a class, with their defaults
 OPTIONS: dict[str, bool] = {
@@ -146,7 +146,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         names: _Names = dataclasses.field(default=None)  # type: ignore[assignment, override]
         # annotations that are no fields, and that typing.get_type_hints shall not find
         _options: ClassVar[dict[str, bool]]
-        _defined_at: ClassVar[Place | None]
+        _defined_at: ClassVar[DefinitionSite | None]
         _cast_filter: ClassVar[CastFilter | None]
         _takes_fields: ClassVar[bool]
         _CASTS_INTEGERS: ClassVar[bool]

@@ -17,7 +17,7 @@ import torch
 from torch import Size, Tensor
 
 from tensorclass.td.nontensor import NonTensorData, stack_of
-from tensorclass.td.objects import Deferred, compact, row_by_row
+from tensorclass.td.objects import Deferred, codes_row_by_row, drop_unused
 from tensorclass.td.unbatched import UnbatchedTensor
 from tensorclass.td.values import as_tensor
 
@@ -247,7 +247,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
         if schema.holds == "tensor":
             raise UnreadableColumn(schema.shown, "a column of objects")
         mask = torch.tensor([item is not None for item in column], dtype=torch.bool)
-        return self._coded(tuple(column), row_by_row(mask.shape), None if bool(mask.all()) else mask, schema)
+        return self._coded(tuple(column), codes_row_by_row(mask.shape), None if bool(mask.all()) else mask, schema)
 
     def _objects(self, column: Any, schema: ColumnSchema, note: Mapping[str, Any]) -> ReadColumn:
         shape = [len(column)]
@@ -306,13 +306,13 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             if len(chunk):
                 codes.append(shared(indices.cast(self.pa.int64())))
         if not codes:
-            return (), row_by_row(Size([0]))
-        return compact(tuple(objects), codes[0] if len(codes) == 1 else torch.cat(codes), HEAD)
+            return (), codes_row_by_row(Size([0]))
+        return drop_unused(tuple(objects), codes[0] if len(codes) == 1 else torch.cat(codes), HEAD)
 
     def _row_by_row(self, count: int) -> Tensor:
         """Return the codes 0, 1, ... of rows with an object each. All columns share the tensor; it is never written."""
         if self._counted_rows is None or len(self._counted_rows) != count:
-            self._counted_rows = row_by_row(Size((count,)))
+            self._counted_rows = codes_row_by_row(Size((count,)))
         return self._counted_rows
 
     def _listed(self, column: Any) -> list[Any]:

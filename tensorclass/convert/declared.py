@@ -14,7 +14,7 @@ from tensorclass.fields import FieldSpec, Kind
 from tensorclass.record import TensorClass
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.nontensor import NonTensorDataBase
-from tensorclass.td.objects import Deferred, listed
+from tensorclass.td.objects import Deferred, to_lists
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import as_tensor
 
@@ -137,12 +137,12 @@ def _fitted(spec: FieldSpec, value: Any, depth: int) -> Any:
 def _rows_of(spec: FieldSpec, value: Tensor, depth: int) -> Any:
     """Convert a tensor to objects row by row: numbers, or lists if the field takes lists."""
     if not value.is_nested and value.ndim == depth:
-        return object_column(listed(value.reshape(-1)), value.shape)
+        return object_column(to_lists(value.reshape(-1)), value.shape)
     list_type = next((one for one in (list, tuple) if one in spec.types), None)
     if list_type is None:
         return value
     rows = value.unbind() if depth == 1 else value.flatten(0, depth - 1) if depth else [value]
-    return object_column([list_type(listed(row)) for row in rows], value.shape[:depth])
+    return object_column([list_type(to_lists(row)) for row in rows], value.shape[:depth])
 
 
 def _dicts(columns: Mapping[str, Any], size: Sequence[int]) -> Any:
@@ -154,7 +154,7 @@ def _dicts(columns: Mapping[str, Any], size: Sequence[int]) -> Any:
         items = [None] * len(rows) if column is None else column.flatten(0, len(size) - 1) if len(size) > 1 else column
         listed_ones = items.tolist() if isinstance(items, NonTensorDataBase) else items
         for row, item in zip(rows, listed_ones, strict=True):
-            row[key] = listed(item) if isinstance(item, Tensor) else item
+            row[key] = to_lists(item) if isinstance(item, Tensor) else item
     return object_column(rows, Size(size))
 
 

@@ -18,7 +18,7 @@ from typing_extensions import Unpack
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import NestedKey, unravel_key_to_tuple
 from tensorclass.td.nontensor import stack_of
-from tensorclass.td.objects import row_by_row
+from tensorclass.td.objects import codes_row_by_row
 from tensorclass.td.values import as_tensor
 
 from .arrow import with_rows
@@ -188,7 +188,7 @@ class _PandasReader(ColumnReader):
         if isinstance(column, dict):
             return self.nested(cast("dict[str, Any]", column), schema.target, path)
         if (text := _text(column, schema)) is not None:
-            return ReadColumn(stack_of(text, row_by_row(Size((self.rows,))), None, None))
+            return ReadColumn(stack_of(text, codes_row_by_row(Size((self.rows,))), None, None))
         if schema.holds == "object":
             missing = column.isna().to_numpy()
             is_float = _is_plain(column.dtype) and column.dtype.kind == "f"

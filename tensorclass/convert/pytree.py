@@ -25,7 +25,7 @@ from tensorclass.td.collection import Collection
 from tensorclass.td.memmap import MemoryMappedTensor
 from tensorclass.td.namesakes import namesake
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase
-from tensorclass.td.objects import listed
+from tensorclass.td.objects import to_lists
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import StridedNested, as_tensor, is_strided_nested, strided_nested
 
@@ -291,7 +291,7 @@ def _node_of(data: TensorDict) -> PytreeNode | None:
         return None
     nodes = holder._objects
     if len(nodes) > 1:
-        nodes = tuple([nodes[code] for code in sorted({*listed(holder._codes().flatten())})]) or nodes[:1]
+        nodes = tuple([nodes[code] for code in sorted({*to_lists(holder._codes().flatten())})]) or nodes[:1]
     if not nodes or not all(isinstance(node, PytreeNode) for node in nodes):
         return None
     first: PytreeNode = nodes[0]

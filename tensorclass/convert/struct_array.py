@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.nontensor import NonTensorDataBase
-from tensorclass.td.packed import packed
+from tensorclass.td.packed import as_packed_tensor
 from tensorclass.td.tensordict import TensorDict
 
 from .conversion_options import ConversionKwargs, ConversionOptions
@@ -121,8 +121,8 @@ class _StructArrayReader:
             return None
         try:
             if apart or self.copy:
-                return packed(part.astype(dtype.newbyteorder("="), order="C"))
-            return packed(part)
+                return as_packed_tensor(part.astype(dtype.newbyteorder("="), order="C"))
+            return as_packed_tensor(part)
         except TypeError:
             self.problems.add((*path, name), "a dtype that torch has", str(dtype), "convert it first, with .astype")
             return None

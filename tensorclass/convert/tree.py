@@ -16,7 +16,7 @@ from tensorclass.td.base import TensorCollection, has_shape
 from tensorclass.td.collection import Collection
 from tensorclass.td.keys import unravel_key_to_tuple
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase, stack_of
-from tensorclass.td.objects import row_by_row
+from tensorclass.td.objects import codes_row_by_row
 from tensorclass.td.stores.classes import dense_class
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import Misfit, as_tensor, shape_of
@@ -166,7 +166,7 @@ def object_column(flat: list[Any], shape: Size, empty: Any = None) -> NonTensorD
         return NonTensorData(empty, batch_size=shape)
     if flat and all(item is None for item in flat):  # one None for all rows, as optional fields take it
         return NonTensorData(None, batch_size=shape)
-    return stack_of(tuple(flat), row_by_row(shape), None, None) if shape else NonTensorData(flat[0])
+    return stack_of(tuple(flat), codes_row_by_row(shape), None, None) if shape else NonTensorData(flat[0])
 
 
 def _is(target: Target, cls: type) -> bool:

@@ -28,7 +28,7 @@ from tensorclass.td.base import TensorCollection
 from tensorclass.td.consolidated import parts_of, places_of, view
 from tensorclass.td.indexing import check_objects_in_files
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase, stack_of
-from tensorclass.td.objects import row_by_row
+from tensorclass.td.objects import codes_row_by_row
 from tensorclass.td.shared_memory import shown_size
 from tensorclass.td.stores.lazy.stack import LazyStacked
 from tensorclass.td.unbatched import UnbatchedTensor
@@ -440,7 +440,7 @@ def _read_objects(
             if items is None or len(items) != holder._batch_size.numel():
                 raise ValueError(f"{origin}: {named(path)}: expected {holder._batch_size.numel()} objects")
             objects = tuple([_decoded(item, allow_pickle, origin, path) for item in items])
-            new = stack_of(objects, row_by_row(holder._batch_size), holder._device, None)
+            new = stack_of(objects, codes_row_by_row(holder._batch_size), holder._device, None)
         if isinstance(above, TensorClass):
             try:
                 above._check_entry(path[-1], new)

@@ -24,7 +24,7 @@ from tensorclass.regular import reading_regular
 from tensorclass.td.collection import DeviceLike, as_device
 from tensorclass.td.consolidated import WHOLE, Flat, Place, gathered, is_sharded, parts_of, places_of, view, with_parts
 from tensorclass.td.memmap import Filename, pieces
-from tensorclass.td.objects import CPU, nested
+from tensorclass.td.objects import CPU, nest_lists
 from tensorclass.td.shared_memory import share
 
 from . import sealing, tree
@@ -174,7 +174,7 @@ def _for_peer(node: Node, places: Iterator[tuple[Place, int]]) -> Node:
     if kind == "objects":
         if TAG in str(node["data"]):
             raise _Unknown
-        return _stack_for_peer(nested(node["data"], node["batch_size"]), len(node["batch_size"]))
+        return _stack_for_peer(nest_lists(node["data"], node["batch_size"]), len(node["batch_size"]))
     if kind == "lazy_stack":
         about.update(stack_dim=node["stack_dim"], stack_dim_name=node["stack_dim_name"])
         below = {str(at): _for_peer(part, places) for at, part in enumerate(node["parts"])}

@@ -11,7 +11,7 @@ from torch import Size, Tensor
 
 from tensorclass.td.collection import Collection
 from tensorclass.td.nontensor import MetaData, NonTensorData, stack_of
-from tensorclass.td.objects import row_by_row
+from tensorclass.td.objects import codes_row_by_row
 from tensorclass.td.unbatched import UnbatchedTensor
 
 from . import tree
@@ -223,7 +223,7 @@ class Entries(MutableMapping[str, "Value"]):
                 if texts is None or isinstance(texts, str):
                     return self._one(NonTensorData(texts, batch_size=size, device=device))
                 shape = Size(node.shape)
-                return stack_of(tuple(flat(texts, len(shape))), row_by_row(shape), device, None)
+                return stack_of(tuple(flat(texts, len(shape))), codes_row_by_row(shape), device, None)
             form = said.get("form")
             pickles = self.file.allow_pickle
             if form == "pickle":
@@ -244,7 +244,7 @@ class Entries(MutableMapping[str, "Value"]):
                 raise ValueError(f"expected {shape.numel()} objects, found {len(items)}")
             if form == "json":
                 items = [decode(json.loads(item), pickles) for item in items]
-            return stack_of(tuple(items), row_by_row(shape), device, None)
+            return stack_of(tuple(items), codes_row_by_row(shape), device, None)
 
     def _one(self, value: Any) -> Any:
         """One object for all rows, in the form that was asked for."""

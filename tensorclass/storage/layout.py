@@ -17,7 +17,7 @@ import zlib
 from typing import Any, Protocol
 
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.objects import flattened, nested
+from tensorclass.td.objects import flatten_lists, nest_lists
 
 from . import sealing, tree
 from .objects import TAG, encode
@@ -214,7 +214,7 @@ def _meta_of_objects(node: Node) -> dict[str, Any]:
     if node["type"] == "object":
         data = {"data": node["data"]} if "data" in node else {}
         return {**_OBJECT, **data, "_metadata": None, "_is_non_tensor": True}
-    data = {"data": nested(node["data"], node["batch_size"])} if "data" in node else {}
+    data = {"data": nest_lists(node["data"], node["batch_size"])} if "data" in node else {}
     return {**_OBJECTS, "stack_dim": 0, "device": None, **data}
 
 
@@ -362,10 +362,10 @@ def _node_of_objects(kind: str, meta: dict[str, Any], folder: Place, pickles: bo
     if kind == "NonTensorStack" and "data" in meta:
         items = as_list(meta["data"])
         if items is None:  # the name of a file
-            items, size = flattened(_unpickled(folder, "pickle.pkl", list, pickles))
+            items, size = flatten_lists(_unpickled(folder, "pickle.pkl", list, pickles))
             items = [_encoded(item, folder) for item in items]
         else:
-            items, size = flattened(items)
+            items, size = flatten_lists(items)
         return {"type": "objects", "batch_size": size, "data": items}
     if "data" in meta:
         return {"type": "object", "batch_size": [], "data": meta["data"]}

@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 
 def part_of(index: tuple[Any, ...], shape: Sequence[int]) -> Part:
-    """The part of an array for a prepared index (:func:`tensorclass.td.indexing.prepare`).
+    """The part of an array for a prepared index (:func:`tensorclass.td.indexing.prepare_index`).
 
     Raises:
         IndexError: a position is out of range.

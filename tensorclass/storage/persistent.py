@@ -13,7 +13,7 @@ from typing_extensions import Self
 from tensorclass.interrupts import uninterrupted
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection, DeviceLike, as_device
-from tensorclass.td.indexing import prepare
+from tensorclass.td.indexing import prepare_index
 from tensorclass.td.keys import NestedKey, dotted, is_nested_key, unravel_key_to_tuple
 from tensorclass.td.memmap import Filename
 from tensorclass.td.nontensor import NonTensorData
@@ -259,7 +259,7 @@ class PersistentTensorDict(WrittenBack):
         kind = type(given)
         if kind is str or (kind is tuple and index and (type(index[0]) is str or is_nested_key(index))):
             return self._get_key(index)
-        return self if index is Ellipsis else self._index(prepare(index, self._batch_size))
+        return self if index is Ellipsis else self._index(prepare_index(index, self._batch_size))
 
     def _index(self, index: tuple[Any, ...]) -> Any:
         store = self._store
@@ -295,7 +295,7 @@ class PersistentTensorDict(WrittenBack):
             return super().get_at(key, index, default)
         store, name, node, said = found
         shape = store.shape(name, node)
-        return store.read(name, node, said, part_of(prepare(index, shape), shape))
+        return store.read(name, node, said, part_of(prepare_index(index, shape), shape))
 
     def get_item_shape(self, key: NestedKey) -> Size:
         """The shape of the value at ``key``, which is not read."""
@@ -409,7 +409,7 @@ class PersistentTensorDict(WrittenBack):
             return
         store, name, node, said = found
         shape = store.shape(name, node)
-        store.write(name, node, said, rows, part_of(prepare(index, shape, writing=True), shape))
+        store.write(name, node, said, rows, part_of(prepare_index(index, shape, writing=True), shape))
 
     def _fill_at(self, key: str, value: Any) -> None:
         if self._array(key) is None:

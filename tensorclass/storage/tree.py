@@ -38,7 +38,7 @@ from tensorclass.td.consolidated import WHOLE, is_sharded
 from tensorclass.td.keys import dotted
 from tensorclass.td.memmap import pieces
 from tensorclass.td.nontensor import MetaData, NonTensorData, NonTensorDataBase, stack_of
-from tensorclass.td.objects import listed, row_by_row
+from tensorclass.td.objects import codes_row_by_row, to_lists
 from tensorclass.td.stores.classes import dense_class
 from tensorclass.td.stores.lazy.base import lazily
 from tensorclass.td.stores.lazy.stack import LazyStacked
@@ -231,7 +231,7 @@ def _of_objects(value: NonTensorDataBase, path: Path, problems: list[str], pickl
             if isinstance(value, MetaData):
                 node["kind"] = "MetaData"
             return node
-        codes: list[int] = listed(value._codes().reshape(-1))
+        codes: list[int] = to_lists(value._codes().reshape(-1))
         forms = [encode(item, pickles) for item in value._objects]
         return {"type": "objects", "batch_size": size, "data": [forms[code] for code in codes]}
     except Unwritable as error:
@@ -530,7 +530,7 @@ def _nested(node: Node, source: Source, path: Path) -> Tensor:
         raise source.damaged(path, "a nested tensor of this layout cannot be loaded without its values")
     if rows and bool((sizes[:, 1:] != sizes[0, 1:]).any()):
         raise source.damaged(path, "its rows differ in more than the first dimension, which no jagged tensor can have")
-    rest: list[int] = listed(sizes[0, 1:]) if rows else [0] * (dims - 1)
+    rest: list[int] = to_lists(sizes[0, 1:]) if rows else [0] * (dims - 1)
     offsets = torch.cat([sizes.new_zeros(1), sizes[:, 0].cumsum(0)])
     shape = size_of([int(offsets[-1]), *rest], source, path)
     values = source.read(path, "", dtype_of(node.get("dtype"), source, path), shape)
@@ -553,7 +553,7 @@ def _objects(node: Node, target: Any, source: Source, path: Path) -> Any:
         if items is None or len(items) != size.numel():
             raise ValueError(f"expected {size.numel()} objects for the batch size {list(size)}")
         objects = tuple([decode(item, source.allow_pickle) for item in items])
-        return stack_of(objects, row_by_row(size), source.device, None)
+        return stack_of(objects, codes_row_by_row(size), source.device, None)
     except KeyError as error:
         raise source.damaged(path, f"{error} is missing") from None
     except ValueError as error:

@@ -25,7 +25,7 @@ from tensorclass.atomic import swapped_folder
 from tensorclass.convert.extras import require
 from tensorclass.printable import printable
 from tensorclass.regular import kind_of
-from tensorclass.td.objects import nested
+from tensorclass.td.objects import nest_lists
 
 from . import sealing, tree
 from .deflation import TEXTS, TIMES_TEXTS
@@ -356,7 +356,7 @@ class Zarr(Format):
                 held = held["data"]
                 said["form"] = "data"
         else:
-            held = nested(texts if is_text else [json.loads(text) for text in texts], said["batch_size"])
+            held = nest_lists(texts if is_text else [json.loads(text) for text in texts], said["batch_size"])
         raw = np.frombuffer(json.dumps(held, allow_nan=False).encode(), dtype=np.uint8)
         made = parent.create_array(name, shape=raw.shape, dtype=raw.dtype, chunks=raw.shape)
         made[...] = raw
@@ -386,7 +386,7 @@ class Zarr(Format):
             items = flat(held, len(size))
             if len(items) != math.prod(size):
                 raise ValueError(f"expected {math.prod(size)} objects, found {len(items)}")
-            return held if said.get("form") == "text" else nested([json.dumps(item) for item in items], size)
+            return held if said.get("form") == "text" else nest_lists([json.dumps(item) for item in items], size)
         if said.get("form") == "text":
             return held
         return json.dumps({"data": held} if said.get("form") in ("data", "peer") else held)

@@ -57,14 +57,14 @@ class Attributes(Collection):
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(num_threads) as pool:
-            read = list(pool.map(partial(_read, wanted=wanted), self._leaves()))
+            read = list(pool.map(partial(_read_attributes, wanted=wanted), self._leaves()))
         return self._attrs(wanted, iter(read))
 
     def _attrs(self, wanted: tuple[str, ...], read: Any = None) -> TensorCollection:
         store: Store = {}
         for key, value in self._store.items():
             if isinstance(value, Tensor):
-                store[key] = Attributes._described(**(_read(value, wanted) if read is None else next(read)))
+                store[key] = Attributes._described(**(_read_attributes(value, wanted) if read is None else next(read)))
             elif value._is_tree():
                 store[key] = value._attrs(wanted, read)
             else:
@@ -99,5 +99,5 @@ class Attributes(Collection):
         return result
 
 
-def _read(leaf: Tensor, wanted: Sequence[str]) -> dict[str, Any]:
+def _read_attributes(leaf: Tensor, wanted: Sequence[str]) -> dict[str, Any]:
     return {f"tgt_{name}": getattr(leaf, name) for name in wanted}

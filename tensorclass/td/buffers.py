@@ -22,7 +22,7 @@ _SMALL = 1024  #: bytes; smaller tensors are not worth a buffer of their own
 _frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
 
 
-class Held:
+class PickledTensor:
     """The form of a tensor in a pickle of protocol 5. Unpickling returns the tensor."""
 
     __slots__ = ("__weakref__", "tensor")
@@ -30,40 +30,40 @@ class Held:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         tensor = self.tensor.detach()
-        memory, stride = _memory(tensor)
+        memory, stride = _dense_memory(tensor)
         array: Any = memory.view(torch.uint8).numpy()
-        held = array.tobytes() if array.nbytes < _SMALL else PickleBuffer(array)
-        return restored, (held, tensor.dtype, tuple(tensor.shape), stride, self.tensor.requires_grad)
+        with_pickled_tensors = array.tobytes() if array.nbytes < _SMALL else PickleBuffer(array)
+        return restored, (with_pickled_tensors, tensor.dtype, tuple(tensor.shape), stride, self.tensor.requires_grad)
 
 
 #: by the id of the tensor: a tensor that occurs twice in a tree is pickled once, because the pickler sees one object
-_held: WeakValueDictionary[int, Held] = WeakValueDictionary()
+_pickled: WeakValueDictionary[int, PickledTensor] = WeakValueDictionary()
 
 
-def held(value: Any) -> Any:
-    """Return the form of a value in a pickle of protocol 5: a :class:`Held` for a tensor in main memory.
+def with_pickled_tensors(value: Any) -> Any:
+    """Return the form of a value in a pickle of protocol 5: a :class:`PickledTensor` for a tensor in main memory.
 
     Dicts, lists and tuples are searched for tensors. Collections in them are pickled by themselves.
     """
     kind = value.__class__
     if kind is Tensor:
-        if not _plain(value):
+        if not _is_plain_cpu(value):
             return value
-        known = _held.get(id(value))
+        known = _pickled.get(id(value))
         if known is None:
-            known = _held[id(value)] = Held()
+            known = _pickled[id(value)] = PickledTensor()
             known.tensor = value
         return known
     if kind is dict:
-        return {key: held(one) for key, one in cast("dict[Any, Any]", value).items()}
+        return {key: with_pickled_tensors(one) for key, one in cast("dict[Any, Any]", value).items()}
     if kind is tuple:
-        return tuple([held(one) for one in cast("tuple[Any, ...]", value)])
+        return tuple([with_pickled_tensors(one) for one in cast("tuple[Any, ...]", value)])
     if kind is list:
-        return [held(one) for one in cast("list[Any]", value)]
+        return [with_pickled_tensors(one) for one in cast("list[Any]", value)]
     return value
 
 
-def _plain(tensor: Tensor) -> bool:
+def _is_plain_cpu(tensor: Tensor) -> bool:
     """Return whether a tensor is plain numbers in main memory."""
     return (
         tensor.device.type == "cpu"
@@ -72,7 +72,7 @@ def _plain(tensor: Tensor) -> bool:
     )
 
 
-def _memory(tensor: Tensor) -> tuple[Tensor, tuple[int, ...] | None]:
+def _dense_memory(tensor: Tensor) -> tuple[Tensor, tuple[int, ...] | None]:
     """Return the elements in memory order, and their strides unless the tensor is contiguous."""
     if tensor.is_contiguous():
         return tensor.view(-1), None
@@ -104,13 +104,13 @@ def restored(
     return tensor.requires_grad_() if requires_grad else tensor
 
 
-def _shared(stands: Held) -> Any:
+def _reduce_for_process(stands: PickledTensor) -> Any:
     """Reduce a tensor for another process of the same program: its memory is passed as a handle."""
-    return _itself, (stands.tensor,)
+    return _identity, (stands.tensor,)
 
 
-def _itself(tensor: Tensor) -> Tensor:
+def _identity(tensor: Tensor) -> Tensor:
     return tensor
 
 
-ForkingPickler.register(Held, _shared)
+ForkingPickler.register(PickledTensor, _reduce_for_process)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .reading import IsLeaf
 
 
-def _node(tree: dict[str, Any], path: Sequence[str], key: str) -> dict[str, Any]:
+def _dict_at(tree: dict[str, Any], path: Sequence[str], key: str) -> dict[str, Any]:
     """Return the dict at a path of a tree of dicts. Create missing dicts; replace collections on the way by dicts."""
     for name in path:
         found = tree.get(name)
@@ -514,7 +514,7 @@ class Choosing(Removing):
             prefix, found, last = key.rpartition(separator)
             node = nodes.get(prefix) if found else store
             if node is None:
-                node = nodes[prefix] = _node(store, prefix.split(separator), key)
+                node = nodes[prefix] = _dict_at(store, prefix.split(separator), key)
             current = node.get(last)
             if current is None:
                 node[last] = value._shallow() if isinstance(value, Choosing) else value

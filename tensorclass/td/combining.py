@@ -57,7 +57,7 @@ def stack(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
     if not isinstance(first, Combining):
         raise TypeError(f"stack: expected collections only, item 0 is a {type(first).__name__}")
     if out is not None:
-        return _written(stack(items, dim), out)  # type: ignore[no-any-return]
+        return _write_out(stack(items, dim), out)  # type: ignore[no-any-return]
     return first._stack(items, shapes.unsqueezed_dim(len(first._batch_size), dim))
 
 
@@ -92,7 +92,7 @@ def cat(input: Sequence[T], dim: int = 0, *, out: T | None = None) -> T:
     if not isinstance(first, Combining):
         raise TypeError(f"cat: expected collections only, item 0 is a {type(first).__name__}")
     if out is not None:
-        return _written(cat(items, dim), out)  # type: ignore[no-any-return]
+        return _write_out(cat(items, dim), out)  # type: ignore[no-any-return]
     try:
         wrapped = shapes.wrap_dim(dim, len(first._batch_size))
     except IndexError as error:
@@ -205,7 +205,7 @@ def _merged(items: list[Any], callback: Callable[..., Any], count: int, path: tu
 
 
 class Combining(Collection):
-    """The methods behind :func:`stack`, :func:`cat` and :func:`where`. Non-tensor data overrides them."""
+    """The methods behind :func:`stack`, :func:`cat_rows` and :func:`where`. Non-tensor data overrides them."""
 
     __slots__ = ()
 
@@ -234,7 +234,7 @@ class Combining(Collection):
         return self._like(
             store,
             shapes.inserted(batch_size, dim, len(items)),
-            self._names and shapes.names_inserted(_common_names(items), dim),
+            self._names and shapes.names_inserted(_shared_names(items), dim),
         )
 
     def _cat(self, items: Any, dim: int) -> Self:
@@ -264,8 +264,8 @@ class Combining(Collection):
                 else:
                     store[key] = join(column, dim)
         except (AttributeError, KeyError, RuntimeError, TypeError, IndexError) as error:
-            if join is torch.cat and jagged.among(self._store.values()):
-                return self._cat_by(jagged.cat, items, dim)
+            if join is torch.cat and jagged.any_nested(self._store.values()):
+                return self._cat_by(jagged.cat_rows, items, dim)
             self._cannot_combine("cat", items, dim, error)
         return self._like(store, shapes.with_size(batch_size, dim, total), self._names)
 
@@ -546,12 +546,12 @@ class Combining(Collection):
         result = self._where(condition, other, pad, ())
         if out is not None and update_batch_size and out._batch_size != result._batch_size:
             return out.update(result, update_batch_size=True)  # type: ignore[attr-defined,no-any-return]
-        return result if out is None else _written(result, out)
+        return result if out is None else _write_out(result, out)
 
     def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Self:
         if not isinstance(other, Collection):
             return self._same(
-                {key: _chosen((*path, key), condition, value, other, pad) for key, value in self._store.items()}
+                {key: _where_value((*path, key), condition, value, other, pad) for key, value in self._store.items()}
             )
         theirs: Any = other._store
         store: Store = {}
@@ -561,14 +561,14 @@ class Combining(Collection):
             if type(value) is Tensor and type(operand) is Tensor and value.shape == operand.shape:
                 ndim = value.ndim
                 if ndim not in spread:
-                    spread[ndim] = _right(condition, ndim)
+                    spread[ndim] = _append_dims(condition, ndim)
                 result = torch.where(spread[ndim], value, operand)
                 if result.shape == value.shape:
                     store[key] = result
                     continue
             here = (*path, key)
             if key not in theirs:
-                store[key] = _chosen(here, condition, value, _padding(here, pad, "other", value), pad)
+                store[key] = _where_value(here, condition, value, _padding_of(here, pad, "other", value), pad)
             elif isinstance(theirs[key], Collection) and isinstance(value, Collection):
                 if value._is_tree() != theirs[key]._is_tree():
                     raise _cannot_choose(here, value, theirs[key])
@@ -576,22 +576,22 @@ class Combining(Collection):
             elif isinstance(theirs[key], Collection) or isinstance(value, Collection):
                 raise _cannot_choose(here, value, theirs[key])
             else:
-                store[key] = _chosen(here, condition, value, theirs[key], pad)
+                store[key] = _where_value(here, condition, value, theirs[key], pad)
         for key, value in theirs.items():
             if key not in self._store:
                 here = (*path, key)
-                store[key] = _chosen(here, ~condition, value, _padding(here, pad, "first", value), pad)
+                store[key] = _where_value(here, ~condition, value, _padding_of(here, pad, "first", value), pad)
         return self._same(store)
 
 
-def _chosen(path: tuple[str, ...], condition: Tensor, value: Any, other: Any, pad: float | None) -> Any:
+def _where_value(path: tuple[str, ...], condition: Tensor, value: Any, other: Any, pad: float | None) -> Any:
     """Choose one value where ``condition`` is true, a tensor or a number elsewhere."""
     if isinstance(value, Combining):
         return value._where(condition, other, pad, path)
     if isinstance(other, Tensor) and other.ndim:
-        other = _right(other, value.ndim)
+        other = _append_dims(other, value.ndim)
     try:
-        result = torch.where(_right(condition, value.ndim), value, other)
+        result = torch.where(_append_dims(condition, value.ndim), value, other)
     except RuntimeError as error:
         raise RuntimeError(f"where: {dotted(path)}: {error}") from None
     if result.shape != value.shape:
@@ -602,7 +602,7 @@ def _chosen(path: tuple[str, ...], condition: Tensor, value: Any, other: Any, pa
     return result
 
 
-def _padding(path: tuple[str, ...], pad: float | None, side: str, value: Any) -> Any:
+def _padding_of(path: tuple[str, ...], pad: float | None, side: str, value: Any) -> Any:
     """Return the replacement for a value that one collection lacks, in the dtype of the other's value."""
     if pad is None:
         raise KeyError(f"where: {'.'.join(path)!r} is missing in the {side} collection; give its value as pad=")
@@ -615,13 +615,13 @@ def _cannot_choose(path: tuple[str, ...], value: Any, other: Any) -> RuntimeErro
     )
 
 
-def _common_names(items: list[Any]) -> shapes.Names:
+def _shared_names(items: list[Any]) -> shapes.Names:
     """Return the dimension names that all items share, ``None`` if they differ."""
     names: shapes.Names = items[0]._names
     return names if all(getattr(item, "_names", None) == names for item in items) else None
 
 
-def _written(result: Any, out: Any) -> Any:
+def _write_out(result: Any, out: Any) -> Any:
     """Write a result into ``out`` and return it."""
     if out._batch_size != result._batch_size:
         raise RuntimeError(
@@ -630,6 +630,6 @@ def _written(result: Any, out: Any) -> Any:
     return out.update(result, inplace=True)
 
 
-def _right(tensor: Tensor, ndim: int) -> Tensor:
+def _append_dims(tensor: Tensor, ndim: int) -> Tensor:
     """Append dimensions of size 1 so that a tensor over the batch broadcasts against a value of ``ndim`` dimensions."""
     return tensor.reshape(tensor.shape + (1,) * (ndim - tensor.ndim)) if tensor.ndim < ndim else tensor

@@ -78,11 +78,11 @@ def _rolled(new: Any, old: Any, source: Any, ndim: int, shifts: Any, dims: Any) 
     return flat.roll(back, 0).reshape(new.shape)
 
 
-def _turned(new: Any, old: Any, source: Collection, ndim: int, k: int, dims: tuple[int, int]) -> Any:
+def _rotated(new: Any, old: Any, source: Collection, ndim: int, k: int, dims: tuple[int, int]) -> Any:
     return new.rot90(-k, dims)
 
 
-def _read_as_before(new: Any, old: Any, source: Collection, ndim: int) -> Any:
+def _viewed_back(new: Any, old: Any, source: Collection, ndim: int) -> Any:
     """Undo a view of another dtype."""
     return new.view(old.dtype) if isinstance(new, Tensor) and isinstance(old, Tensor) else new
 
@@ -92,14 +92,14 @@ COPIED = Inverse(_resized, content=_resized)
 PERMUTED = Inverse(_permuted)
 FLIPPED = Inverse(_flipped, content=_flipped)
 ROLLED = Inverse(_rolled, content=_rolled)
-TURNED = Inverse(_turned, content=_turned)
-VIEWED = Inverse(_read_as_before)
+ROTATED = Inverse(_rotated, content=_rotated)
+VIEWED = Inverse(_viewed_back)
 
 
 # -- inverses of casts and of operations on keys ----------------------------------------------------------------------
 
 
-def _cast(new: Any, old: Any, source: Collection, ndim: int) -> Any:
+def _cast_back(new: Any, old: Any, source: Collection, ndim: int) -> Any:
     return new.to(device=old.device, dtype=old.dtype) if isinstance(new, Tensor) and isinstance(old, Tensor) else new
 
 
@@ -140,7 +140,7 @@ def _flat_path(source: Removing, path: Path, separator: str) -> Path:
     return (separator.join(path),)
 
 
-CAST = Inverse(_cast, content=_cast_where_it_changed)
+CAST = Inverse(_cast_back, content=_cast_where_it_changed)
 FLAT_KEYS = Inverse(_unchanged, _nested_path)
 NESTED_KEYS = Inverse(_unchanged, _flat_path)
 
@@ -150,7 +150,7 @@ NESTED_KEYS = Inverse(_unchanged, _flat_path)
 #: marks a tensor that shares memory with the source
 SHARED = -1
 #: marks a nested collection on another store than a dict, which has a `with` block of its own
-ITS_OWN: Any = object()
+OWN_BLOCK: Any = object()
 
 
 def _version(value: Tensor) -> int | None:
@@ -158,7 +158,7 @@ def _version(value: Tensor) -> int | None:
     return None if torch.compiler.is_compiling() or value.is_inference() else value._version
 
 
-def _noted(node: Collection, copies: bool, entered: list[Any]) -> dict[str, tuple[Any, Any]]:
+def _snapshot(node: Collection, copies: bool, entered: list[Any]) -> dict[str, tuple[Any, Any]]:
     """Record the values of every level, each with a mark by which a write in place can be detected."""
     noted: dict[str, tuple[Any, Any]] = {}
     for key, value in node._store.items():
@@ -168,16 +168,16 @@ def _noted(node: Collection, copies: bool, entered: list[Any]) -> dict[str, tupl
             noted[key] = (value, value._content())
         elif type(value._store) is not dict and getattr(value, "_context", NOTHING)[1] is not None:
             entered.append(value.__enter__())
-            noted[key] = (value, ITS_OWN)
+            noted[key] = (value, OWN_BLOCK)
         else:
-            noted[key] = (value, _noted(value, copies, entered))
+            noted[key] = (value, _snapshot(value, copies, entered))
     return noted
 
 
-def _is_plain(node: Collection) -> bool:
+def _stands_on_dicts(node: Collection) -> bool:
     """Return whether all levels are based on dicts. Other stores may return copies of their values."""
     store: Any = node._store
-    return type(store) is dict and all(_is_plain(value) for value in node._nodes())
+    return type(store) is dict and all(_stands_on_dicts(value) for value in node._nodes())
 
 
 class _Changes:
@@ -201,7 +201,7 @@ class _Changes:
             elif isinstance(value, Tensor):
                 if note is None or (note != SHARED and note != value._version):
                     self.written.append((here, value))
-            elif note is ITS_OWN:
+            elif note is OWN_BLOCK:
                 pass
             elif value._is_tree():
                 self._compare(value, note, here)
@@ -229,11 +229,11 @@ class Block:
         self.args = args
         self.size: Size = result._batch_size
         self.content: Callable[..., Any] | None = inverse.content
-        if self.content is None and not _is_plain(source):
+        if self.content is None and not _stands_on_dicts(source):
             self.content = inverse.value
         self.entered: list[Any] = []
         copies = self.content is not None
-        self.noted: Any = _noted(result, copies, self.entered) if result._is_tree() else result._content()
+        self.noted: Any = _snapshot(result, copies, self.entered) if result._is_tree() else result._content()
 
     def leave(self, result: Collection, *exception: Any) -> None:
         """End the block. Without an exception, write the changes back."""

@@ -11,7 +11,7 @@ from tensorclass.printable import printable
 
 from .collection import Collection
 from .linked import LinkedList
-from .objects import listed
+from .objects import to_lists
 
 
 class Converting(Collection):
@@ -67,7 +67,7 @@ class Converting(Collection):
             elif convert_tensors == "numpy":
                 entry = _array(key, value)
             else:
-                entry = listed(value) if convert_tensors else value
+                entry = to_lists(value) if convert_tensors else value
             result[key] = entry
         return result
 

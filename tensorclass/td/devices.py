@@ -53,7 +53,7 @@ class Cast(Protocol):
     def __get__(self, instance: C, owner: Any) -> BoundCast[C]: ...
 
 
-def _cast(name: str, dtype: torch.dtype) -> Cast:
+def _cast_method(name: str, dtype: torch.dtype) -> Cast:
     """Return the method that casts to one dtype."""
 
     def method(self: Devices, *, cast_filter: CastFilter | None = None) -> Devices:
@@ -594,30 +594,30 @@ class Devices(Collection):
                 store[key] = value.to(dtype) if cast_filter((*path, key), value) else value
         return self._same(store)
 
-    double: Cast = _cast("double", torch.float64)
-    float: Cast = _cast("float", torch.float32)
-    half: Cast = _cast("half", torch.float16)
-    int: Cast = _cast("int", torch.int32)
-    bool: Cast = _cast("bool", torch.bool)
-    bfloat16: Cast = _cast("bfloat16", torch.bfloat16)
-    float16: Cast = _cast("float16", torch.float16)
-    float32: Cast = _cast("float32", torch.float32)
-    float64: Cast = _cast("float64", torch.float64)
-    int8: Cast = _cast("int8", torch.int8)
-    int16: Cast = _cast("int16", torch.int16)
-    int32: Cast = _cast("int32", torch.int32)
-    int64: Cast = _cast("int64", torch.int64)
-    qint8: Cast = _cast("qint8", torch.qint8)
-    qint32: Cast = _cast("qint32", torch.qint32)
-    quint8: Cast = _cast("quint8", torch.quint8)
-    quint4x2: Cast = _cast("quint4x2", torch.quint4x2)
-    uint8: Cast = _cast("uint8", torch.uint8)
-    uint16: Cast = _cast("uint16", torch.uint16)
-    uint32: Cast = _cast("uint32", torch.uint32)
-    uint64: Cast = _cast("uint64", torch.uint64)
-    complex32: Cast = _cast("complex32", torch.complex32)
-    complex64: Cast = _cast("complex64", torch.complex64)
-    complex128: Cast = _cast("complex128", torch.complex128)
+    double: Cast = _cast_method("double", torch.float64)
+    float: Cast = _cast_method("float", torch.float32)
+    half: Cast = _cast_method("half", torch.float16)
+    int: Cast = _cast_method("int", torch.int32)
+    bool: Cast = _cast_method("bool", torch.bool)
+    bfloat16: Cast = _cast_method("bfloat16", torch.bfloat16)
+    float16: Cast = _cast_method("float16", torch.float16)
+    float32: Cast = _cast_method("float32", torch.float32)
+    float64: Cast = _cast_method("float64", torch.float64)
+    int8: Cast = _cast_method("int8", torch.int8)
+    int16: Cast = _cast_method("int16", torch.int16)
+    int32: Cast = _cast_method("int32", torch.int32)
+    int64: Cast = _cast_method("int64", torch.int64)
+    qint8: Cast = _cast_method("qint8", torch.qint8)
+    qint32: Cast = _cast_method("qint32", torch.qint32)
+    quint8: Cast = _cast_method("quint8", torch.quint8)
+    quint4x2: Cast = _cast_method("quint4x2", torch.quint4x2)
+    uint8: Cast = _cast_method("uint8", torch.uint8)
+    uint16: Cast = _cast_method("uint16", torch.uint16)
+    uint32: Cast = _cast_method("uint32", torch.uint32)
+    uint64: Cast = _cast_method("uint64", torch.uint64)
+    complex32: Cast = _cast_method("complex32", torch.complex32)
+    complex64: Cast = _cast_method("complex64", torch.complex64)
+    complex128: Cast = _cast_method("complex128", torch.complex128)
 
     @property
     def dtype(self) -> torch.dtype | None:
@@ -726,7 +726,7 @@ class Devices(Collection):
 
     def _assign(self, what: str, values: Collection) -> None:
         """Set an attribute of each tensor."""
-        for leaf, new in _pairs(self, values, what):
+        for leaf, new in _leaf_pairs(self, values, what):
             setattr(leaf, what, new)
 
     def _plain(self) -> Self:
@@ -844,12 +844,12 @@ def _as_dtype(given: Any) -> torch.dtype:
     return cast("Tensor", torch.empty(0).type(given)).dtype
 
 
-def _pairs(owner: Collection, values: Collection, what: str) -> Iterable[tuple[Tensor, Tensor]]:
+def _leaf_pairs(owner: Collection, values: Collection, what: str) -> Iterable[tuple[Tensor, Tensor]]:
     if not isinstance(values, Collection):
         raise TypeError(f"{what}: expected a collection, got a {type(values).__name__}")
-    from .foreach import aligned
+    from .foreach import aligned_operands
 
-    return zip(list(owner._leaves()), list(aligned(owner, values)), strict=True)
+    return zip(list(owner._leaves()), list(aligned_operands(owner, values)), strict=True)
 
 
 def _is_described(collection: Collection) -> builtins.bool:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 
-def _dtype(args: tuple[Any, ...]) -> torch.dtype | None:
+def _dtype_of_last(args: tuple[Any, ...]) -> torch.dtype | None:
     if not args:
         raise TypeError("expected a tensor, or a key and a tensor")
     dtype: torch.dtype | None = args[-1].dtype  # None: a collection of several dtypes
@@ -25,7 +25,7 @@ def is_bool(*args: Any) -> bool:
         >>> is_bool(torch.tensor([True])), is_bool("key", torch.tensor([1]))
         (True, False)
     """
-    return _dtype(args) is torch.bool
+    return _dtype_of_last(args) is torch.bool
 
 
 def is_floating(*args: Any) -> bool:
@@ -41,7 +41,7 @@ def is_floating(*args: Any) -> bool:
         >>> data.half(cast_filter=is_floating)["count"].dtype
         torch.int64
     """
-    dtype = _dtype(args)
+    dtype = _dtype_of_last(args)
     return dtype is not None and dtype.is_floating_point
 
 
@@ -56,7 +56,7 @@ def is_inexact(*args: Any) -> bool:
         >>> is_inexact(torch.zeros(1)), is_inexact(torch.zeros(1, dtype=torch.complex64)), is_inexact(torch.tensor(1))
         (True, True, False)
     """
-    dtype = _dtype(args)
+    dtype = _dtype_of_last(args)
     return dtype is not None and (dtype.is_floating_point or dtype.is_complex)
 
 
@@ -71,5 +71,5 @@ def is_integer(*args: Any) -> bool:
         >>> is_integer(torch.tensor(1)), is_integer(torch.tensor(True))
         (True, False)
     """
-    dtype = _dtype(args)
+    dtype = _dtype_of_last(args)
     return dtype is not None and not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)

@@ -12,7 +12,7 @@ from .collection import Collection
 from .combining import stack
 from .modes import LIST_TO_STACK
 from .nontensor import NonTensorData, NonTensorStack, stack_of
-from .objects import flattened, row_by_row
+from .objects import codes_row_by_row, flatten_lists
 from .shapes import Names
 
 
@@ -41,15 +41,15 @@ def as_column(value: list[Any], batch_size: Size) -> Any:
         return None
     if mode:
         return NonTensorStack.from_list(value)
-    flat, lengths = flattened(value, len(batch_size))
+    flat, lengths = flatten_lists(value, len(batch_size))
     depth = 0
     while depth < len(lengths) and lengths[depth] == batch_size[depth]:
         depth += 1
     if not depth or not flat:
         return None
     if depth < len(lengths):
-        flat, lengths = flattened(value, depth)
-    codes = row_by_row(Size(lengths)).reshape(*lengths, *(1,) * (len(batch_size) - depth))
+        flat, lengths = flatten_lists(value, depth)
+    codes = codes_row_by_row(Size(lengths)).reshape(*lengths, *(1,) * (len(batch_size) - depth))
     return stack_of(tuple(flat), codes.expand(batch_size), None, None)
 
 

@@ -17,7 +17,7 @@ from torch.compiler import is_dynamo_compiling
 
 from . import rehearsal
 from .collection import Collection
-from .combining import _right
+from .combining import _append_dims
 
 #: a foreach kernel -> the tensor method that does the same
 SINGLE: dict[Callable[..., Any], str] = {}
@@ -35,7 +35,7 @@ def kernel_of(name: str) -> Callable[..., Any]:
     return kernel
 
 
-def undispatched(error: Exception) -> bool:
+def is_undispatched(error: Exception) -> bool:
     """Return whether an error says that torch has no kernel for these tensors, so nothing was computed or written.
 
     That happens for nested tensors, inside ``vmap``, for tensor subclasses that do not support the kernel, or if such a
@@ -63,16 +63,16 @@ def foreach_over_trees(kernel: Callable[..., Any], first: list[Any], *rest: Any,
             own = list(item._leaves())
             leaves.extend(own)
             for target, operand in zip(lists, operands, strict=True):
-                target.extend(aligned(item, operand))
+                target.extend(aligned_operands(item, operand))
         else:
             leaves.append(item)
             for target, operand in zip(lists, operands, strict=True):
-                target.append(plain(operand))
+                target.append(require_leaf(operand))
     flat = iter(lists)
     args = [next(flat) if isinstance(arg, (list, tuple)) else arg for arg in rest]
     if SINGLE[kernel][-1] == "_":
         if leaves:
-            run(kernel, leaves, args, kwargs)
+            run_kernel(kernel, leaves, args, kwargs)
         written = iter(leaves)
         for item in first:
             if isinstance(item, Collection):
@@ -80,11 +80,11 @@ def foreach_over_trees(kernel: Callable[..., Any], first: list[Any], *rest: Any,
             else:
                 next(written)
         return None
-    results = iter(run(kernel, leaves, args, kwargs) if leaves else ())
+    results = iter(run_kernel(kernel, leaves, args, kwargs) if leaves else ())
     return [item._with_leaves(results) if isinstance(item, Collection) else next(results) for item in first]
 
 
-def aligned(tree: Any, operand: Any) -> Iterator[Any]:
+def aligned_operands(tree: Any, operand: Any) -> Iterator[Any]:
     """Yield the operand's tensors, one for each leaf of ``tree``, in the order of its leaves."""
     if not tree._is_tree():
         yield from tree._own_operands(operand)
@@ -95,7 +95,7 @@ def aligned(tree: Any, operand: Any) -> Iterator[Any]:
             for _ in tree._leaves():
                 yield operand
             return
-        operand = _right(operand, len(tree._batch_size))
+        operand = _append_dims(operand, len(tree._batch_size))
     parts = tree._aligned_parts(operand)
     if parts is not None:
         for part, own in parts:
@@ -103,24 +103,24 @@ def aligned(tree: Any, operand: Any) -> Iterator[Any]:
                 for leaf in part._leaves():
                     yield own.reshape((1,) * leaf.ndim)
             else:
-                yield from aligned(part, own)
+                yield from aligned_operands(part, own)
         return
     if isinstance(operand, Tensor):
         for value in tree._store.values():
             if isinstance(value, Collection):
-                yield from aligned(value, operand)
+                yield from aligned_operands(value, operand)
             else:
-                yield _right(operand, value.ndim)
+                yield _append_dims(operand, value.ndim)
         return
     check_same_keys(tree, operand)
     for key, value in tree._store.items():
         if isinstance(value, Collection):
-            yield from aligned(value, operand._store[key])
+            yield from aligned_operands(value, operand._store[key])
         else:
-            yield plain(operand._store[key])
+            yield require_leaf(operand._store[key])
 
 
-def plain(operand: Any) -> Any:
+def require_leaf(operand: Any) -> Any:
     """Return the operand. Raise if it is a collection."""
     if isinstance(operand, Collection):
         raise TypeError(f"one of the two collections has a tensor where the other has a {type(operand).__name__}")
@@ -140,7 +140,7 @@ def check_same_keys(left: Collection, right: Collection) -> None:
         )
 
 
-def run(kernel: Callable[..., Any], values: list[Any], args: Any = (), kwargs: Any = {}) -> Any:  # noqa: B006
+def run_kernel(kernel: Callable[..., Any], values: list[Any], args: Any = (), kwargs: Any = {}) -> Any:  # noqa: B006
     """Call the kernel on the values. If it does not support them, call the method of each value instead."""
     if not is_dynamo_compiling() and not _transforms_active():
         if kernel in IN_PLACE and not rehearsal.check(SINGLE[kernel], values, args, kwargs):
@@ -148,12 +148,12 @@ def run(kernel: Callable[..., Any], values: list[Any], args: Any = (), kwargs: A
         try:
             return kernel(values, *args, **kwargs)
         except (RuntimeError, TypeError) as error:
-            if not undispatched(error):
+            if not is_undispatched(error):
                 raise
-    return one_by_one(kernel, values, args, kwargs)
+    return call_methods(kernel, values, args, kwargs)
 
 
-def one_by_one(kernel: Callable[..., Any], values: list[Any], args: Any, kwargs: Any) -> list[Any]:
+def call_methods(kernel: Callable[..., Any], values: list[Any], args: Any, kwargs: Any) -> list[Any]:
     """Call the method of each value that a kernel corresponds to."""
     name = SINGLE[kernel]
     columns: list[list[Any]] = [arg if arg.__class__ is list else [arg] * len(values) for arg in args]

@@ -11,7 +11,7 @@ from torch import Tensor
 from . import shapes
 from .keys import NestedKey, unravel_key_to_tuple
 from .nontensor import NonTensorDataBase
-from .objects import listed
+from .objects import to_lists
 from .reading import MISSING
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def group_by(tensordict: T, key: NestedKey) -> tuple[Tensor | list[Any], tuple[T
         raise TypeError(f"group_by: {key!r}: expected a tensor or objects, got a {type(value).__name__}")
     count = len(values)
     order = torch.argsort(codes, stable=True)
-    sizes = listed(torch.bincount(codes, minlength=count))
+    sizes = to_lists(torch.bincount(codes, minlength=count))
     return values, tuple(tensordict[rows] for rows in order.split_with_sizes(sizes))
 
 

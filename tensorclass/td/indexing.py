@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     ObjectRows: TypeAlias = tuple[tuple[str, ...], Any, Any]
 
 
-def prepare(index: Any, batch_size: Size, keep_masks: bool = False, writing: bool = False) -> tuple[Any, ...]:
+def prepare_index(index: Any, batch_size: Size, keep_masks: bool = False, writing: bool = False) -> tuple[Any, ...]:
     """Normalize an index so that it applies to every value, whatever dimensions a value has behind the batch size.
 
     Sequences and arrays become tensors, and masks become the positions of their true elements, unless ``keep_masks`` is
@@ -220,7 +220,7 @@ class Indexing(Collection):
             return self._like(store, shapes.inserted(batch_size, 0, 1), shapes.names_padded(self._names, 1))
         elif index is Ellipsis:
             return self
-        return self._index(prepare(index, batch_size))
+        return self._index(prepare_index(index, batch_size))
 
     def _index(self, index: tuple[Any, ...]) -> Self:
         """Index with a prepared index."""
@@ -234,9 +234,9 @@ class Indexing(Collection):
             try:
                 store = {key: value[item] for key, value in source.items()}
             except RuntimeError:
-                if not jagged.among(source.values()):
+                if not jagged.any_nested(source.values()):
                     raise
-                store = {key: jagged.indexed(value, item) for key, value in source.items()}
+                store = {key: jagged.index_rows(value, item) for key, value in source.items()}
         for key, result in store.items():
             # read the batch size off a value: right for every index, and it spares torch.compile computations on sizes
             size = result.shape[: result.ndim - source[key].ndim + len(batch_size)]
@@ -281,9 +281,9 @@ class Indexing(Collection):
             return
         rows = value
         if isinstance(value, Collection):
-            self._write(prepare(index, self._batch_size, writing=True), value)
+            self._write(prepare_index(index, self._batch_size, writing=True), value)
         elif isinstance(value, Mapping):
-            prepared = prepare(index, self._batch_size, writing=True)
+            prepared = prepare_index(index, self._batch_size, writing=True)
             self._write(prepared, self._as_rows(rows, shapes.indexed(self._batch_size, prepared)))
         else:
             self._write_value(index, value)
@@ -307,9 +307,9 @@ class Indexing(Collection):
             value = tensor
         if number or not value.ndim:
             # one value for all elements: masks are fastest as they are
-            prepared = prepare(index, self._batch_size, keep_masks=True, writing=True)
+            prepared = prepare_index(index, self._batch_size, keep_masks=True, writing=True)
         else:
-            prepared = prepare(index, self._batch_size, writing=True)
+            prepared = prepare_index(index, self._batch_size, writing=True)
             self._check_value(
                 shape_of(value, "value"), shapes.indexed(self._batch_size, prepared), len(self._batch_size)
             )

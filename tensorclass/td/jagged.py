@@ -18,48 +18,48 @@ as_nested: Callable[..., Tensor] = torch.nested.as_nested_tensor  # pyright: ign
 as_padded: Callable[[Tensor, float], Tensor] = torch.nested.to_padded_tensor  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-def among(values: Iterable[Any]) -> bool:
+def any_nested(values: Iterable[Any]) -> bool:
     """Return whether one of the values is a nested tensor."""
     return any(isinstance(value, Tensor) and value.is_nested for value in values)
 
 
-def indexed(value: Any, item: Any) -> Any:
+def index_rows(value: Any, item: Any) -> Any:
     """Return ``value[item]``. For a jagged tensor the index must select rows of the first dimension."""
-    if not among((value,)):
+    if not any_nested((value,)):
         return value[item]
     positions = torch.arange(len(value))[item.cpu() if isinstance(item, Tensor) else item]
     if positions.ndim == 0:
         return value[int(positions)]
     if positions.ndim != 1:
-        raise _refused(f"the index gives {positions.ndim} batch dimensions", value)
+        raise _unsupported(f"the index gives {positions.ndim} batch dimensions", value)
     rows: Any = value.unbind()
-    return _of([rows[position] for position in positions.tolist()], value)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return _from_rows([rows[position] for position in positions.tolist()], value)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-def split(value: Any, sizes: Sequence[int], dim: int) -> Any:
+def split_rows(value: Any, sizes: Sequence[int], dim: int) -> Any:
     """Return ``value.split_with_sizes(sizes, dim)``."""
-    if not among((value,)):
+    if not any_nested((value,)):
         return value.split_with_sizes(sizes, dim)
     rows: Any = value.unbind()
     bounds = itertools.accumulate(sizes, initial=0)
-    return [_of(rows[start:stop], value) for start, stop in itertools.pairwise(bounds)]
+    return [_from_rows(rows[start:stop], value) for start, stop in itertools.pairwise(bounds)]
 
 
-def cat(values: Sequence[Any], dim: int) -> Any:
+def cat_rows(values: Sequence[Any], dim: int) -> Any:
     """Return ``torch.cat(values, dim)``."""
-    if not among(values) or dim != 0:
+    if not any_nested(values) or dim != 0:
         return torch.cat(list(values), dim)
-    return _of([row for value in values for row in value.unbind(0)], values[0])
+    return _from_rows([row for value in values for row in value.unbind(0)], values[0])
 
 
-def _of(rows: Sequence[Tensor], value: Any) -> Tensor:
+def _from_rows(rows: Sequence[Tensor], value: Any) -> Tensor:
     if rows:
         return torch.nested.as_nested_tensor(list(rows), layout=torch.jagged)  # pyright: ignore[reportUnknownMemberType]
     offsets = torch.zeros(1, dtype=torch.long, device=value.device)
     return torch.nested.nested_tensor_from_jagged(value.values()[:0], offsets)
 
 
-def _refused(what: str, value: Tensor) -> RuntimeError:
+def _unsupported(what: str, value: Tensor) -> RuntimeError:
     return RuntimeError(
         f"{what}, but a jagged tensor of shape {list(value.shape)} has only one dimension of rows; pad it first: "
         "value.to_padded_tensor(0)"

@@ -89,7 +89,7 @@ class Locking(Contexts):
                     position = positions[id(below)] = len(nodes)
                     nodes.append(below)
                     locks.append(below._lock or ())
-                if not _has(locks[position], parent):
+                if not _contains_ref(locks[position], parent):
                     locks[position] += (parent,)
         set_locks(nodes, locks)
 
@@ -120,7 +120,7 @@ class Locking(Contexts):
             for below in node._nodes():
                 if below._lock is None or id(below) in done:
                     continue
-                others = tuple([ref for ref in below._lock if _locks(ref(), done)])
+                others = tuple([ref for ref in below._lock if _keeps_locked(ref(), done)])
                 if others:
                     kept[id(below)] = below, others
                 else:
@@ -144,7 +144,7 @@ class Locking(Contexts):
                     node._unlock_each()
 
 
-def _has(refs: Sequence[weakref.ref[Collection]], wanted: weakref.ref[Collection]) -> bool:
+def _contains_ref(refs: Sequence[weakref.ref[Collection]], wanted: weakref.ref[Collection]) -> bool:
     """Return whether a reference is in a sequence. ``in`` would compare the collections."""
     for ref in refs:  # noqa: SIM110  (a generator would cost more than the loop)
         if ref is wanted:
@@ -152,7 +152,7 @@ def _has(refs: Sequence[weakref.ref[Collection]], wanted: weakref.ref[Collection
     return False
 
 
-def _locks(holder: Collection | None, opened: set[int]) -> bool:
+def _keeps_locked(holder: Collection | None, opened: set[int]) -> bool:
     """Return whether a collection keeps those below it locked while others are unlocked."""
     return holder is not None and holder._lock is not None and id(holder) not in opened
 

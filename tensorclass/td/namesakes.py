@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 _count = itertools.count()
 
 
-class Place(NamedTuple):
+class DefinitionSite(NamedTuple):
     """The file and line of a class definition, and its number in the order of all definitions."""
 
     number: int
@@ -22,11 +22,11 @@ class Place(NamedTuple):
     line: int
 
     @staticmethod
-    def of(frame: Any) -> Place:
+    def of(frame: Any) -> DefinitionSite:
         """Return the place of a frame."""
         if frame is None:
-            return Place(next(_count), "", 0)
-        return Place(next(_count), frame.f_code.co_filename, frame.f_lineno)
+            return DefinitionSite(next(_count), "", 0)
+        return DefinitionSite(next(_count), frame.f_code.co_filename, frame.f_lineno)
 
 
 def namesake(got: type, wanted: Iterable[type], *, between: Literal["value", "values", "classes"] = "value") -> str:
@@ -46,20 +46,20 @@ def namesake(got: type, wanted: Iterable[type], *, between: Literal["value", "va
     >>> namesake(first, [second]).split(":")[0]
     'there are two classes of this name'
     """
-    mine: Any = _dense(got)
-    others: list[Any] = [_dense(cls) for cls in wanted]
-    other = next((cls for cls in others if cls.__name__ == mine.__name__ and cls is not mine), None)
+    actual: Any = _dense_class(got)
+    others: list[Any] = [_dense_class(cls) for cls in wanted]
+    other = next((cls for cls in others if cls.__name__ == actual.__name__ and cls is not actual), None)
     if other is None:
         return ""
     name = other.__name__
-    text = f"there are two classes of this name: {_named(other)}{_place(other)} was expected, and "
+    text = f"there are two classes of this name: {_full_name(other)}{_site(other)} was expected, and "
     converted = f", or convert it: {name}.from_any(value)" if hasattr(other, "from_any") else ""
-    if _named(mine) != _named(other):
-        return f"{text}{_named(mine)}{_place(mine)} came; pass the expected one{converted}"
-    newer = _newer(mine, other)
+    if _full_name(actual) != _full_name(other):
+        return f"{text}{_full_name(actual)}{_site(actual)} came; pass the expected one{converted}"
+    newer = _later_definition(actual, other)
     if newer is None:
-        return f"{text}another one{_place(mine)} came; the class was defined again: create the value again{converted}"
-    text += f"the one of {'an earlier' if newer is other else 'a later'} definition{_place(mine)} came; "
+        return f"{text}another one{_site(actual)} came; the class was defined again: create the value again{converted}"
+    text += f"the one of {'an earlier' if newer is other else 'a later'} definition{_site(actual)} came; "
     if between == "values":
         return f"{text}the class was defined again: create the values of the older one again{converted}"
     if between == "value" and newer is other:
@@ -79,35 +79,35 @@ def not_of_class(what: str, cls: type, position: int, item: object) -> TypeError
     )
 
 
-def _dense(cls: type) -> type:
+def _dense_class(cls: type) -> type:
     """Return the class of a collection on a dict, also for one on another store."""
     dense: type = getattr(cls, "_dense", cls)
     return dense
 
 
-def _named(cls: type) -> str:
+def _full_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _place(cls: type) -> str:
-    own = _members(cls)
-    place = own.get("_defined_at")
-    if isinstance(place, Place) and place.file:
-        return f" ({place.file}:{place.line})"
-    line, file = own.get("__firstlineno__"), getattr(sys.modules.get(cls.__module__), "__file__", None)
+def _site(cls: type) -> str:
+    attributes = _class_attributes(cls)
+    site = attributes.get("_defined_at")
+    if isinstance(site, DefinitionSite) and site.file:
+        return f" ({site.file}:{site.line})"
+    line, file = attributes.get("__firstlineno__"), getattr(sys.modules.get(cls.__module__), "__file__", None)
     return f" ({file}:{line})" if line and file else ""
 
 
-def _newer(first: type, second: type) -> type | None:
+def _later_definition(first: type, second: type) -> type | None:
     """Return the class that was defined later; ``None`` if that is unknown."""
-    one, other = _members(first).get("_defined_at"), _members(second).get("_defined_at")
-    if isinstance(one, Place) and isinstance(other, Place):
-        return first if one.number > other.number else second
-    found: Any = sys.modules.get(first.__module__)
+    site, other = _class_attributes(first).get("_defined_at"), _class_attributes(second).get("_defined_at")
+    if isinstance(site, DefinitionSite) and isinstance(other, DefinitionSite):
+        return first if site.number > other.number else second
+    current: Any = sys.modules.get(first.__module__)  # the class that the name refers to now
     for name in first.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return found if found is first or found is second else None
+        current = getattr(current, name, None)
+    return current if current is first or current is second else None
 
 
-def _members(cls: type) -> Mapping[str, Any]:
+def _class_attributes(cls: type) -> Mapping[str, Any]:
     return vars(cls)

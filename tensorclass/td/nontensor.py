@@ -17,22 +17,22 @@ from typing_extensions import Self
 
 from . import nontensor_base, pytree, shapes
 from .collection import Collection, DeviceLike, as_device
-from .combining import _common_names
+from .combining import _shared_names
 from .linked import LinkedList
 from .nontensor_base import NonTensorDataBase
 from .objects import (
     CPU,
-    along,
-    compact,
-    filled,
-    flattened,
-    joined,
-    listed,
-    looked_up,
+    codes_along,
+    codes_row_by_row,
+    drop_unused,
+    fill_lists,
+    flatten_lists,
+    join_objects,
+    look_up_lists,
     on_cpu,
-    ready,
-    row_by_row,
+    realize,
     same_object,
+    to_lists,
 )
 from .shapes import Names
 from .uniform import Uniform
@@ -119,7 +119,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
         return torch.full(self._batch_size, start, dtype=torch.long, device=CPU)
 
     def _listed(self) -> Any:
-        return filled(self._objects[0], self._batch_size)
+        return fill_lists(self._objects[0], self._batch_size)
 
     @classmethod
     def from_tensordict(
@@ -239,7 +239,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
             if item.__class__ is not cls or item._batch_size != size:
                 return super()._stack(items, dim)  # handles several classes, and raises
             objects.append(item._objects[0])
-        names = self._names and shapes.names_inserted(_common_names(items), dim)
+        names = self._names and shapes.names_inserted(_shared_names(items), dim)
         size = shapes.inserted(size, dim, len(items))
         for value in objects:
             if not self._same_as(value):
@@ -247,7 +247,7 @@ class NonTensorData(Uniform, NonTensorDataBase):
         else:
             if self._captures():
                 return self._like({}, size, names)
-        return stack_of(tuple(objects), along(dim, size), self._device, names)
+        return stack_of(tuple(objects), codes_along(dim, size), self._device, names)
 
 
 class MetaData(NonTensorData):
@@ -362,7 +362,7 @@ class NonTensorStack(NonTensorDataBase):
         parts = [item if isinstance(item, NonTensorDataBase) else NonTensorData(item) for item in items]
         if not parts:
             objects: Sequence[Any] = ()
-            codes = row_by_row(Size((0,)))
+            codes = codes_row_by_row(Size((0,)))
         else:
             below = parts[0]._batch_size
             for position, part in enumerate(parts):
@@ -372,7 +372,7 @@ class NonTensorStack(NonTensorDataBase):
                         f"{position} has {list(part._batch_size)}"
                     )
             dim = shapes.unsqueezed_dim(len(below), stack_dim)
-            objects, codes = joined(parts, lambda codes: torch.stack(codes, dim))
+            objects, codes = join_objects(parts, lambda codes: torch.stack(codes, dim))
             if stack_dim_name is not None:
                 own: list[str | None] = [None] * codes.ndim if names is None else list(names)
                 own[dim] = stack_dim_name
@@ -401,10 +401,10 @@ class NonTensorStack(NonTensorDataBase):
             >>> NonTensorStack.from_list([["a", "b"], ["c", "d"]]).batch_size
             torch.Size([2, 2])
         """
-        flat, lengths = flattened(list(non_tensors))
+        flat, lengths = flatten_lists(list(non_tensors))
         if any(isinstance(item, NonTensorDataBase) for item in flat):
             return cls(*[cls.from_list([*item]) if isinstance(item, list) else item for item in non_tensors])
-        return stack_of(tuple(flat), row_by_row(Size(lengths)), None, None)
+        return stack_of(tuple(flat), codes_row_by_row(Size(lengths)), None, None)
 
     @classmethod
     def from_nontensordata(cls, non_tensor: NonTensorDataBase) -> NonTensorDataBase:
@@ -430,7 +430,7 @@ class NonTensorStack(NonTensorDataBase):
         Raises:
             AttributeError: the objects differ. Use ``tolist()``.
         """
-        objects, _ = compact(self._objects, self._codes())
+        objects, _ = drop_unused(self._objects, self._codes())
         if objects and all(same_object(objects[0], value) for value in objects):
             return objects[0]
         raise AttributeError(
@@ -454,7 +454,7 @@ class NonTensorStack(NonTensorDataBase):
         return codes + start if start else codes
 
     def _listed(self) -> Any:
-        return looked_up(listed(self._codes()), ready(self._objects, self._batch_size.numel()))
+        return look_up_lists(to_lists(self._codes()), realize(self._objects, self._batch_size.numel()))
 
     def maybe_to_stack(self) -> NonTensorStack:
         """Return this stack.
@@ -613,13 +613,13 @@ class NonTensorStack(NonTensorDataBase):
                 f"insert: expected the batch size {list(self._batch_size[1:])} of a row, got {list(item._batch_size)}"
             )
         before, _, after = slice(None, index), None, slice(index, None)
-        parts = joined([self[before], item[None], self[after]], torch.cat)
+        parts = join_objects([self[before], item[None], self[after]], torch.cat)
         self._become(stack_of(*parts, None, None))
         self._batch_size = parts[1].shape
 
     def __reduce__(self) -> Any:
         rebuild, args = super().__reduce__()
-        objects, codes = compact(self._objects, self._codes())
+        objects, codes = drop_unused(self._objects, self._codes())
         return rebuild, (args[0], objects, {_CODES: codes}, *args[3:])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

@@ -14,13 +14,13 @@ from typing_extensions import Self
 from . import shapes
 from .base import TensorCollection
 from .collection import Collection
-from .combining import _chosen, _common_names
-from .indexing import check_broadcast, lies_in_files, prepare
+from .combining import _shared_names, _where_value
+from .indexing import check_broadcast, lies_in_files, prepare_index
 from .keys import dotted
 from .linked import LinkedList
 from .mapping import Applying
 from .modes import CAPTURE
-from .objects import copied, flattened, joined, listed, on_cpu, ready, row_by_row, same_object
+from .objects import codes_row_by_row, copy_objects, flatten_lists, join_objects, on_cpu, realize, same_object, to_lists
 from .pointwise import Pointwise
 from .reading import MISSING
 from .shapes import Names
@@ -319,7 +319,7 @@ class NonTensorDataBase(TensorCollection):
         """
         new = self._shallow()
         if recurse:
-            new._objects = copied(self._objects)
+            new._objects = copy_objects(self._objects)
         return new
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -548,7 +548,7 @@ class NonTensorDataBase(TensorCollection):
             target[tuple([on_cpu(item) for item in index])] = codes[1]
             return target
 
-        return self._written(_coded(*joined([self, rows], write), self._device, self._names))
+        return self._written(_from_codes(*join_objects([self, rows], write), self._device, self._names))
 
     def _written(self, new: NonTensorDataBase) -> Collection:
         """Return the data to store after rows were written: ``new``, or this data with its content."""
@@ -559,20 +559,20 @@ class NonTensorDataBase(TensorCollection):
         return NonTensorData(None, batch_size=batch_size, device=self._device)  # type: ignore[return-value]
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        prepared = prepare(index, self._batch_size, writing=True)
+        prepared = prepare_index(index, self._batch_size, writing=True)
         if not isinstance(value, NonTensorDataBase):
             value = NonTensorData(value, batch_size=shapes.indexed(self._batch_size, prepared))
         self._become(self._write(prepared, value))
 
     def _write_items(self, index: tuple[Any, ...], value: Any, depth: int) -> None:
         """Write what is assigned to items of a linked list: an object, or lists of objects, nested ``depth`` deep."""
-        prepared = prepare(index, self._batch_size, writing=True)
+        prepared = prepare_index(index, self._batch_size, writing=True)
         size = shapes.indexed(self._batch_size, prepared)
         if isinstance(value, list) and size:
-            flat, lengths = flattened(value, depth)
+            flat, lengths = flatten_lists(value, depth)
             if tuple(lengths) != tuple(size):
                 raise ValueError(f"expected (nested) lists of the lengths {list(size)}, got {lengths}; nothing changed")
-            value = stack_of(tuple(flat), row_by_row(size), None, None)
+            value = stack_of(tuple(flat), codes_row_by_row(size), None, None)
         self[prepared] = value
 
     # -- combining ----------------------------------------------------------------------------------------------------
@@ -584,10 +584,10 @@ class NonTensorDataBase(TensorCollection):
     def _stack(self, items: list[Any], dim: int) -> Any:
         if not all(isinstance(item, NonTensorDataBase) and item._batch_size == self._batch_size for item in items):
             self._cannot_combine("stack", items, None)
-        names = self._names and shapes.names_inserted(_common_names(items), dim)
+        names = self._names and shapes.names_inserted(_shared_names(items), dim)
         if self._one(items) and self._captures():
             return self._like({}, shapes.inserted(self._batch_size, dim, len(items)), names)
-        return stack_of(*joined(items, lambda codes: torch.stack(codes, dim)), self._device, names)
+        return stack_of(*join_objects(items, lambda codes: torch.stack(codes, dim)), self._device, names)
 
     def _captures(self) -> bool:
         """Return whether one object stays one when the batch gets a new dimension."""
@@ -602,13 +602,15 @@ class NonTensorDataBase(TensorCollection):
         if self._one(items):
             total = sum(item._batch_size[dim] for item in items)
             return self._like({}, shapes.with_size(self._batch_size, dim, total), self._names)
-        return _coded(*joined(items, lambda codes: torch.cat(codes, dim)), self._device, self._names)
+        return _from_codes(*join_objects(items, lambda codes: torch.cat(codes, dim)), self._device, self._names)
 
     def _where(self, condition: Tensor, other: Any, pad: float | None, path: tuple[str, ...]) -> Any:
         if not isinstance(other, NonTensorDataBase) or self._one([self, other]):
             return self._shallow()
-        chosen = joined([self, other], lambda codes: _chosen(path, condition.cpu(), codes[0], codes[1], None))
-        return _coded(*chosen, self._device, self._names)
+        chosen = join_objects(
+            [self, other], lambda codes: _where_value(path, condition.cpu(), codes[0], codes[1], None)
+        )
+        return _from_codes(*chosen, self._device, self._names)
 
     def repeat_interleave(self, repeats: Tensor | int, *args: Any, **kwargs: Any) -> Self:
         """Repeat each object along a batch dimension, as :func:`torch.repeat_interleave` does.
@@ -637,8 +639,8 @@ class NonTensorDataBase(TensorCollection):
         size = shapes.broadcast(self._batch_size, other._batch_size)
         if isinstance(self, NonTensorData) and isinstance(other, NonTensorData):
             return torch.full(size, same_object(self._objects[0], other._objects[0]) == equal)
-        ours, theirs = (listed(item._codes().expand(size).flatten()) for item in (self, other))
-        a, b = (ready(item._objects, len(ours)) for item in (self, other))
+        ours, theirs = (to_lists(item._codes().expand(size).flatten()) for item in (self, other))
+        a, b = (realize(item._objects, len(ours)) for item in (self, other))
         same = [same_object(a[i], b[j]) == equal for i, j in zip(ours, theirs, strict=True)]
         return torch.tensor(same, dtype=torch.bool).reshape(size)
 
@@ -651,7 +653,7 @@ class NonTensorDataBase(TensorCollection):
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
 
-def _coded(objects: Sequence[Any], codes: Tensor, device: torch.device | None, names: Names) -> NonTensorDataBase:
+def _from_codes(objects: Sequence[Any], codes: Tensor, device: torch.device | None, names: Names) -> NonTensorDataBase:
     if codes.ndim:
         return stack_of(objects, codes, device, names)
     return NonTensorData(objects[int(codes)], device=device)
@@ -696,11 +698,11 @@ def _rebuild(
     return new
 
 
-def _renewed(self: NonTensorDataBase, *args: Any, **kwargs: Any) -> NonTensorDataBase:
+def _return_shallow(self: NonTensorDataBase, *args: Any, **kwargs: Any) -> NonTensorDataBase:
     return self._shallow()
 
 
-def _itself(self: NonTensorDataBase, *args: Any, **kwargs: Any) -> NonTensorDataBase:
+def _return_self(self: NonTensorDataBase, *args: Any, **kwargs: Any) -> NonTensorDataBase:
     return self
 
 
@@ -721,12 +723,12 @@ _NUMERIC = (
 )
 for _name, _member in vars(Pointwise).items():
     if callable(_member) and _name not in vars(NonTensorDataBase) and (_name[0] != "_" or _name.endswith("__")):
-        setattr(NonTensorDataBase, _name, _renewed)
+        setattr(NonTensorDataBase, _name, _return_shallow)
 for _name in _NUMERIC:
-    setattr(NonTensorDataBase, _name, _renewed)
+    setattr(NonTensorDataBase, _name, _return_shallow)
 for _name in vars(Applying) | vars(Pointwise):
     if (_name.endswith("_") and not _name.endswith("__")) or _name in _IN_PLACE:
-        setattr(NonTensorDataBase, _name, _itself)
+        setattr(NonTensorDataBase, _name, _return_self)
 
 
 _COMPARISON_DOC = """Return a boolean tensor over the batch that is true where objects {outcome}.
@@ -744,7 +746,7 @@ Example:
 _EXAMPLES = {"eq": "True, True", "ne": "False, False"}
 
 
-def _comparison(name: str) -> Any:
+def _comparison_method(name: str) -> Any:
     compare = getattr(NonTensorDataBase, f"__{name}__")
 
     def method(self: NonTensorDataBase, other: Any, *, default: Any = None) -> Any:
@@ -758,4 +760,4 @@ def _comparison(name: str) -> Any:
 
 
 for _name in ("eq", "ne"):
-    setattr(NonTensorDataBase, _name, _comparison(_name))
+    setattr(NonTensorDataBase, _name, _comparison_method(_name))

@@ -78,7 +78,7 @@ class Deferred(Sequence[Any], metaclass=ABCMeta):
         return self
 
 
-def ready(objects: Sequence[Any], count: int) -> Sequence[Any]:
+def realize(objects: Sequence[Any], count: int) -> Sequence[Any]:
     """Return the objects. Deferred ones are made at once if at least a quarter of them is needed."""
     return objects.made() if isinstance(objects, Deferred) and 4 * count > len(objects) else objects
 
@@ -95,7 +95,7 @@ def same_object(a: Any, b: Any) -> bool:
         return False
 
 
-def copied(objects: Sequence[Any]) -> Sequence[Any]:
+def copy_objects(objects: Sequence[Any]) -> Sequence[Any]:
     """Return deep copies of objects. An object that occurs several times is copied once."""
     if isinstance(objects, Deferred) or all(type(value) in _IMMUTABLE for value in objects):
         return objects
@@ -111,30 +111,30 @@ def on_cpu(value: Any) -> Any:
 # -- codes ------------------------------------------------------------------------------------------------------------
 
 
-def along(dim: int, size: Size) -> Tensor:
+def codes_along(dim: int, size: Size) -> Tensor:
     """Return codes that count along one dimension and are constant along the others."""
     strides = [0] * len(size)
     strides[dim] = 1
     return torch.arange(size[dim], device=CPU).as_strided(size, strides)
 
 
-def row_by_row(size: Size) -> Tensor:
+def codes_row_by_row(size: Size) -> Tensor:
     """Return codes that count all positions of a batch."""
     return torch.arange(size.numel(), device=CPU).view(size)
 
 
-def compact(objects: Sequence[Any], codes: Tensor, slack: int = 0) -> tuple[Sequence[Any], Tensor]:
+def drop_unused(objects: Sequence[Any], codes: Tensor, slack: int = 0) -> tuple[Sequence[Any], Tensor]:
     """Drop unused objects if there are more objects than positions plus ``slack``.
 
     So a row of a large column does not keep all of it in memory, or send all of it to another process.
     """
     if len(objects) <= codes.numel() + slack:
         return objects, codes
-    taken = ready(objects, codes.numel())
-    return tuple([taken[code] for code in listed(codes.flatten())]), row_by_row(codes.shape)
+    taken = realize(objects, codes.numel())
+    return tuple([taken[code] for code in to_lists(codes.flatten())]), codes_row_by_row(codes.shape)
 
 
-def joined(items: Sequence[Any], join: Callable[[list[Tensor]], Tensor]) -> tuple[Sequence[Any], Tensor]:
+def join_objects(items: Sequence[Any], join: Callable[[list[Tensor]], Tensor]) -> tuple[Sequence[Any], Tensor]:
     """Join several pieces of non-tensor data: concatenate their objects, and join their codes.
 
     Consecutive pieces that share their objects, such as slices of one column, contribute them once.
@@ -150,46 +150,46 @@ def joined(items: Sequence[Any], join: Callable[[list[Tensor]], Tensor]) -> tupl
         codes.append(item._codes(start))
     merged = parts[0] if len(parts) == 1 else tuple(chain.from_iterable(parts))
     result = join(codes)
-    return compact(merged, result, result.numel() + 16)
+    return drop_unused(merged, result, result.numel() + 16)
 
 
 # -- nested lists -----------------------------------------------------------------------------------------------------
 
 
-def listed(codes: Tensor) -> list[Any]:
+def to_lists(codes: Tensor) -> list[Any]:
     """Return codes, or other numbers, as (nested) lists."""
     return codes.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-def looked_up(codes: Any, objects: Sequence[Any]) -> Any:
+def look_up_lists(codes: Any, objects: Sequence[Any]) -> Any:
     """Return nested lists of objects for nested lists of codes."""
     below = codes
-    return [looked_up(code, objects) for code in below] if isinstance(codes, list) else objects[codes]
+    return [look_up_lists(code, objects) for code in below] if isinstance(codes, list) else objects[codes]
 
 
-def filled(value: Any, shape: Sequence[int]) -> Any:
+def fill_lists(value: Any, shape: Sequence[int]) -> Any:
     """Return nested lists of one object."""
-    return [filled(value, shape[1:]) for _ in range(shape[0])] if shape else value
+    return [fill_lists(value, shape[1:]) for _ in range(shape[0])] if shape else value
 
 
-def nested(items: Sequence[Any], size: Sequence[int]) -> list[Any]:
+def nest_lists(items: Sequence[Any], size: Sequence[int]) -> list[Any]:
     """Arrange items in C order in nested lists, one level for each size, at least one.
 
-    >>> nested("abcd", [2, 2])
+    >>> nest_lists("abcd", [2, 2])
     [['a', 'b'], ['c', 'd']]
     """
     if len(size) < 2:
         return list(items)
     rows = len(items) // size[0] if size[0] else 0
-    return [nested(items[at * rows : (at + 1) * rows], size[1:]) for at in range(size[0])]
+    return [nest_lists(items[at * rows : (at + 1) * rows], size[1:]) for at in range(size[0])]
 
 
-def flattened(value: Any, depth: int | None = None) -> tuple[list[Any], list[int]]:
+def flatten_lists(value: Any, depth: int | None = None) -> tuple[list[Any], list[int]]:
     """Return the items of nested lists and the list length at each level, down to the level at which lengths differ.
 
-    >>> flattened([["a", "b"], ["c", "d"]])
+    >>> flatten_lists([["a", "b"], ["c", "d"]])
     (['a', 'b', 'c', 'd'], [2, 2])
-    >>> flattened([["a"], ["b", "c"]])
+    >>> flatten_lists([["a"], ["b", "c"]])
     ([['a'], ['b', 'c']], [2])
     """
     level = [value]

@@ -13,8 +13,8 @@ from typing_extensions import Self
 
 from . import rehearsal, shapes
 from .collection import Collection
-from .combining import _right
-from .foreach import SINGLE, check_same_keys, one_by_one, plain, run, undispatched
+from .combining import _append_dims
+from .foreach import SINGLE, call_methods, check_same_keys, is_undispatched, require_leaf, run_kernel
 from .indexing import _broadcasts
 from .values import ShapeMismatch, is_strided_nested, strided_nested
 
@@ -58,7 +58,7 @@ class Operands(Collection):
         operands = tuple([self._required(other) for other in others])
         if self._store:
             try:
-                run(kernel, [*self._store.values()], operands, kwargs)
+                run_kernel(kernel, [*self._store.values()], operands, kwargs)
             except RuntimeError:
                 self._check_all_operands(others, operands)
                 raise
@@ -81,7 +81,7 @@ class Operands(Collection):
             if isinstance(value, Operands):
                 if value._is_tree() and isinstance(operand, Collection):
                     value._check_operand(operand, (*path, key))
-            elif isinstance(plain(operand), Tensor):
+            elif isinstance(require_leaf(operand), Tensor):
                 if operand.is_meta and not value.is_meta:
                     raise ShapeMismatch((*path, key), "cannot be changed by an operand on the device meta")
                 if not _broadcasts(operand.shape, value.shape):
@@ -139,9 +139,9 @@ class Operands(Collection):
             try:
                 return self._same(dict(zip(store, kernel([*store.values()], operands))))  # noqa: B905
             except (RuntimeError, TypeError) as error:
-                if not undispatched(error):
+                if not is_undispatched(error):
                     raise
-        return self._same(dict(zip(store, one_by_one(kernel, [*store.values()], (operands,), {}))))  # noqa: B905
+        return self._same(dict(zip(store, call_methods(kernel, [*store.values()], (operands,), {}))))  # noqa: B905
 
     def _binary_(self, kernel: Callable[..., Any], other: Any) -> Self:
         if isinstance(other, Collection) and not is_dynamo_compiling() and not _transforms_active():
@@ -151,7 +151,7 @@ class Operands(Collection):
                     kernel(values, operands)
                     return self
                 except (RuntimeError, TypeError) as error:
-                    if not undispatched(error):
+                    if not is_undispatched(error):
                         raise
         return self._in_place(kernel, (other,))
 
@@ -190,20 +190,22 @@ class Operands(Collection):
             elif isinstance(value, Collection) and not value._is_tree():
                 store[key] = value
             elif not common:
-                store[key] = function(value, default if isinstance(value, Collection) else _met(default, value))
+                store[key] = function(
+                    value, default if isinstance(value, Collection) else _broadcastable(default, value)
+                )
         if not common:
             for key, operand in theirs.items():
                 if key not in self._store:
-                    store[key] = _swapped(function, operand, default)
+                    store[key] = _with_default_first(function, operand, default)
         return self._same(store)
 
 
-def _swapped(function: Callable[..., Any], operand: Any, default: Any) -> Any:
+def _with_default_first(function: Callable[..., Any], operand: Any, default: Any) -> Any:
     """Return ``function(default, operand)``, also for a tree."""
     if isinstance(operand, Collection):
-        return operand._with_leaves(iter([_swapped(function, leaf, default) for leaf in operand._leaves()]))
-    return function(_met(default, operand), operand)
+        return operand._with_leaves(iter([_with_default_first(function, leaf, default) for leaf in operand._leaves()]))
+    return function(_broadcastable(default, operand), operand)
 
 
-def _met(default: Any, value: Tensor) -> Tensor:
-    return _right(default, value.ndim) if default.ndim else default
+def _broadcastable(default: Any, value: Tensor) -> Tensor:
+    return _append_dims(default, value.ndim) if default.ndim else default

@@ -24,15 +24,15 @@ Unflatten = Callable[[Iterable[Any], Any], Any]
 _waiting: list[tuple[type[Any], Flatten, Unflatten]] = []
 
 
-def register(cls: type[Any], flatten: Flatten, unflatten: Unflatten) -> None:
+def register_with_optree(cls: type[Any], flatten: Flatten, unflatten: Unflatten) -> None:
     """Register a class as a node of optree, now or when optree is imported."""
-    if _WATCH in sys.meta_path:
+    if _WATCHER in sys.meta_path:
         _waiting.append((cls, flatten, unflatten))
     else:
-        _register(cls, flatten, unflatten)
+        _register_now(cls, flatten, unflatten)
 
 
-def _register(cls: type[Any], flatten: Flatten, unflatten: Unflatten) -> None:
+def _register_now(cls: type[Any], flatten: Flatten, unflatten: Unflatten) -> None:
     optree: Any = sys.modules["optree"]
 
     def flattened(collection: Any) -> tuple[list[Any], Any, tuple[str, ...]]:
@@ -45,7 +45,7 @@ def _register(cls: type[Any], flatten: Flatten, unflatten: Unflatten) -> None:
     optree.register_pytree_node(cls, flattened, unflattened, path_entry_type=optree.MappingEntry, namespace=everywhere)
 
 
-def forget(cls: type[Any]) -> None:
+def unregister_from_optree(cls: type[Any]) -> None:
     """Unregister a class, also from torch's registry for optree."""
     _waiting[:] = [entry for entry in _waiting if entry[0] is not cls]
     pending: list[Any] = getattr(_pytree, "_cxx_pytree_pending_imports", [])
@@ -58,7 +58,7 @@ def forget(cls: type[Any]) -> None:
             optree.unregister_pytree_node(cls, namespace=namespace)
 
 
-class _Watch:
+class _ImportWatcher:
     """Finds optree through the other finders, with a loader that registers the waiting classes after the import."""
 
     def find_spec(
@@ -69,12 +69,12 @@ class _Watch:
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None and spec.loader is not None:
-                spec.loader = _Loader(spec.loader)
+                spec.loader = _RegisteringLoader(spec.loader)
                 return spec
         return None
 
 
-class _Loader(Loader):
+class _RegisteringLoader(Loader):
     def __init__(self, loader: Any) -> None:
         self.loader = loader
 
@@ -87,12 +87,12 @@ class _Loader(Loader):
             module.__spec__.loader = self.loader
         module.__loader__ = self.loader
         self.loader.exec_module(module)
-        if _WATCH in sys.meta_path:
-            sys.meta_path.remove(_WATCH)
+        if _WATCHER in sys.meta_path:
+            sys.meta_path.remove(_WATCHER)
         while _waiting:
-            _register(*_waiting.pop())
+            _register_now(*_waiting.pop())
 
 
-_WATCH: Any = _Watch()
+_WATCHER: Any = _ImportWatcher()
 if "optree" not in sys.modules:
-    sys.meta_path.insert(0, _WATCH)
+    sys.meta_path.insert(0, _WATCHER)

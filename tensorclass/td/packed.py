@@ -66,7 +66,7 @@ class PackedTensor(Tensor):
             raise RuntimeError(
                 f"{func}: a packed tensor cannot be reshaped in place; call the function that returns a view"
             )
-        return (_view if func.is_view else _computed)(func, args, kwargs or {})
+        return (_packed_view if func.is_view else _on_dense_copies)(func, args, kwargs or {})
 
     def numpy(self, *, force: bool = False) -> NDArray[Any]:
         """Return an array on the same bytes."""
@@ -105,15 +105,15 @@ class PackedTensor(Tensor):
         return format(self.item(), spec) if not self.ndim else object.__format__(self, spec)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        copied: Any = _plain(self).requires_grad_(self.requires_grad)
+        copied: Any = _dense_copy(self).requires_grad_(self.requires_grad)
         return copied.__reduce_ex__(protocol)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        copied = memo[id(self)] = _plain(self).requires_grad_(self.requires_grad)
+        copied = memo[id(self)] = _dense_copy(self).requires_grad_(self.requires_grad)
         return copied
 
 
-def packed(array: NDArray[Any]) -> Tensor:
+def as_packed_tensor(array: NDArray[Any]) -> Tensor:
     """Return an array in native byte order as a tensor on the same memory: a plain one if possible, else a packed one.
 
     Raises:
@@ -121,7 +121,7 @@ def packed(array: NDArray[Any]) -> Tensor:
         ValueError: a stride is negative.
 
     >>> pairs = np.zeros(3, dtype=[("a", "u1"), ("b", "f8")])
-    >>> b = packed(pairs["b"])
+    >>> b = as_packed_tensor(pairs["b"])
     >>> b += 2
     >>> pairs["b"]
     array([2., 2., 2.])
@@ -151,12 +151,12 @@ def _dtype_of_torch(dtype: np.dtype[Any]) -> torch.dtype:
     return _from_numpy(np.empty(0, dtype)).dtype
 
 
-def _plain(value: PackedTensor) -> Tensor:
+def _dense_copy(value: PackedTensor) -> Tensor:
     """Return a contiguous copy of the elements."""
     return value._bytes.clone(memory_format=torch.contiguous_format).view(value.dtype).squeeze(-1)
 
 
-def _computed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _on_dense_copies(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run an operation on plain copies of packed tensors, and copy results of writes back."""
     read: dict[int, tuple[PackedTensor, Tensor]] = {}
 
@@ -164,7 +164,7 @@ def _computed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not isinstance(value, PackedTensor):
             return value
         if id(value) not in read:
-            read[id(value)] = value, _plain(value)
+            read[id(value)] = value, _dense_copy(value)
         return read[id(value)][1]
 
     result = func(*_tree_map(plain, args), **_tree_map(plain, kwargs))
@@ -190,7 +190,7 @@ def _computed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return _tree_map(given, result)
 
 
-def _view(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _packed_view(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return a view of a packed tensor, or several.
 
     The same view is taken of a plain tensor of the first byte of each element, which shows where the elements of the
@@ -223,7 +223,7 @@ def _view_as_real(value: PackedTensor) -> PackedTensor:
 
 
 def _conj(value: PackedTensor) -> Tensor:
-    return _plain(value).conj()
+    return _dense_copy(value).conj()
 
 
 #: views of another dtype, and the conjugate, which is a copy

@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 from .collection import Collection
 from .keys import FlatKey, NestedKey, dotted, unravel_key, unravel_key_to_tuple
-from .objects import listed
+from .objects import to_lists
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -165,9 +165,9 @@ def pad_sequence(
         result._set_nested(path, masks)
     if out is None:
         return result  # type: ignore[no-any-return]
-    from .combining import _written
+    from .combining import _write_out
 
-    return _written(result, out)  # type: ignore[no-any-return]
+    return _write_out(result, out)  # type: ignore[no-any-return]
 
 
 def _is_untyped(collection: Any) -> bool:
@@ -332,9 +332,9 @@ class _Runs:
         if not mask.shape[at]:
             return [(0, 0)] * self.count
         marked = mask.movedim(at, 1).reshape(self.count, mask.shape[at], -1).any(-1)
-        lengths = listed(marked.sum(-1))
-        first = listed(marked.int().argmax(-1))
-        last = listed(marked.shape[1] - marked.flip(1).int().argmax(-1))
+        lengths = to_lists(marked.sum(-1))
+        first = to_lists(marked.int().argmax(-1))
+        last = to_lists(marked.shape[1] - marked.flip(1).int().argmax(-1))
         for number, (start, length, stop) in enumerate(zip(first, lengths, last, strict=True)):
             if length and stop - start != length:
                 raise ValueError(

@@ -20,8 +20,8 @@ from typing_extensions import Self
 
 from . import rehearsal
 from .collection import Collection
-from .combining import _right
-from .foreach import kernel_of, run
+from .combining import _append_dims
+from .foreach import kernel_of, run_kernel
 from .indexing import _broadcasts
 from .operands import Operands
 from .values import ShapeMismatch
@@ -145,7 +145,7 @@ def unary(name: str, summary: str, result: str, values: str = _POSITIVE) -> Unar
         store = self._store
         if not store:
             return self._same({})
-        return self._same(dict(zip(store, run(kernel, [*store.values()]))))  # noqa: B905
+        return self._same(dict(zip(store, run_kernel(kernel, [*store.values()]))))  # noqa: B905
 
     made: Unary = _document(method, name, _text(name, summary, result, values))
     return made
@@ -160,7 +160,7 @@ def unary_(name: str, summary: str = "", result: str = "", values: str = _POSITI
 
     def method(self: Pointwise) -> Pointwise:
         if self._store:
-            run(kernel, [*self._store.values()])
+            run_kernel(kernel, [*self._store.values()])
         return self
 
     made: Unary = _document(method, name, _text(name, summary, result, values))
@@ -502,7 +502,7 @@ class Pointwise(Operands):
         ends, weights = self._required(end), self._required(weight)
         if not self._store:
             return self._same({})
-        results = run(_LERP, [*self._store.values()], (ends, weights))
+        results = run_kernel(_LERP, [*self._store.values()], (ends, weights))
         return self._same(dict(zip(self._store, results, strict=True)))
 
     def lerp_(self, end: Collection | Tensor, weight: Collection | Tensor | float) -> Self:
@@ -576,7 +576,7 @@ class Pointwise(Operands):
         if not self._store:
             return self._same({})
         args = (self._required(other1), self._required(other2))
-        results = run(kernel, [*self._store.values()], args, {"value": 1 if value is None else value})
+        results = run_kernel(kernel, [*self._store.values()], args, {"value": 1 if value is None else value})
         return self._same(dict(zip(self._store, results, strict=True)))
 
     def addcmul_(self, other1: Collection | Tensor, other2: Collection | Tensor, *, value: float | None = 1) -> Self:
@@ -680,7 +680,9 @@ class Pointwise(Operands):
         tensor([[0., 0.],
                 [3., 4.]])
         """
-        return self._same({key: item.masked_fill(_right(mask, item.ndim), value) for key, item in self._store.items()})
+        return self._same(
+            {key: item.masked_fill(_append_dims(mask, item.ndim), value) for key, item in self._store.items()}
+        )
 
     def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
         """:meth:`masked_fill` in place.
@@ -705,7 +707,7 @@ class Pointwise(Operands):
         """
         self._check_mask(mask, value, ())
         for item in self._store.values():
-            item.masked_fill_(_right(mask, item.ndim), value)
+            item.masked_fill_(_append_dims(mask, item.ndim), value)
         return self
 
     def _check_mask(self, mask: Tensor, value: Any, path: tuple[str, ...]) -> None:
@@ -716,7 +718,9 @@ class Pointwise(Operands):
                 if item._is_tree():
                     item._check_mask(mask, value, (*path, key))
                 continue
-            if item.shape[: mask.ndim] != mask.shape and not _broadcasts(_right(mask, item.ndim).shape, item.shape):
+            if item.shape[: mask.ndim] != mask.shape and not _broadcasts(
+                _append_dims(mask, item.ndim).shape, item.shape
+            ):
                 raise ShapeMismatch(
                     (*path, key),
                     f"a mask of the shape {list(mask.shape)} does not fit a value of the shape {list(item.shape)}; "
@@ -725,7 +729,7 @@ class Pointwise(Operands):
             if item.requires_grad:
                 rehearsal.check_history((*path, key), item)
             if not (fits_reals and item.is_floating_point()):
-                rehearsal.check("masked_fill_", [item], [_right(mask, item.ndim), value])
+                rehearsal.check("masked_fill_", [item], [_append_dims(mask, item.ndim), value])
 
     # -- operators ----------------------------------------------------------------------------------------------------
 

@@ -483,7 +483,7 @@ def register(
         }
     crossing.register(cls)
     _pytree.register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=flatten_with_keys, **as_text)
-    optree_nodes.register(cls, flatten, unflatten)
+    optree_nodes.register_with_optree(cls, flatten, unflatten)
     return True
 
 
@@ -581,7 +581,7 @@ def forget_class(cls: type[Any]) -> None:
 def _forget(cls: type[Any]) -> None:
     KINDS.pop(cls, None)
     crossing.forget(cls)
-    optree_nodes.forget(cls)
+    optree_nodes.unregister_from_optree(cls)
     registry: Any = _pytree  # it has a function that takes one away, but not where two classes have one name
     with registry._NODE_REGISTRY_LOCK:
         if "__registration__" in vars(cls):

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .objects import listed
+from .objects import to_lists
 
 _WILLNEED: int | None = getattr(mmap, "MADV_WILLNEED", None)
 _WHOLE = frozenset((torch.int64, torch.int32, torch.int16, torch.int8))
@@ -61,7 +61,7 @@ def want(tensor: Tensor, rows: Tensor) -> None:
         return
     count = len(tensor)
     start, size = tensor.data_ptr(), tensor.nbytes // count
-    wanted: list[int] = listed(rows.reshape(-1))
+    wanted: list[int] = to_lists(rows.reshape(-1))
     for row in wanted:
         if -count <= row < count:
             at = start + row % count * size

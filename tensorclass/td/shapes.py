@@ -357,7 +357,7 @@ def reduced(batch_size: Size, dims: tuple[int, ...], keepdim: bool) -> Size:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# indexing: the index here is prepared (indexing.prepare): a tuple of ints, slices, None, bools and index tensors, with
+# indexing: the index here is prepared (prepare_index): a tuple of ints, slices, None, bools and index tensors, with
 # neither an ellipsis nor a mask, that consumes at most the batch dimensions
 
 

@@ -15,7 +15,7 @@ from tensorclass.printable import printable
 
 from . import jagged, shapes
 from .collection import Collection
-from .context import COPIED, FLIPPED, PERMUTED, RESIZED, ROLLED, TURNED, VIEWED
+from .context import COPIED, FLIPPED, PERMUTED, RESIZED, ROLLED, ROTATED, VIEWED
 
 if TYPE_CHECKING:
     from .base import TensorCollection
@@ -404,7 +404,7 @@ class Shaping(Collection):
             result = self.flip(second).transpose(first, second)
         else:
             result = self.transpose(first, second).flip(second)
-        result._context = ((), TURNED, ref(self), k, (first, second))
+        result._context = ((), ROTATED, ref(self), k, (first, second))
         return result
 
     # -- parts --------------------------------------------------------------------------------------------------------
@@ -427,9 +427,9 @@ class Shaping(Collection):
         try:
             columns = [value.split_with_sizes(sizes, dim) for value in store.values()]
         except RuntimeError:
-            if not jagged.among(store.values()):
+            if not jagged.any_nested(store.values()):
                 raise
-            columns = [jagged.split(value, sizes, dim) for value in store.values()]
+            columns = [jagged.split_rows(value, sizes, dim) for value in store.values()]
         rows = zip(*columns) if columns else [()] * len(sizes)  # noqa: B905
         parts: list[Self] = []
         size = batch_size

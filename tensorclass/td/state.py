@@ -10,7 +10,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
-from .buffers import held
+from .buffers import with_pickled_tensors
 from .collection import Collection
 from .consolidated import Place, flat_of, view, with_parts
 from .keys import dotted, unravel_key_to_tuple
@@ -179,7 +179,7 @@ class State(Collection):
         if protocol < 5:
             return made
         function, arguments, *more = made
-        return function, held(arguments), *more
+        return function, with_pickled_tensors(arguments), *more
 
     def _pickled(self) -> tuple[Any, ...]:
         """What else :meth:`_unpickled` is given."""
@@ -293,7 +293,7 @@ class _Placed(Tensor):
         return new
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return view, self.args if protocol < 5 else held(self.args)
+        return view, self.args if protocol < 5 else with_pickled_tensors(self.args)
 
 
 allow_function(view)

@@ -59,11 +59,11 @@ def _method(name: str) -> Callable[..., Any]:
 def _written(result: Any, out: Any) -> Any:
     """Writes a result into ``out=``: into a collection, or into one for each part of a named tuple."""
     if isinstance(out, Collection):
-        return combining._written(result, out)
+        return combining._write_out(result, out)
     parts, targets, kind = result, out, type(out).__name__
     if not isinstance(result, tuple) or not isinstance(out, (tuple, list)) or len(targets) != len(parts):
         raise TypeError(f"out: expected the form of the result, {parts.__class__.__name__}, got a {kind}")
-    return parts.__class__([combining._written(part, target) for part, target in zip(parts, targets, strict=True)])
+    return parts.__class__([combining._write_out(part, target) for part, target in zip(parts, targets, strict=True)])
 
 
 # Functions whose arguments behind the first are those of the method of the same name.

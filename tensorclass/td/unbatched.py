@@ -15,9 +15,9 @@ from typing_extensions import Self
 
 from . import pytree, shapes
 from .collection import Collection, DeviceLike, functorch
-from .combining import _chosen, _common_names, _right
+from .combining import _append_dims, _shared_names, _where_value
 from .keys import dotted
-from .objects import listed
+from .objects import to_lists
 from .pointwise import Pointwise
 from .printing import described
 from .shapes import Names
@@ -167,7 +167,7 @@ class UnbatchedTensor(Uniform):
 
     def tolist(self) -> Any:  # type: ignore[override]
         """The tensor as nested lists of numbers."""
-        return listed(self._tensor)
+        return to_lists(self._tensor)
 
     # -- any batch size fits ------------------------------------------------------------------------------------------
 
@@ -296,7 +296,7 @@ class UnbatchedTensor(Uniform):
     def masked_fill(self, mask: Tensor, value: float | bool) -> Any:
         """A tensor with the batch dimensions in front, in which the rows where ``mask`` is true are ``value``."""
         tensor = self._expanded()
-        return tensor.masked_fill(_right(mask, tensor.ndim), value)
+        return tensor.masked_fill(_append_dims(mask, tensor.ndim), value)
 
     def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
         """Raises an error: rows cannot differ."""
@@ -357,7 +357,7 @@ class UnbatchedTensor(Uniform):
             if not isinstance(item, UnbatchedTensor) or item._batch_size != self._batch_size:
                 self._cannot_combine("stack", items, None)
         if all(self._is_same(item) for item in items):
-            names = self._names and shapes.names_inserted(_common_names(items), dim)
+            names = self._names and shapes.names_inserted(_shared_names(items), dim)
             return self._like({}, shapes.inserted(self._batch_size, dim, len(items)), names)
         return torch.stack([item._expanded() for item in items], dim)
 
@@ -378,7 +378,7 @@ class UnbatchedTensor(Uniform):
             if self._is_same(other):
                 return self._shallow()
             other = other._expanded()
-        return _chosen(path, condition, self._expanded(), other, pad)
+        return _where_value(path, condition, self._expanded(), other, pad)
 
 
 def _on_tensor(name: str) -> Callable[..., Any]:

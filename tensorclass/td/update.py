@@ -46,7 +46,7 @@ def restore(undo: list[Before]) -> None:
         node._batch_size, node._names = size, names
 
 
-def _chosen(source: Any, wanted: Any) -> Any:
+def _wanted_entries(source: Any, wanted: Any) -> Any:
     """Return the wanted keys of a collection or a mapping."""
     if isinstance(source, Collection):
         return source._same(source._selected(wanted, strict=False))  # type: ignore[attr-defined]
@@ -59,7 +59,7 @@ def _chosen(source: Any, wanted: Any) -> Any:
         if below is None:
             chosen[key] = value
         elif below is not MISSING and isinstance(value, (Collection, Mapping)):
-            chosen[key] = _chosen(value, below)
+            chosen[key] = _wanted_entries(value, below)
     return chosen
 
 
@@ -68,15 +68,15 @@ def has_keys(value: object) -> bool:
     return isinstance(value, Mapping) or (isinstance(value, Collection) and value._is_tree())
 
 
-def _cloned(value: Any) -> Any:
+def _clone_value(value: Any) -> Any:
     """Copy the tensors of a value, at any depth. Other objects are returned as they are."""
     source: Any = value
     if isinstance(value, Mapping):
-        return {key: _cloned(item) for key, item in source.items()}
+        return {key: _clone_value(item) for key, item in source.items()}
     return value.clone() if isinstance(value, (Tensor, Collection)) else value  # type: ignore[union-attr]
 
 
-def _gives_views(item: object) -> bool:
+def _is_basic_index(item: object) -> bool:
     """Return whether an index other than an int is a slice or a single position."""
     array: Any = item
     if isinstance(item, (Tensor, np.ndarray)):
@@ -287,8 +287,8 @@ class Updating(Writing):
                 if rest and current is not None:
                     raise leaf_above((key,))
                 if below is not None:
-                    value = _chosen(value, below)
-            self._put(key, _cloned(value) if clone else value, inplace, non_blocking)
+                    value = _wanted_entries(value, below)
+            self._put(key, _clone_value(value) if clone else value, inplace, non_blocking)
 
     def _merges(self, source: object) -> bool:
         """Return whether ``update`` merges a nested source into this value. Leaves are replaced instead."""
@@ -424,7 +424,7 @@ class Updating(Writing):
         """
         wanted = None if keys_to_update is None else tree_of(keys_to_update)
         self._require(input_dict_or_td, wanted)
-        self[idx] = input_dict_or_td if wanted is None else _chosen(input_dict_or_td, wanted)  # type: ignore[index]
+        self[idx] = input_dict_or_td if wanted is None else _wanted_entries(input_dict_or_td, wanted)  # type: ignore[index]
         return self
 
     def copy_(self, tensordict: Collection, non_blocking: bool = False) -> Self:
@@ -482,7 +482,7 @@ class Updating(Writing):
         given: Any = idx
         index: tuple[Any, ...] = given if isinstance(idx, tuple) else (idx,)
         views: list[tuple[Tensor, Tensor]] = []
-        simple = all(item is None or item is ... or type(item) is int or _gives_views(item) for item in index)
+        simple = all(item is None or item is ... or type(item) is int or _is_basic_index(item) for item in index)
         if not (simple and isinstance(tensordict, Updating) and self._views_at(index, tensordict, views)):
             raise RuntimeError(
                 "copy_at_: expected an index of ints, slices, None and ..., and tensors with the shapes of the "

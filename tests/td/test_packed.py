@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tensorclass.td.packed import PackedTensor, packed
+from tensorclass.td.packed import PackedTensor, as_packed_tensor
 
 DTYPE = np.dtype([("flag", "u1"), ("x", "f8"), ("m", "f4", (2,)), ("i", "i8"), ("z", "c16"), ("h", "f2"), ("w", "u4")])
 NUMBERS = ("x", "m", "i", "z", "h", "w")
@@ -119,7 +119,7 @@ def outcome(function: Callable[[Tensor], Any], tensor: Tensor) -> Any:
 @pytest.mark.parametrize("function", [*READS.values(), *VIEWS.values()], ids=[*READS, *VIEWS])
 def test_what_is_read_is_what_a_plain_tensor_gives(name: str, function: Callable[[Tensor], Any]) -> None:
     array = structures()
-    tensor = packed(array[name])
+    tensor = as_packed_tensor(array[name])
     assert isinstance(tensor, PackedTensor)
     assert outcome(function, tensor) == outcome(function, plain(array[name]))
     assert (array == structures()).all()
@@ -129,7 +129,7 @@ def test_what_is_read_is_what_a_plain_tensor_gives(name: str, function: Callable
 @pytest.mark.parametrize("function", WRITES.values(), ids=WRITES)
 def test_what_is_written_arrives_in_the_array(name: str, function: Callable[[Tensor], Any]) -> None:
     array, expected = structures(), plain(structures()[name])
-    assert outcome(function, packed(array[name])) == outcome(function, expected)
+    assert outcome(function, as_packed_tensor(array[name])) == outcome(function, expected)
     assert np.array_equal(array[name], expected.numpy())
     others = [other for other in array.dtype.names if other != name]
     assert (array[others] == structures()[others]).all()
@@ -138,7 +138,7 @@ def test_what_is_written_arrives_in_the_array(name: str, function: Callable[[Ten
 @pytest.mark.parametrize("name", VIEWS)
 def test_views_are_on_the_same_memory(name: str) -> None:
     array = structures()
-    result = VIEWS[name](packed(array["x"]))
+    result = VIEWS[name](as_packed_tensor(array["x"]))
     parts = result if isinstance(result, (list, tuple)) else [result]
     assert {type(part) for part in parts} == {PackedTensor}
     assert all(np.shares_memory(part.numpy(), array) for part in parts if part.numel())
@@ -153,7 +153,7 @@ def test_complex_doubles_lie_anywhere(offset: int) -> None:
     memory = np.zeros(100, np.uint8)
     memory = memory[-memory.ctypes.data % 16 :]
     array: Any = np.ndarray(4, np.complex128, memory.data, offset)
-    tensor = packed(array)
+    tensor = as_packed_tensor(array)
     tensor += 2
     assert (array.tolist(), (tensor * 2).tolist()) == ([2] * 4, [4] * 4)
     assert isinstance(tensor, PackedTensor) == (offset != 0)
@@ -161,21 +161,21 @@ def test_complex_doubles_lie_anywhere(offset: int) -> None:
 
 def test_one_item_or_none_is_a_plain_tensor() -> None:
     array = structures()
-    one = packed(array[2:3, 1]["x"])
+    one = as_packed_tensor(array[2:3, 1]["x"])
     one.fill_(99)
     assert (type(one), array["x"][2, 1]) == (Tensor, 99)
-    assert type(packed(array["x"][:0])) is Tensor
+    assert type(as_packed_tensor(array["x"][:0])) is Tensor
 
 
 def test_its_array_is_the_one_it_was_made_of() -> None:
     array = structures()
-    back = packed(array["m"])[1:].transpose(0, 1).numpy()
+    back = as_packed_tensor(array["m"])[1:].transpose(0, 1).numpy()
     assert np.shares_memory(back, array)
     assert np.array_equal(back, array["m"][1:].swapaxes(0, 1))
 
 
 def test_gradients_are_plain() -> None:
-    tensor = packed(structures()["x"]).requires_grad_()
+    tensor = as_packed_tensor(structures()["x"]).requires_grad_()
     (tensor * tensor).sum().backward()
     assert tensor.grad is not None
     assert (type(tensor.grad), tensor.grad.tolist()) == (Tensor, (2 * tensor.detach()).tolist())
@@ -198,13 +198,13 @@ def test_gradients_are_plain() -> None:
 def test_what_it_cannot_be_is_an_error_that_changes_nothing(function: Callable[[Any], Any], what: str) -> None:
     array = structures()
     with pytest.raises((RuntimeError, BufferError), match=what):
-        function(packed(array["x"]))
+        function(as_packed_tensor(array["x"]))
     assert (array == structures()).all()
 
 
 @pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
 def test_an_index_out_of_range_is_an_error() -> None:
     with pytest.raises(IndexError):
-        packed(structures()["x"])[9]
+        as_packed_tensor(structures()["x"])[9]
     with pytest.raises(IndexError, match="Dimension out of range"):
-        packed(structures()["x"]).unbind(3)
+        as_packed_tensor(structures()["x"]).unbind(3)

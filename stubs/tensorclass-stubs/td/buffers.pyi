@@ -4,13 +4,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-class Held:
+class PickledTensor:
     __slots__ = ("__weakref__", "tensor")
     tensor: Tensor
 
     def __reduce_ex__(self, protocol: Any) -> Any: ...
 
-def held(value: Any) -> Any: ...
+def with_pickled_tensors(value: Any) -> Any: ...
 def restored(
     buffer: Any, dtype: torch.dtype, shape: Sequence[int], stride: Sequence[int] | None, requires_grad: bool
 ) -> Tensor: ...

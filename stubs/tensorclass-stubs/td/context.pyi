@@ -23,13 +23,13 @@ COPIED: Inverse
 PERMUTED: Inverse
 FLIPPED: Inverse
 ROLLED: Inverse
-TURNED: Inverse
+ROTATED: Inverse
 VIEWED: Inverse
 CAST: Inverse
 FLAT_KEYS: Inverse
 NESTED_KEYS: Inverse
 SHARED: int
-ITS_OWN: Any
+OWN_BLOCK: Any
 
 class Block:
     source: Removing

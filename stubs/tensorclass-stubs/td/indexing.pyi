@@ -12,7 +12,7 @@ IndexItem: TypeAlias = int | slice | EllipsisType | bool | Tensor | Sequence[int
 Index: TypeAlias = IndexItem | tuple[IndexItem, ...]
 ObjectRows: TypeAlias = tuple[tuple[str, ...], Any, Any]
 
-def prepare(index: Any, batch_size: Size, keep_masks: bool = False, writing: bool = False) -> tuple[Any, ...]: ...
+def prepare_index(index: Any, batch_size: Size, keep_masks: bool = False, writing: bool = False) -> tuple[Any, ...]: ...
 
 class Indexing(Collection):
     __slots__ = ()

@@ -2,13 +2,13 @@
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
-class Place(NamedTuple):
+class DefinitionSite(NamedTuple):
     number: int
     file: str
     line: int
 
     @staticmethod
-    def of(frame: Any) -> Place: ...
+    def of(frame: Any) -> DefinitionSite: ...
 
 def namesake(got: type, wanted: Iterable[type], *, between: Literal["value", "values", "classes"] = "value") -> str: ...
 def not_of_class(what: str, cls: type, position: int, item: object) -> TypeError: ...

@@ -10,7 +10,7 @@ from torch import Size, Tensor
 from tensorclass.printable import printable
 from tensorclass.td import shapes
 from tensorclass.td.collection import Collection
-from tensorclass.td.indexing import prepare
+from tensorclass.td.indexing import prepare_index
 from tensorclass.td.shapes import Names
 
 from .classes import OnStore, on_store
@@ -98,7 +98,7 @@ class SubTensorDict(WrittenBack):
         return object.__new__(on_store(SubTensorDict, type(source)))  # type: ignore[type-var]
 
     def __init__(self, source: TensorCollection, idx: Any, batch_size: Sequence[int] | None = None) -> None:
-        index = prepare(idx, source._batch_size, writing=True)
+        index = prepare_index(idx, source._batch_size, writing=True)
         _set_up(self, source, index)
         if batch_size is not None and shapes.as_size(batch_size) != self._batch_size:
             raise RuntimeError(

@@ -53,7 +53,7 @@ class ClassInstances(Collection):
         strict: bool = ...,
     ) -> Any: ...
     @classmethod
-    @delegated("tensorclass.convert.attrs")
+    @delegated("tensorclass.convert.dataclass")
     def from_attrs(
         cls,
         instance: object,
@@ -65,7 +65,7 @@ class ClassInstances(Collection):
         strict: bool = True,
     ) -> Self: ...
     @classmethod
-    @delegated("tensorclass.convert.pydantic")
+    @delegated("tensorclass.convert.dataclass")
     def from_pydantic(
         cls,
         model: object,
@@ -78,7 +78,7 @@ class ClassInstances(Collection):
     ) -> Self: ...
     @delegated("tensorclass.convert.dataclass")
     def to_dataclass(self: ClassInstances, dest_cls: type[D]) -> D: ...
-    @delegated("tensorclass.convert.attrs")
+    @delegated("tensorclass.convert.dataclass")
     def to_attrs(self: ClassInstances, dest_cls: type[D]) -> D: ...
-    @delegated("tensorclass.convert.pydantic")
+    @delegated("tensorclass.convert.dataclass")
     def to_pydantic(self: ClassInstances, dest_cls: type[D]) -> D: ...

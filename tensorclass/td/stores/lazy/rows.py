@@ -10,8 +10,8 @@ from torch import Size, Tensor
 from typing_extensions import Self
 
 from tensorclass.td import shapes
-from tensorclass.td.indexing import prepare
-from tensorclass.td.objects import listed
+from tensorclass.td.indexing import prepare_index
+from tensorclass.td.objects import to_lists
 
 from .base import LazyParts, lazily
 
@@ -34,7 +34,7 @@ class LazyRows(LazyParts):
             return super().__getitem__(index)
         if index is Ellipsis:
             return self
-        return self._index(prepare(index, self._batch_size))
+        return self._index(prepare_index(index, self._batch_size))
 
     def _index(self, index: tuple[Any, ...]) -> Any:
         plan = _plan(index, self._batch_size, self._store.dim)
@@ -61,7 +61,7 @@ class LazyRows(LazyParts):
         if any(isinstance(item, bool) or item is None for item in index) or len(tensors) < 2:
             raise RuntimeError(f"a lazy stack of the batch size {list(self._batch_size)} cannot be indexed in this way")
         shape = shapes.broadcast(*[tensor.shape for tensor in tensors])
-        rows = [listed(item.expand(shape).reshape(-1)) if isinstance(item, Tensor) else item for item in index]
+        rows = [to_lists(item.expand(shape).reshape(-1)) if isinstance(item, Tensor) else item for item in index]
         first = next(i for i, item in enumerate(index) if isinstance(item, Tensor))
         at = sum(1 for item in index[:first] if isinstance(item, slice))
         picked = [
@@ -88,12 +88,12 @@ class LazyRows(LazyParts):
         positions = torch.arange(shapes.numel(size)).reshape(size)[index]
         coordinates = torch.unravel_index(positions, size)
         found: list[tuple[Any, tuple[Any, ...], Any]] = []
-        there: list[int] = listed(torch.unique(coordinates[dim]))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        there: list[int] = to_lists(torch.unique(coordinates[dim]))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
         for which in there:
             here = coordinates[dim] == which
             inner = tuple([coordinate[here] for axis, coordinate in enumerate(coordinates) if axis != dim])
             # a part without dimensions is one row: the last that is written there stays
-            taken: Any = here if inner else tuple(listed(here.nonzero()[-1]))
+            taken: Any = here if inner else tuple(to_lists(here.nonzero()[-1]))
             found.append((items[which], inner, taken))
         return found
 
@@ -141,7 +141,7 @@ class LazyRows(LazyParts):
         return self._write(index, rows)
 
     def _fill(self, item: Any, value: Any) -> None:
-        index = prepare(item, self._batch_size)
+        index = prepare_index(item, self._batch_size)
         if isinstance(value, Tensor) and value.ndim:
             for key in self._store:
                 current: Any = self._store[key]
@@ -224,4 +224,4 @@ def _positions(own: Tensor, count: int) -> Any:
     if low < -count or high >= count:
         wrong = low if low < -count else high
         raise IndexError(f"index {wrong} is out of bounds for a lazy stack of {count} parts")
-    return listed(own % count) if own.numel() else []
+    return to_lists(own % count) if own.numel() else []

@@ -12,7 +12,7 @@ from typing_extensions import Self
 
 from tensorclass.td import shapes
 from tensorclass.td.context import NOTHING, RESIZED
-from tensorclass.td.objects import listed
+from tensorclass.td.objects import to_lists
 from tensorclass.td.reading import MISSING
 
 from .base import LazyParts
@@ -241,7 +241,7 @@ class LazyShaping(LazyParts):
             inner = dim - (dim > own)
             parts = [part.repeat_interleave(repeats, inner, output_size=output_size) for part in items]
         else:
-            counts = listed(torch.as_tensor(repeats).expand(len(items)))
+            counts = to_lists(torch.as_tensor(repeats).expand(len(items)))
             parts = [part.clone() for part, count in zip(items, counts, strict=True) for _ in range(count)]
         return self._with_parts(parts, own)
 
