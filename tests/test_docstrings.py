@@ -1,0 +1,72 @@
+"""The docstrings of public functions and methods are complete: a summary, arguments, an example.
+
+``incomplete_docstrings.txt`` lists the docstrings that are still incomplete. The list may only get shorter. Rewrite it
+with ``PYTHONPATH=. python tests/test_docstrings.py`` after completing some.
+"""
+
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tensorclass
+
+INCOMPLETE = Path(__file__).with_name("incomplete_docstrings.txt")
+
+
+def public_functions() -> Iterator[tuple[str, Any]]:
+    """Yield the name and the function of every public function, and of every public method of a public class."""
+    for name in tensorclass.__all__:
+        item: Any = getattr(tensorclass, name)
+        if inspect.isclass(item):
+            yield from methods(item)
+        elif inspect.isfunction(item) and item.__module__.partition(".")[0] == "tensorclass":
+            yield item.__qualname__, item
+
+
+def methods(cls: type) -> Iterator[tuple[str, Any]]:
+    for owner in inspect.getmro(cls):
+        if owner.__module__.partition(".")[0] != "tensorclass":
+            continue
+        for name, member in vars(owner).items():
+            function: Any = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
+            # private functions replace methods that have no effect in a class
+            if name[0] != "_" and inspect.isfunction(function) and function.__name__[0] != "_":
+                if function.__doc__ is None:  # an override with the docstring of the method that it overrides
+                    inherited = [vars(base)[name] for base in inspect.getmro(owner)[1:] if name in vars(base)]
+                    if any(base.__doc__ for base in inherited):
+                        continue
+                yield f"{owner.__qualname__}.{name}", function
+
+
+def faults(function: Any) -> list[str]:
+    """Return the parts that a docstring lacks."""
+    doc = inspect.cleandoc(function.__doc__ or "")
+    if not doc:
+        return ["docstring"]
+    found = [] if ">>> " in doc else ["example"]
+    arguments = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
+    if len(arguments) >= 2 and "Args:\n" not in doc:
+        found.append("Args")
+    return found
+
+
+def incomplete() -> list[str]:
+    lines = {f"{name}: {', '.join(lacks)}" for name, function in public_functions() if (lacks := faults(function))}
+    return sorted(lines)
+
+
+def test_no_docstring_lacks_more_than_the_list_of_incomplete_ones_says() -> None:
+    known = dict(line.split(": ") for line in INCOMPLETE.read_text().splitlines())
+    new = []
+    for line in incomplete():
+        name, lacks = line.split(": ")
+        if set(lacks.split(", ")) - set(known.get(name, "").split(", ")):
+            new.append(line)
+    assert not new, "public functions need a summary, Args: for two and more arguments, and an example with >>>"
+
+
+if __name__ == "__main__":
+    INCOMPLETE.write_text("".join(f"{line}\n" for line in incomplete()))
+    sys.stdout.write(f"{len(INCOMPLETE.read_text().splitlines())} incomplete docstrings\n")
