@@ -94,7 +94,7 @@ class NumberReader:
                 "a column that can be read without a copy", why, "copy=None copies where it is needed"
             )
 
-    def joined(self, column: Any) -> Any:
+    def as_one_chunk(self, column: Any) -> Any:
         """Join the chunks of a column."""
         if column.num_chunks == 1:
             return column.chunk(0)
@@ -103,13 +103,13 @@ class NumberReader:
         if len(column):
             self.must_copy(f"{column.num_chunks} chunks")
         try:
-            return self.unified(column).combine_chunks()
+            return self.with_one_dictionary(column).combine_chunks()
         except self.pa.ArrowInvalid as error:
             raise UnreadableColumn(
                 "a column that can be made one array", f"{column.num_chunks} chunks", str(error)
             ) from None
 
-    def unified(self, column: Any) -> Any:
+    def with_one_dictionary(self, column: Any) -> Any:
         """Give the chunks of a dictionary column one dictionary, or decode them if that fails."""
         if not self.pa.types.is_dictionary(column.type) or column.num_chunks < 2:
             return column
@@ -133,16 +133,16 @@ class NumberReader:
             self.must_copy("numbers of runs")
             return self.numbers(compute(pa).run_end_decode(array))
         if types.is_fixed_size_list(arrow_type):
-            return self._fixed_list(array)
+            return self._fixed_size_lists(array)
         if self.is_list(arrow_type):
-            return self._list(array)
+            return self._variable_lists(array)
         if types.is_temporal(arrow_type) or types.is_decimal(arrow_type):
-            return self.numbers(self._counted(array))
+            return self.numbers(self._time_counts(array))
         return self._plain(array)
 
     def _plain(self, array: Any) -> NumberColumn:
         pa, arrow_type = self.pa, array.type
-        mask = self._given(array)
+        mask = self._validity(array)
         if not len(array):
             return NumberColumn(from_numpy(array.to_numpy(zero_copy_only=False).copy()), mask)
         truths = pa.types.is_boolean(arrow_type)
@@ -165,13 +165,13 @@ class NumberReader:
                 value = frombuffer(pages, dtype=value.dtype)
         return NumberColumn(value.view(torch.bool) if truths else value, mask)
 
-    def _given(self, array: Any) -> Tensor | None:
+    def _validity(self, array: Any) -> Tensor | None:
         """Return a mask with ``True`` for values that are not null; ``None`` without nulls."""
         if not array.null_count:
             return None
         return shared(array.is_valid().cast(self.pa.uint8())).view(torch.bool)
 
-    def _counted(self, array: Any) -> Any:
+    def _time_counts(self, array: Any) -> Any:
         """Convert times to int64 nanoseconds (since 1970, since midnight), decimals to doubles."""
         pa, types, arrow_type = self.pa, self.pa.types, array.type
         if types.is_decimal(arrow_type):
@@ -190,14 +190,14 @@ class NumberReader:
         except pa.ArrowInvalid as error:
             raise UnreadableColumn("times that are nanoseconds in 64 bits", str(arrow_type), str(error)) from None
 
-    def _fixed_list(self, array: Any) -> NumberColumn:
+    def _fixed_size_lists(self, array: Any) -> NumberColumn:
         count, size = len(array), array.type.list_size
         inner = self.numbers(array.values.slice(array.offset * size, count * size))
         if inner.lengths is not None:
-            raise _deep(array.type)
+            raise _nested_ragged(array.type)
         value = inner.value.reshape(count, size, *inner.value.shape[1:])
         items = None if inner.mask is None else inner.mask.reshape(count, size, *inner.mask.shape[1:])
-        rows = self._given(array)
+        rows = self._validity(array)
         if items is None or rows is None:
             return NumberColumn(value, rows if items is None else items)
         if bool(items.reshape(count, -1)[rows].all()):
@@ -206,7 +206,7 @@ class NumberReader:
 
     def _fixed_shape(self, array: Any) -> NumberColumn:
         count, arrow_type = len(array), array.type
-        value, mask, *_ = self._fixed_list(array.storage)
+        value, mask, *_ = self._fixed_size_lists(array.storage)
         shape = list(arrow_type.shape)
         value = value.reshape(count, *shape)
         mask = mask if mask is None or mask.ndim == 1 else mask.reshape(count, *shape)
@@ -215,14 +215,14 @@ class NumberReader:
         order = [0, *(1 + dim for dim in arrow_type.permutation)]
         return NumberColumn(value.permute(order), mask if mask is None or mask.ndim == 1 else mask.permute(order))
 
-    def _list(self, array: Any) -> NumberColumn:
+    def _variable_lists(self, array: Any) -> NumberColumn:
         if self._is_view(array.type):
             self.must_copy("views of lists")
-        rows = self._given(array)
+        rows = self._validity(array)
         lengths = self._lengths(array)
         inner = self.numbers(array.flatten())  # items below nulls are left out
         if inner.lengths is not None:
-            raise _deep(array.type)
+            raise _nested_ragged(array.type)
         given = lengths if rows is None else lengths[rows]
         size = _one_length(given)
         if size is None or (rows is not None and self.options.nulls != "default"):
@@ -235,20 +235,20 @@ class NumberReader:
         mask = None if inner.mask is None else inner.mask.reshape(len(given), size, *inner.mask.shape[1:])
         if rows is None:
             return NumberColumn(value, mask)
-        room = value.new_zeros(len(array), *value.shape[1:])
-        room[rows] = value
+        filled = value.new_zeros(len(array), *value.shape[1:])
+        filled[rows] = value
         if mask is None:
-            return NumberColumn(room, rows)
+            return NumberColumn(filled, rows)
         items = mask.new_zeros(len(array), *mask.shape[1:])
         items[rows] = mask
-        return NumberColumn(room, items)
+        return NumberColumn(filled, items)
 
     def _lengths(self, array: Any) -> Tensor:
         return from_numpy(array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).copy()).long()
 
-    def opened(self, column: Any) -> tuple[Any, int]:
+    def flatten_lists(self, column: Any) -> tuple[Any, int]:
         """Flatten lists of one length. Return the items and that length."""
-        array = self.joined(column)
+        array = self.as_one_chunk(column)
         if array.null_count:
             raise UnreadableColumn("lists of one length", f"{nulls_of(array.null_count)} among the lists")
         lengths = self._lengths(array)
@@ -268,7 +268,7 @@ def nulls_of(count: int) -> str:
     return f"{count} null" if count == 1 else f"{count} nulls"
 
 
-def _deep(arrow_type: Any) -> NestedRagged:
+def _nested_ragged(arrow_type: Any) -> NestedRagged:
     return NestedRagged(
         "lists of lists of one length",
         f"a column of {arrow_type} with several",

@@ -87,7 +87,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             column = self._unextended(column)
         arrow_type = column.type
         if types.is_null(arrow_type) and purpose != "object":
-            return self._nothing(len(column), schema)
+            return self._all_null(len(column), schema)
         if nests and types.is_struct(arrow_type):
             made = self._struct(column, schema, path)
             return (
@@ -99,10 +99,10 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             return self._structs_in_lists(column, schema, path)
         if purpose != "object" and self.is_numeric(arrow_type, times=purpose == "tensor"):
             try:
-                return self._settled(self.numbers(self.joined(column)), schema, note)
+                return self._fill_nulls(self.numbers(self.as_one_chunk(column)), schema, note)
             except NestedRagged:
                 if self.options.ragged == "lazy":
-                    return self._deep_rows(self.joined(column), schema, note)
+                    return self._nested_ragged_rows(self.as_one_chunk(column), schema, note)
                 if purpose == "tensor" or self.options.ragged == "raise":
                     raise
         if purpose == "tensor":
@@ -111,7 +111,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
 
     # -- where numbers are null ---------------------------------------------------------------------------------------
 
-    def _settled(self, found: NumberColumn, schema: ColumnSchema, note: Mapping[str, Any]) -> ReadColumn:
+    def _fill_nulls(self, found: NumberColumn, schema: ColumnSchema, note: Mapping[str, Any]) -> ReadColumn:
         """Fill the nulls of numbers, and give ragged ones the requested form."""
         if "dtype" in note:
             self.must_copy(f"{note['dtype']}, which Arrow does not have")
@@ -128,7 +128,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
                 assert mask is not None
                 value = _with_default(value, mask, schema)
             elif mask is not None:
-                value = _chosen(mask, value, torch.tensor(float("nan") if value.is_floating_point() else 0))
+                value = _where(mask, value, torch.tensor(float("nan") if value.is_floating_point() else 0))
         if note.get("unbatched") and lengths is None and len(value) and bool((value == value[:1]).all()):
             return ReadColumn(UnbatchedTensor(value[0]))
         if lengths is None:
@@ -175,14 +175,14 @@ class ArrowColumnReader(NumberReader, ColumnReader):
         offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
         return torch.nested.nested_tensor_from_jagged(value, offsets)
 
-    def _deep_rows(self, array: Any, schema: ColumnSchema, note: Mapping[str, Any]) -> ReadColumn:
+    def _nested_ragged_rows(self, array: Any, schema: ColumnSchema, note: Mapping[str, Any]) -> ReadColumn:
         """Read lists of lists of different lengths row by row."""
         rows = LazyRows()
         for position in range(len(array)):
             found = self.numbers(array.slice(position, 1).flatten())
             if found.mask is not None or found.rows is not None or not array[position].is_valid:
                 raise UnreadableColumn("no nulls in lists of lists of different lengths", "some")
-            made = self._settled(found, schema, note).value
+            made = self._fill_nulls(found, schema, note).value
             rows.append(self._jagged_row(found) if isinstance(made, LazyRows) else made)
         return ReadColumn(rows)
 
@@ -222,7 +222,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
         if not self.pa.types.is_struct(arrow_type):
             raise UnreadableColumn(schema.shown, f"a column of {column.type}")
         while self.is_list(column.type):
-            column, size = self.opened(column)
+            column, size = self.flatten_lists(column)
             shape.append(size)
         made = self._struct(column, schema, path)
         if made.mask is not None:
@@ -231,7 +231,7 @@ class ArrowColumnReader(NumberReader, ColumnReader):
 
     # -- objects ------------------------------------------------------------------------------------------------------
 
-    def _nothing(self, count: int, schema: ColumnSchema) -> ReadColumn:
+    def _all_null(self, count: int, schema: ColumnSchema) -> ReadColumn:
         """Read a column of nulls only."""
         mask = torch.zeros(count, dtype=torch.bool)
         if self._may_be_none(schema) and schema.spec is not None and schema.spec.default is None:
@@ -241,19 +241,19 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             return ReadColumn(tensor.expand(count, *tensor.shape).clone())
         if default is None and self._may_be_none(schema):
             return ReadColumn(None)
-        return self._coded((None,), torch.zeros(count, dtype=torch.long), mask, schema)
+        return self._object_values((None,), torch.zeros(count, dtype=torch.long), mask, schema)
 
     def _of_objects(self, column: ObjectColumn, schema: ColumnSchema) -> ReadColumn:
         if schema.holds == "tensor":
             raise UnreadableColumn(schema.shown, "a column of objects")
         mask = torch.tensor([item is not None for item in column], dtype=torch.bool)
-        return self._coded(tuple(column), codes_row_by_row(mask.shape), None if bool(mask.all()) else mask, schema)
+        return self._object_values(tuple(column), codes_row_by_row(mask.shape), None if bool(mask.all()) else mask, schema)
 
     def _objects(self, column: Any, schema: ColumnSchema, note: Mapping[str, Any]) -> ReadColumn:
         shape = [len(column)]
-        while self.is_list(column.type) and self._opens(len(shape), schema):
+        while self.is_list(column.type) and self._is_batch_level(len(shape), schema):
             try:
-                column, size = self.opened(column)
+                column, size = self.flatten_lists(column)
             except UnreadableColumn:
                 if self.levels is None or self.levels < len(shape):
                     break
@@ -267,11 +267,11 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             mask = ~torch.isin(codes, torch.tensor(missing)) if len(missing) < len(objects) else codes < 0
         if note.get("uniform") and len(column) and mask is None and all(value == objects[0] for value in objects):
             objects, codes = objects[:1], torch.zeros_like(codes)
-            made = self._coded(objects, codes, mask, schema)
+            made = self._object_values(objects, codes, mask, schema)
             return made._replace(value=NonTensorData(made.value._objects[0], batch_size=codes.shape))
-        return self._coded(objects, codes, mask, schema)
+        return self._object_values(objects, codes, mask, schema)
 
-    def _opens(self, levels: int, schema: ColumnSchema) -> bool:
+    def _is_batch_level(self, levels: int, schema: ColumnSchema) -> bool:
         """Return whether the next level of lists of objects is a batch dimension."""
         if schema.spec is not None and schema.spec.types:
             return not any(issubclass(one, (list, tuple)) for one in schema.spec.types)
@@ -287,17 +287,17 @@ class ArrowColumnReader(NumberReader, ColumnReader):
         ):  # Arrow has fewer functions for views
             column = column.cast(self.pa.large_string() if types.is_string_view(arrow_type) else self.pa.large_binary())
         if is_text(self.pa, column.type) and not column.null_count and not self.options.copy:
-            return ArrowText(self.pa, column), self._row_by_row(len(column))
+            return ArrowText(self.pa, column), self._row_codes(len(column))
         if repeats(self.pa, column):
             column = column.dictionary_encode()
-        column = self.unified(column)
+        column = self.with_one_dictionary(column)
         if not types.is_dictionary(column.type):
-            return tuple(self._listed(column)), self._row_by_row(len(column))
+            return tuple(self._python_objects(column)), self._row_codes(len(column))
         codes: list[Tensor] = []
         objects: list[Any] = []
         for chunk in column.chunks:
             if not objects:
-                objects = self._listed(chunk.dictionary)
+                objects = self._python_objects(chunk.dictionary)
             indices = chunk.indices
             if indices.null_count:
                 if len(objects) == len(chunk.dictionary):
@@ -309,13 +309,13 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             return (), codes_row_by_row(Size([0]))
         return drop_unused(tuple(objects), codes[0] if len(codes) == 1 else torch.cat(codes), HEAD)
 
-    def _row_by_row(self, count: int) -> Tensor:
+    def _row_codes(self, count: int) -> Tensor:
         """Return the codes 0, 1, ... of rows with an object each. All columns share the tensor; it is never written."""
         if self._counted_rows is None or len(self._counted_rows) != count:
             self._counted_rows = codes_row_by_row(Size((count,)))
         return self._counted_rows
 
-    def _listed(self, column: Any) -> list[Any]:
+    def _python_objects(self, column: Any) -> list[Any]:
         """Return the Python objects of a column. Times become microseconds, as Python counts, if that is exact."""
         arrow_type = column.type
         if self.pa.types.is_timestamp(arrow_type) and arrow_type.unit == "ns":  # Python's times count microseconds
@@ -323,13 +323,15 @@ class ArrowColumnReader(NumberReader, ColumnReader):
                 column = column.cast(self.pa.timestamp("us", arrow_type.tz))
         return column.to_pylist()  # type: ignore[no-any-return]
 
-    def _coded(self, objects: Sequence[Any], codes: Tensor, mask: Tensor | None, schema: ColumnSchema) -> ReadColumn:
+    def _object_values(
+        self, objects: Sequence[Any], codes: Tensor, mask: Tensor | None, schema: ColumnSchema
+    ) -> ReadColumn:
         """Return non-tensor data of coded objects, with nulls filled."""
         spec, nulls = schema.spec, self.options.nulls
         if not codes.numel():
             empty = spec is None or spec.types == (str,)
             return ReadColumn(NonTensorData("", batch_size=codes.shape) if empty else stack_of((), codes, None, None))
-        stands: Any = None
+        fill: Any = None
         if mask is not None:
             count = int((~mask).sum())
             if nulls == "raise" or (nulls == "default" and spec is None):
@@ -337,14 +339,14 @@ class ArrowColumnReader(NumberReader, ColumnReader):
             if nulls == "default" and spec is not None:
                 if spec.default is None and not _takes_none(schema):
                     raise UnreadableColumn(f"{spec.shown}, as it has no default", nulls_of(count), _HINT)
-                stands = _default(schema)
-        convert = _conversion(schema)
+                fill = _default(schema)
+        convert = _object_conversion(schema)
         if convert is not None and not (
             isinstance(objects, Deferred) and spec is not None and objects.kind in spec.types
         ):
             objects = tuple([None if value is None else convert(value) for value in objects])
-        if mask is not None and stands is not None:
-            objects = tuple([stands if value is None else value for value in objects])
+        if mask is not None and fill is not None:
+            objects = tuple([fill if value is None else value for value in objects])
         given = mask if nulls == "mask" else None
         if not isinstance(objects, Deferred) and all(value is None for value in objects):
             return ReadColumn(NonTensorData(None, batch_size=codes.shape), given)
@@ -368,7 +370,7 @@ def _in_dtype(found: NumberColumn, name: str) -> NumberColumn:
     return found._replace(value=torch.view_as_complex(value.contiguous()), mask=mask)
 
 
-def _chosen(mask: Tensor, value: Tensor, other: Tensor) -> Tensor:
+def _where(mask: Tensor, value: Tensor, other: Tensor) -> Tensor:
     """Select ``value`` where the mask, over its leading dimensions, is ``True``, else ``other``."""
     mask = mask.reshape(*mask.shape, *(1,) * (value.ndim - mask.ndim))
     signed = _SIGNED.get(value.dtype)
@@ -410,7 +412,7 @@ def _with_default(value: Tensor, mask: Tensor, schema: ColumnSchema) -> Tensor:
     if default is None:
         raise UnreadableColumn("a default that is a tensor or a number", f"{_default(schema)!r} for single rows", _HINT)
     try:
-        return _chosen(mask, value, default.expand(value.shape[1:]))
+        return _where(mask, value, default.expand(value.shape[1:]))
     except RuntimeError:
         rows = list(value.shape[1:])
         raise UnreadableColumn(
@@ -422,7 +424,7 @@ def _split(value: Tensor, lengths: Tensor) -> Sequence[Tensor]:
     return value.split_with_sizes(lengths.tolist())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
-def _conversion(schema: ColumnSchema) -> Callable[[Any], Any] | None:
+def _object_conversion(schema: ColumnSchema) -> Callable[[Any], Any] | None:
     """Return a function that converts objects of a column to a type of the field: a list to a tuple, a name to a
     member.
     """

@@ -29,7 +29,7 @@ from .tabular import FileRequest, check_rows, flat_table
 from .tree import C
 
 #: names of options in pandas, and what to use instead
-_OTHERS = {
+_OTHER_NAMES = {
     "sep": "delimiter",
     "usecols": "include_columns",
     "names": "column_names",
@@ -104,7 +104,7 @@ def to_csv(data: TensorCollection, path: Any, *, separator: str | None = None, *
     what = "to_csv"
     pa, module = require("pyarrow", EXTRA, what), require("pyarrow.csv", EXTRA, what)
     own = _names(module.WriteOptions)
-    given = PyarrowOptions(what, {"write": own}, _OTHERS).sorted(kwargs)["write"]
+    given = PyarrowOptions(what, {"write": own}, _OTHER_NAMES).sorted(kwargs)["write"]
     check_rows(data, what)
     table = flat_table(data, separator)
     problems = Problems(what)
@@ -135,13 +135,13 @@ class CSVReader(TableReader[C]):
         what = request.what
         module: Any = require("pyarrow.csv", EXTRA, what)
         self._pyarrow_options = PyarrowOptions(
-            what, {name: _names(getattr(module, name)) for name in _GROUPS}, _OTHERS
+            what, {name: _names(getattr(module, name)) for name in _GROUPS}, _OTHER_NAMES
         ).sorted(pyarrow_options)
-        self._of(cls, request, table_files(what, path))
+        self._set_files(cls, request, table_files(what, path))
         self._types: dict[str, Any] = {}
-        self._look()
+        self._infer_schema()
 
-    def _look(self) -> None:
+    def _infer_schema(self) -> None:
         """Infer the columns and their types from the first rows."""
         pa, pc = require("pyarrow", EXTRA, self.request.what), require("pyarrow.csv", EXTRA, self.request.what)
         convert: dict[str, Any] = {
@@ -156,7 +156,7 @@ class CSVReader(TableReader[C]):
         zoned = set[str]()
         for file in self.files:
             with (
-                naming_file(self.request.what, file, partial(self._misfits, file)),
+                naming_file(self.request.what, file, partial(self._locate_error, file)),
                 byte_stream(self.request.what, file) as stream,
             ):
                 head = pc.open_csv(stream, *self._settings({}))
@@ -199,39 +199,41 @@ class CSVReader(TableReader[C]):
         pa, pc = require("pyarrow", EXTRA, self.request.what), require("pyarrow.csv", EXTRA, self.request.what)
         types, tables = dict(self._types), list[Any]()
         for file in self.files:
-            with self._reading(file):
+            with self._naming_file(file):
                 made = self._read(pc, file, types)
-                late = {one.name: pa.string() for one in made.schema if self._is_late(pa, one, types)}
+                late = {one.name: pa.string() for one in made.schema if self._is_late_date(pa, one, types)}
                 if late:  # dates that begin after the first rows
                     types.update(late)
                     made = self._read(pc, file, types)
-                if large := self._large(pa, pc, file, made, types):  # integers too large for int64
+                if large := self._find_large_integers(pa, pc, file, made, types):  # integers too large for int64
                     types.update(large)
                     made = self._read(pc, file, types)
             tables.append(made)
         if len(tables) > 1:
-            tables = [self._widened(pa, tables)]
-        return self._settled(pa, tables[0])
+            tables = [self._concatenate(pa, tables)]
+        return self._cast_to_fields(pa, tables[0])
 
     def tables(self, rows: int) -> Generator[Any, None, None]:
         pa, pc = require("pyarrow", EXTRA, self.request.what), require("pyarrow.csv", EXTRA, self.request.what)
         types = dict(self._types)
         for file in self.files:
             with (
-                self._reading(file),
+                self._naming_file(file),
                 byte_stream(self.request.what, file) as stream,
                 pc.open_csv(stream, *self._settings(_readable(pa, types))) as opened,
             ):
                 # the first file sets the types of all
                 types = {**{one.name: one.type for one in opened.schema}, **types}
                 for batch in opened:
-                    yield self._settled(pa, pa.Table.from_batches([batch]))
+                    yield self._cast_to_fields(pa, pa.Table.from_batches([batch]))
 
     def _read(self, pc: Any, file: TableFile, types: Mapping[str, Any]) -> Any:
         with byte_stream(self.request.what, file) as stream:
             return pc.read_csv(stream, *self._settings(_readable(require("pyarrow", EXTRA, "from_csv"), types)))
 
-    def _large(self, pa: Any, pc: Any, file: TableFile, table: Any, types: Mapping[str, Any]) -> dict[str, Any]:
+    def _find_large_integers(
+        self, pa: Any, pc: Any, file: TableFile, table: Any, types: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Find integer columns that pyarrow read as doubles because int64 is too small. Return their types.
 
         Raises:
@@ -257,12 +259,12 @@ class CSVReader(TableReader[C]):
         problems.check()
         return large
 
-    def _is_late(self, pa: Any, field: Any, types: Mapping[str, Any]) -> bool:
+    def _is_late_date(self, pa: Any, field: Any, types: Mapping[str, Any]) -> bool:
         """Return whether dates were inferred only after the first rows."""
         known = field.name in types or "timestamp_parsers" in self._convert
         return pa.types.is_temporal(field.type) and not known
 
-    def _widened(self, pa: Any, tables: list[Any]) -> Any:
+    def _concatenate(self, pa: Any, tables: list[Any]) -> Any:
         """Concatenate the tables of several files, and promote types: integers in one file, doubles in the next."""
         try:
             return pa.concat_tables(tables, promote_options="permissive")
@@ -272,7 +274,7 @@ class CSVReader(TableReader[C]):
                 "column_types"
             ) from None
 
-    def _settled(self, pa: Any, table: Any) -> Any:
+    def _cast_to_fields(self, pa: Any, table: Any) -> Any:
         """Cast columns to the types of the fields. Missing text becomes empty text if the field has nothing else for
         it.
         """
@@ -291,10 +293,10 @@ class CSVReader(TableReader[C]):
 
     # -- what is wrong ------------------------------------------------------------------------------------------------
 
-    def _reading(self, file: TableFile) -> Any:
-        return naming_file(self.request.what, file, partial(self._misfits, file))
+    def _naming_file(self, file: TableFile) -> Any:
+        return naming_file(self.request.what, file, partial(self._locate_error, file))
 
-    def _misfits(self, file: TableFile, error: Exception) -> str | None:
+    def _locate_error(self, file: TableFile, error: Exception) -> str | None:
         """Locate an error: the first line with the wrong number of cells, or the first bad cell of each column.
 
         Python reads the file again for this, because pyarrow does not name the line.
@@ -304,7 +306,9 @@ class CSVReader(TableReader[C]):
         """
         problems = Problems(self.request.options.what)
         checks = {name: _CHECKS.get(str(arrow_type)) for name, arrow_type in self._types.items()}
-        told = re.search(r"In CSV column #(\d+): .*conversion error to (\w+).*: invalid value '(.*)'", str(error), re.S)
+        named_cell = re.search(
+            r"In CSV column #(\d+): .*conversion error to (\w+).*: invalid value '(.*)'", str(error), re.S
+        )
         for line, names, row in self._rows(file):
             if len(row) != len(names):
                 return f"line {line}: expected {_cells(len(names))}, got {len(row)}"
@@ -314,9 +318,9 @@ class CSVReader(TableReader[C]):
                     continue
                 if check is not None and not check(cell):
                     problems.add(path, str(self._types[name]), f"{cell!r} in line {line} of {file}")
-                elif check is None and told and int(told[1]) == position and told[3] == cell:
+                elif check is None and named_cell and int(named_cell[1]) == position and named_cell[3] == cell:
                     hint = "what is in front of it says the type; give another one with column_types"
-                    problems.add(path, told[2], f"{cell!r} in line {line} of {file}", hint)
+                    problems.add(path, named_cell[2], f"{cell!r} in line {line} of {file}", hint)
         problems.check()
         return None
 

@@ -18,7 +18,7 @@ from tensorclass.td.values import is_strided_nested, strided_nested
 from .conversion_options import BatchSize, ConversionKwargs, ConversionOptions
 from .problems import Problems
 from .readers import converter_of, describe_source
-from .tree import MISTAKES, C, build, convert_entries, note_cause, with_metadata, with_metadata_of
+from .tree import VALUE_ERRORS, C, build, convert_entries, note_cause, with_metadata, with_metadata_of
 
 
 def from_dict(
@@ -114,7 +114,7 @@ def _holds_tensors(source: dict[Any, Any]) -> bool:
 def _record(cls: type[C], values: dict[str, Any], size: Size | None, what: str) -> C:
     try:
         return cls._from_mapping(values, size, None, None)
-    except MISTAKES as error:
+    except VALUE_ERRORS as error:
         problems = Problems(what)
         note_cause(error, cls, values, size, problems)
         problems.check()

@@ -23,7 +23,7 @@ from .tabular import FileRequest, flat_table
 from .tree import C
 
 SUFFIXES = (".arrow", ".feather", ".ipc")
-_OTHERS = {
+_OTHER_NAMES = {
     "compression_level": "pyarrow.Codec(name, level) as compression",
     "version": "nothing: it is the current one",
 }
@@ -85,7 +85,7 @@ def to_feather(
     what = "to_feather"
     pa = require("pyarrow", EXTRA, what)
     names = [name for name in dir(pa.ipc.IpcWriteOptions) if not name.startswith("_") and name != "compression"]
-    given = PyarrowOptions(what, {"write": names}, _OTHERS).sorted(kwargs)["write"]
+    given = PyarrowOptions(what, {"write": names}, _OTHER_NAMES).sorted(kwargs)["write"]
     write = pa.ipc.IpcWriteOptions(compression=compression, **given)
     table = flat_table(data, separator)
     with (
@@ -112,10 +112,12 @@ class FeatherReader(PartitionedReader[C]):
     ) -> None:
         pa: Any = require("pyarrow", EXTRA, request.what)
         names = [name for name in dir(pa.ipc.IpcReadOptions) if not name.startswith("_") and name != "included_fields"]
-        self._pyarrow_options = PyarrowOptions(request.what, {"read": names}, _OTHERS).sorted(pyarrow_options)["read"]
+        self._pyarrow_options = PyarrowOptions(request.what, {"read": names}, _OTHER_NAMES).sorted(pyarrow_options)[
+            "read"
+        ]
         self._memory_map = memory_map
-        self._of(cls, request, table_files(request.what, path, SUFFIXES))
-        self._look(columns)
+        self._set_files(cls, request, table_files(request.what, path, SUFFIXES))
+        self._infer_schema(columns)
 
     @contextmanager
     def _opened(self, file: TableFile, whole: bool = False) -> Generator[Any, None, None]:
@@ -123,7 +125,7 @@ class FeatherReader(PartitionedReader[C]):
         options = pa.ipc.IpcReadOptions(**self._pyarrow_options)
         with naming_file(self.request.what, file):
             if file.opened is None and self._memory_map:
-                source: Any = _mapped(pa, file.name)
+                source: Any = _map_file(pa, file.name)
                 opens = pa.ipc.open_file if source[: len(_MAGIC)].to_pybytes() == _MAGIC else pa.ipc.open_stream
                 with opens(source, options=options) as opened:
                     yield opened
@@ -136,7 +138,7 @@ class FeatherReader(PartitionedReader[C]):
                 opens = pa.ipc.open_file if begin == _MAGIC else pa.ipc.open_stream
                 yield stack.enter_context(opens(source, options=options))
 
-    def _head(self, opened: Any) -> tuple[int | None, Any]:
+    def _describe_file(self, opened: Any) -> tuple[int | None, Any]:
         count = getattr(opened, "count_rows", None)
         return (None if count is None else count()), opened.schema
 
@@ -145,7 +147,7 @@ class FeatherReader(PartitionedReader[C]):
         tables: list[Any] = []
         for file in self.files:
             with self._opened(file) as opened:
-                tables.append(self._same(pa, opened.read_all(), file))
+                tables.append(self._align(pa, opened.read_all(), file))
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
     def tables(self, rows: int) -> Generator[Any, None, None]:
@@ -153,7 +155,7 @@ class FeatherReader(PartitionedReader[C]):
         for file in self.files:
             with self._opened(file) as opened:
                 for batch in _batches(opened):
-                    yield self._same(pa, pa.Table.from_batches([batch]), file)
+                    yield self._align(pa, pa.Table.from_batches([batch]), file)
 
 
 def _batches(opened: Any) -> Iterator[Any]:
@@ -163,7 +165,7 @@ def _batches(opened: Any) -> Iterator[Any]:
     return iter(opened)
 
 
-def _mapped(pa: Any, name: str) -> Any:
+def _map_file(pa: Any, name: str) -> Any:
     """Map a file into memory, so that only pages in use are read.
 
     The mapping is private: tensors on it can be written to, and the file never changes.

@@ -60,7 +60,7 @@ def to_huggingface(data: TensorCollection, *, features: Any = None) -> Any:
     if not isinstance(data, TensorCollection):
         raise TypeError(f"to_huggingface: expected a collection, got a {type(data).__name__}")
     table = to_arrow(data)
-    arrays = [_plain(pa, column.combine_chunks()) for column in table.columns]
+    arrays = [_library_types(pa, column.combine_chunks()) for column in table.columns]
     plain = pa.table(dict(zip(table.column_names, arrays, strict=True))).replace_schema_metadata(table.schema.metadata)
     if features is not None:
         if set(features) != set(table.column_names):
@@ -115,7 +115,7 @@ class _HuggingFaceSource:
         arrays: list[Any] = []
         for name, column in zip(names, table.columns, strict=True):
             feature = self.features.get(name)
-            if name in read and (decoder := _decoded(feature)):
+            if name in read and (decoder := _decoding_feature(feature)):
                 options.problems.add(
                     (name,), "values that are stored as they are", f"a feature {decoder} that decodes them",
                     f"dataset.cast_column({name!r}, {decoder}(decode=False)) gives what is stored, RecordDataset "
@@ -167,7 +167,7 @@ class _HuggingFaceSource:
         )
 
 
-def _decoded(feature: Any) -> str:
+def _decoding_feature(feature: Any) -> str:
     """Return the name of a feature, here or nested, that decodes stored values (images, audio); empty without one."""
     if getattr(feature, "decode", False) is True:
         return type(feature).__name__
@@ -175,13 +175,13 @@ def _decoded(feature: Any) -> str:
     inner: list[Any] = [held.feature] if hasattr(held, "feature") else []
     if isinstance(feature, Mapping):
         inner = list(held.values())
-    return next((name for name in map(_decoded, inner) if name), "")
+    return next((name for name in map(_decoding_feature, inner) if name), "")
 
 
 # -- out --------------------------------------------------------------------------------------------------------------
 
 
-def _plain(pa: Any, array: Any) -> Any:
+def _library_types(pa: Any, array: Any) -> Any:
     """Convert an array to types that the library has: fixed lists for tensors, values for dictionary codes."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
@@ -196,6 +196,6 @@ def _plain(pa: Any, array: Any) -> Any:
         return array.dictionary_decode()
     if pa.types.is_struct(arrow_type):
         names: list[str] = [arrow_type.field(position).name for position in range(arrow_type.num_fields)]
-        parts = [_plain(pa, part) for part in array.flatten()]
+        parts = [_library_types(pa, part) for part in array.flatten()]
         return pa.StructArray.from_arrays(parts, names) if names else array
     return array

@@ -100,7 +100,7 @@ def _instance(data: TensorCollection, cls: type[Any], problems: Problems, path: 
     adapter = cast("ClassAdapter", adapter_of(cls))
     taken = {**adapter.fields(cls), **adapter.arguments(cls)}
     values = {
-        key: restored(_plain(value), taken[key].hint if key in taken else Any, problems, (*path, key))
+        key: restore_value(_plain(value), taken[key].hint if key in taken else Any, problems, (*path, key))
         for key, value in data._items_for_export(True)
         if key in data._store or not isinstance(data, TensorClass) or data._specs[key].allows_none(data)
     }
@@ -122,22 +122,25 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def restored(value: Any, hint: Any, problems: Problems, path: tuple[str, ...] = ()) -> Any:
+def restore_value(value: Any, hint: Any, problems: Problems, path: tuple[str, ...] = ()) -> Any:
     """Restore a value to what an annotation says, if a converter took it apart or made it a tensor.
 
     >>> import torch
-    >>> [restored(torch.tensor(one), hint, Problems("")) for one, hint in [(1.5, float | None), ([1, 2], list[int])]]
+    >>> [
+    ...     restore_value(torch.tensor(one), hint, Problems(""))
+    ...     for one, hint in [(1.5, float | None), ([1, 2], list[int])]
+    ... ]
     [1.5, [1, 2]]
     """
     if value is None or hint is Any:
         return value
     origin: Any = typing.get_origin(hint)
     if origin is typing.Annotated:
-        return restored(value, typing.get_args(hint)[0], problems, path)
+        return restore_value(value, typing.get_args(hint)[0], problems, path)
     if origin in _UNIONS:
         return _as_one_of(value, typing.get_args(hint), problems, path)
     one: Any = origin or hint
-    if not _is(one, object):
+    if not _is_subclass(one, object):
         return value
     if isinstance(value, TensorCollection) and value._is_tree():
         return value if issubclass(one, Collection) else _as_object(value, hint, one, problems, path)
@@ -150,28 +153,28 @@ def _as_one_of(value: Any, hints: Sequence[Any], problems: Problems, path: tuple
     """Restore a value to the first annotation of a union that fits."""
     hints = [typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint for hint in hints]
     classes = [typing.get_origin(hint) or hint for hint in hints]
-    kept = [one for one in classes if not isinstance(value, Collection) or _is(one, Collection)]
+    kept = [one for one in classes if not isinstance(value, Collection) or _is_subclass(one, Collection)]
     if Any in classes or any(isinstance(one, type) and isinstance(value, one) for one in kept):
         return value
     if isinstance(value, TensorCollection):
         source = source_class_of(type(value))
-        if source is not None and any(_is(source, one) for one in classes):
+        if source is not None and any(_is_subclass(source, one) for one in classes):
             return _instance(value, source, problems, path)
         keys = set(value._store)
-        misfits = [_misfit(one, keys) for one in classes]
-        return restored(value, hints[misfits.index(min(misfits))], problems, path)
+        mismatches = [_key_mismatch(one, keys) for one in classes]
+        return restore_value(value, hints[mismatches.index(min(mismatches))], problems, path)
     for hint in hints:
-        found = restored(value, hint, problems, path)
+        found = restore_value(value, hint, problems, path)
         if found is not value:
             return found
     return value
 
 
-def _is(cls: Any, base: Any) -> bool:
+def _is_subclass(cls: Any, base: Any) -> bool:
     return isinstance(cls, type) and isinstance(base, type) and issubclass(cls, base)
 
 
-def _misfit(cls: Any, keys: set[str]) -> float:
+def _key_mismatch(cls: Any, keys: set[str]) -> float:
     """Count the keys that an object of a class has too many or too few; infinite for other classes.
 
     A missing required field, or a key that the class does not take, counts more than all optional fields.
@@ -199,32 +202,32 @@ def _as_object(value: TensorCollection, hint: Any, cls: Any, problems: Problems,
     parts: tuple[Any, ...] = typing.get_args(hint)
     named: Sequence[str] | None = getattr(cls, "_fields", None)
     of: Any
-    if _is(cls, tuple) and named is None:
+    if _is_subclass(cls, tuple) and named is None:
         entries = dict(sorted(entries.items(), key=lambda item: int(item[0])))
         of = dict.fromkeys(entries, parts[0]) if parts[1:] == (...,) else dict(zip(entries, parts, strict=False))
-    elif _is(cls, tuple) or typing.is_typeddict(cls):
+    elif _is_subclass(cls, tuple) or typing.is_typeddict(cls):
         of = hints_of(cls)
-    elif _is(cls, Mapping):
+    elif _is_subclass(cls, Mapping):
         of = dict.fromkeys(entries, parts[1]) if len(parts) == 2 else {}
     else:
         return value
-    items = {key: restored(entry, of.get(key, Any), problems, (*path, key)) for key, entry in entries.items()}
-    if _is(cls, tuple):
+    items = {key: restore_value(entry, of.get(key, Any), problems, (*path, key)) for key, entry in entries.items()}
+    if _is_subclass(cls, tuple):
         return tuple(items.values()) if named is None else cls(**items)
-    return items if typing.is_typeddict(cls) or _is(dict, cls) else cls(items)
+    return items if typing.is_typeddict(cls) or _is_subclass(dict, cls) else cls(items)
 
 
 def _as_number(value: Any, cls: Any, parts: tuple[Any, ...]) -> Any:
     """Restore a tensor to the number, list or array that an annotation says."""
     if isinstance(value, cls):
         return value
-    if _is(cls, np.ndarray):
+    if _is_subclass(cls, np.ndarray):
         return value.cpu().numpy()
-    if _is(cls, list) and value.ndim:
-        return [*value.unbind()] if parts and _is(parts[0], Tensor) else value.tolist()
+    if _is_subclass(cls, list) and value.ndim:
+        return [*value.unbind()] if parts and _is_subclass(parts[0], Tensor) else value.tolist()
     if value.ndim:
         return value
-    if _is(cls, np.generic):
+    if _is_subclass(cls, np.generic):
         return cls(value.item())
     fits = (
         cls is complex

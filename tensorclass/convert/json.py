@@ -31,7 +31,7 @@ from .tabular import FileRequest, check_rows
 from .tree import C
 
 #: names of options in pandas, and what to use instead
-_OTHERS = {
+_OTHER_NAMES = {
     "orient": "lines=True, or an array of rows",
     "chunksize": "iter_json",
     "nrows": "iter_json",
@@ -102,7 +102,7 @@ def to_json(
     what = "to_json"
     lines = _has_lines(what, [path], lines)
     own = ("allow_nan", "default", "ensure_ascii", "indent", "separators", "sort_keys")
-    given = PyarrowOptions(what, {"write": own}, _OTHERS, of="Python's json").sorted(kwargs)["write"]
+    given = PyarrowOptions(what, {"write": own}, _OTHER_NAMES, of="Python's json").sorted(kwargs)["write"]
     if lines and given.get("indent") is not None:
         raise ValueError(f"{what}: a row has one line with lines=True; leave indent={given['indent']!r} out")
     made: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":"), "default": _time, **given}
@@ -150,14 +150,14 @@ def _has_lines(what: str, paths: Sequence[Any], lines: bool | None) -> bool:
 
 def _rows_of(data: TensorCollection) -> list[dict[str, Any]]:
     """Return the rows of a collection as dicts."""
-    columns = {key: _listed(value) for key, value in data._items_for_export(False)}
+    columns = {key: _row_values(value) for key, value in data._items_for_export(False)}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)] or [{}] * len(data)
 
 
-def _listed(value: Any) -> list[Any]:
+def _row_values(value: Any) -> list[Any]:
     """Convert a value to a list with an item for each row."""
     if isinstance(value, TensorCollection) and value._is_tree():
-        return _rows_of(value) if len(value._batch_size) == 1 else [_listed(row) for row in value]
+        return _rows_of(value) if len(value._batch_size) == 1 else [_row_values(row) for row in value]
     if isinstance(value, Tensor) and value.is_nested:
         return [row.tolist() for row in value.detach().unbind()]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return cast("list[Any]", value.tolist())  # pyright: ignore[reportUnknownMemberType]
@@ -199,14 +199,14 @@ class JSONReader(TableReader[C]):
         paths = cast("Sequence[Any]", path) if isinstance(path, (list, tuple)) else [path]
         self.lines: bool = _has_lines(what, paths, lines)
         self._pyarrow_options = PyarrowOptions(
-            what, groups if self.lines else dict.fromkeys(groups, ()), _OTHERS
+            what, groups if self.lines else dict.fromkeys(groups, ()), _OTHER_NAMES
         ).sorted(pyarrow_options)
-        self._of(cls, request, table_files(what, path))
+        self._set_files(cls, request, table_files(what, path))
         self._schema: Any = self._pyarrow_options["ParseOptions"].pop("explicit_schema", None)
         if self._schema is None:
-            self._look()
+            self._infer_schema()
 
-    def _look(self) -> None:
+    def _infer_schema(self) -> None:
         """Choose the types of fields that the first row has."""
         pa = require("pyarrow", EXTRA, self.request.what)
         self._schema = pa.schema([])
@@ -218,7 +218,7 @@ class JSONReader(TableReader[C]):
             with contextlib.closing(self._rows(file)) as rows:
                 first = next(rows, None)
             if first is not None:
-                self._schema = pa.schema(_present(pa, types, first[1]))
+                self._schema = pa.schema(_fields_in_row(pa, types, first[1]))
                 return
 
     def _begins_with(self, file: TableFile, sign: bytes) -> bool:
@@ -229,8 +229,8 @@ class JSONReader(TableReader[C]):
         pa = require("pyarrow", EXTRA, self.request.what)
         tables: list[Any] = []
         for file in self.files:
-            with self._reading(file):
-                tables.append(self._whole(pa, file))
+            with self._naming_file(file):
+                tables.append(self._read_file(pa, file))
         if len(tables) == 1:
             return tables[0]
         try:
@@ -244,12 +244,12 @@ class JSONReader(TableReader[C]):
         pa = require("pyarrow", EXTRA, self.request.what)
         schema = self._schema
         for file in self.files:
-            with self._reading(file), contextlib.closing(self._chunks(pa, file, rows)) as chunks:
+            with self._naming_file(file), contextlib.closing(self._chunks(pa, file, rows)) as chunks:
                 for chunk in chunks:
                     made = (
                         self._of_lines(pa, chunk, schema) if isinstance(chunk, bytes) else _of_rows(pa, chunk, schema)
                     )
-                    schema = _known(pa, made.schema)  # the next rows have the same types
+                    schema = _typed_fields(pa, made.schema)  # the next rows have the same types
                     yield made
 
     def _chunks(self, pa: Any, file: TableFile, rows: int) -> Generator[bytes | list[dict[str, Any]], None, None]:
@@ -264,7 +264,7 @@ class JSONReader(TableReader[C]):
                 if not text.isspace():
                     yield text
 
-    def _whole(self, pa: Any, file: TableFile) -> Any:
+    def _read_file(self, pa: Any, file: TableFile) -> Any:
         if self.lines:
             with byte_stream(self.request.what, file) as stream:
                 return self._of_lines(pa, stream.read(), self._schema)
@@ -274,7 +274,7 @@ class JSONReader(TableReader[C]):
             return pa.table(
                 {
                     name: self._column(pa, name, items)
-                    for name, items in _by_column(cast("dict[str, Any]", found)).items()
+                    for name, items in _columns_of_object(cast("dict[str, Any]", found)).items()
                 }
             )
         return _of_rows(pa, _checked_rows(self.request.what, file, found), self._schema)
@@ -290,13 +290,13 @@ class JSONReader(TableReader[C]):
         if any(field.type != made.schema.field(field.name).type for field in late):  # text that looks like dates
             made = self._parsed(pa, text, pa.schema([*schema, *late]))
         doubles = [one.name for one in made.schema if one.type == pa.float64() and one.name not in schema.names]
-        large = self._large(text, [name for name in doubles if is_beyond_int64(made.column(name))])
+        large = self._find_large_integers(text, [name for name in doubles if is_beyond_int64(made.column(name))])
         if large:
             late = [one.with_type(pa.uint64()) if one.name in large else one for one in late]
             made = self._parsed(pa, text, pa.schema([*schema, *late]))
         return made
 
-    def _large(self, text: bytes, names: Sequence[str]) -> set[str]:
+    def _find_large_integers(self, text: bytes, names: Sequence[str]) -> set[str]:
         """Find integer columns that pyarrow read as doubles because int64 is too small.
 
         Raises:
@@ -343,17 +343,17 @@ class JSONReader(TableReader[C]):
         what = self.request.what
         with byte_stream(what, file) as stream:
             if not self.lines:
-                yield from enumerate(_items(what, file, stream))
+                yield from enumerate(_array_items(what, file, stream))
                 return
             with _lines(stream) as opened:
                 for number, line in enumerate(opened, 1):
                     if not line.isspace():
                         yield number, _row(f"{what}: {file}: line {number}", line)
 
-    def _reading(self, file: TableFile) -> Any:
-        return naming_file(self.request.what, file, lambda _: self._misfits(file))
+    def _naming_file(self, file: TableFile) -> Any:
+        return naming_file(self.request.what, file, lambda _: self._locate_error(file))
 
-    def _misfits(self, file: TableFile) -> None:
+    def _locate_error(self, file: TableFile) -> None:
         """Raise an error that locates what is wrong. Python reads the file again for this.
 
         Raises:
@@ -404,7 +404,7 @@ def _row(place: str, line: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", row)
 
 
-def _items(what: str, file: TableFile, stream: IO[bytes]) -> Generator[dict[str, Any], None, None]:
+def _array_items(what: str, file: TableFile, stream: IO[bytes]) -> Generator[dict[str, Any], None, None]:
     """Yield the items of an array while the text is read; only a part of it is in memory.
 
     The decoder of ``json`` parses each item. No parser here reads arrays piece by piece: ``json.load`` needs all of the
@@ -421,7 +421,7 @@ def _items(what: str, file: TableFile, stream: IO[bytes]) -> Generator[dict[str,
 
     at = 0
     while True:
-        at = _skipped(text, at)
+        at = _skip_whitespace(text, at)
         if at < len(text):
             if not started:
                 if text[at] != "[":
@@ -454,7 +454,7 @@ def _items(what: str, file: TableFile, stream: IO[bytes]) -> Generator[dict[str,
             raise ValueError(f"{what}: {printable(file)}: {error}") from None
 
 
-def _skipped(text: str, at: int) -> int:
+def _skip_whitespace(text: str, at: int) -> int:
     while at < len(text) and text[at] in " \t\r\n":
         at += 1
     return at
@@ -484,7 +484,7 @@ def _checked_rows(what: str, file: TableFile, found: Any) -> list[dict[str, Any]
     return cast("list[dict[str, Any]]", rows)
 
 
-def _by_column(found: dict[str, Any]) -> dict[str, list[Any]]:
+def _columns_of_object(found: dict[str, Any]) -> dict[str, list[Any]]:
     """Convert columns as pandas writes them, ``{"a": {"0": 1, "1": 2}}`` or ``{"a": [1, 2]}``, to lists."""
     return {
         name: [*cast("dict[str, Any]", items).values()] if isinstance(items, dict) else items
@@ -518,11 +518,11 @@ def _cast(pa: Any, column: Any, arrow_type: Any) -> Any:
         if "zone offset" not in str(error):
             raise
         return column.cast(
-            _mapped(pa, arrow_type, lambda one: pa.timestamp("us", "UTC") if one == pa.timestamp("us") else one)
+            _map_types(pa, arrow_type, lambda one: pa.timestamp("us", "UTC") if one == pa.timestamp("us") else one)
         )
 
 
-def _present(pa: Any, types: Mapping[str, Any], row: Mapping[str, Any]) -> list[Any]:
+def _fields_in_row(pa: Any, types: Mapping[str, Any], row: Mapping[str, Any]) -> list[Any]:
     """Return the types of the fields that are in a row."""
     fields: list[Any] = []
     for name, arrow_type in types.items():
@@ -532,35 +532,35 @@ def _present(pa: Any, types: Mapping[str, Any], row: Mapping[str, Any]) -> list[
                 arrow_type.field(position).name: arrow_type.field(position).type
                 for position in range(arrow_type.num_fields)
             }
-            fields.append(pa.field(name, pa.struct(_present(pa, inner, cast("Mapping[str, Any]", value)))))
+            fields.append(pa.field(name, pa.struct(_fields_in_row(pa, inner, cast("Mapping[str, Any]", value)))))
         elif name in row and not pa.types.is_struct(arrow_type):
             fields.append(pa.field(name, arrow_type))
     return fields
 
 
-def _known(pa: Any, schema: Any) -> Any:
+def _typed_fields(pa: Any, schema: Any) -> Any:
     """Return the fields of a schema that are not null only."""
     return pa.schema([field for field in schema if not pa.types.is_null(field.type)])
 
 
-def _mapped(pa: Any, arrow_type: Any, change: Callable[[Any], Any]) -> Any:
+def _map_types(pa: Any, arrow_type: Any, change: Callable[[Any], Any]) -> Any:
     """Change the innermost types of a type."""
     types = pa.types
     if types.is_struct(arrow_type):
         fields = [arrow_type.field(position) for position in range(arrow_type.num_fields)]
-        return pa.struct([field.with_type(_mapped(pa, field.type, change)) for field in fields])
+        return pa.struct([field.with_type(_map_types(pa, field.type, change)) for field in fields])
     if types.is_list(arrow_type):
-        return pa.list_(arrow_type.value_field.with_type(_mapped(pa, arrow_type.value_type, change)))
+        return pa.list_(arrow_type.value_field.with_type(_map_types(pa, arrow_type.value_type, change)))
     return change(arrow_type)
 
 
 def _as_text(pa: Any, arrow_type: Any) -> Any:
-    return _mapped(pa, arrow_type, lambda one: pa.string() if pa.types.is_temporal(one) else one)
+    return _map_types(pa, arrow_type, lambda one: pa.string() if pa.types.is_temporal(one) else one)
 
 
 def _readable(pa: Any, arrow_type: Any) -> Any:
     """Return the type that JSON has for a type: dates and times are text."""
-    return _as_text(pa, _mapped(pa, arrow_type, lambda one: pa.float32() if pa.types.is_float16(one) else one))
+    return _as_text(pa, _map_types(pa, arrow_type, lambda one: pa.float32() if pa.types.is_float16(one) else one))
 
 
 def _is_of(pa: Any, value: Any, arrow_type: Any) -> bool:

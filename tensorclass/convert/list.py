@@ -21,7 +21,7 @@ from .tree import (
     build_from_entries,
     build_nested,
     entries,
-    finish,
+    raise_problems,
     with_metadata,
     with_metadata_of,
 )
@@ -52,7 +52,7 @@ def from_list(
         names=None, batch_dims=None if dims is None else dims - 1, batch_size=None if size is None else size[1:]
     )
     rows = [_row(cls, item, of_row, (f"[{position}]",)) for position, item in enumerate(input)]
-    finish(options)
+    raise_problems(options)
     result: C = _stack_rows(rows, lazy)
     if names is not None:
         result._set_names(shapes.as_names(names, result.ndim))

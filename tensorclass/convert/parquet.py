@@ -24,7 +24,7 @@ from .tree import C
 SUFFIXES = (".parquet", ".pq")
 
 #: names of options in other libraries, and what to use instead
-_OTHERS = {
+_OTHER_NAMES = {
     "filters": "pyarrow.parquet.read_table(path, filters=...) and from_arrow",
     "engine": "nothing: pyarrow does the work",
     "n_rows": "iter_parquet",
@@ -88,7 +88,7 @@ def to_parquet(data: TensorCollection, path: Any, *, separator: str | None = Non
     parquet: Any = require("pyarrow.parquet", EXTRA, what)
     known = {*inspect.signature(parquet.write_table).parameters, *inspect.signature(parquet.ParquetWriter).parameters}
     known -= {"table", "where", "filesystem", "schema", "kwargs", "options"}
-    given = PyarrowOptions(what, {"write": known}, _OTHERS).sorted(kwargs)["write"]
+    given = PyarrowOptions(what, {"write": known}, _OTHER_NAMES).sorted(kwargs)["write"]
     table = flat_table(data, separator)
     with (
         uninterrupted() as section,
@@ -114,12 +114,12 @@ class ParquetReader(PartitionedReader[C]):
         parquet: Any = require("pyarrow.parquet", EXTRA, what)
         own = {*inspect.signature(parquet.ParquetFile.__init__).parameters}
         own -= {"self", "source", "metadata", "common_metadata", "filesystem"}
-        sorted_ = PyarrowOptions(what, {"file": own, "read": ("use_threads", "use_pandas_metadata")}, _OTHERS).sorted(
-            pyarrow_options
-        )
+        sorted_ = PyarrowOptions(
+            what, {"file": own, "read": ("use_threads", "use_pandas_metadata")}, _OTHER_NAMES
+        ).sorted(pyarrow_options)
         self._file_options, self._read_options = sorted_["file"], sorted_["read"]
-        self._of(cls, request, table_files(what, path, SUFFIXES))
-        self._look(columns)
+        self._set_files(cls, request, table_files(what, path, SUFFIXES))
+        self._infer_schema(columns)
 
     @contextmanager
     def _opened(self, file: TableFile) -> Generator[Any, None, None]:
@@ -130,7 +130,7 @@ class ParquetReader(PartitionedReader[C]):
             with parquet.ParquetFile(file.opened or file.name, **self._file_options) as opened:
                 yield opened
 
-    def _head(self, opened: Any) -> tuple[int | None, Any]:
+    def _describe_file(self, opened: Any) -> tuple[int | None, Any]:
         return opened.metadata.num_rows, opened.schema_arrow
 
     def table(self) -> Any:
@@ -138,7 +138,7 @@ class ParquetReader(PartitionedReader[C]):
         tables: list[Any] = []
         for file in self.files:
             with self._opened(file) as opened:
-                tables.append(self._same(pa, opened.read(columns=self._columns, **self._read_options), file))
+                tables.append(self._align(pa, opened.read(columns=self._columns, **self._read_options), file))
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
     def tables(self, rows: int) -> Generator[Any, None, None]:
@@ -146,4 +146,4 @@ class ParquetReader(PartitionedReader[C]):
         for file in self.files:
             with self._opened(file) as opened:
                 for batch in opened.iter_batches(rows, columns=self._columns, **self._read_options):
-                    yield self._same(pa, pa.Table.from_batches([batch]), file)
+                    yield self._align(pa, pa.Table.from_batches([batch]), file)

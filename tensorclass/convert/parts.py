@@ -30,17 +30,17 @@ class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
         """Open a file."""
 
     @abc.abstractmethod
-    def _head(self, opened: Any) -> tuple[int | None, Any]:
+    def _describe_file(self, opened: Any) -> tuple[int | None, Any]:
         """Return the number of rows of an open file, if it is known, and its Arrow schema."""
 
-    def _look(self, columns: Sequence[str] | None) -> None:
+    def _infer_schema(self, columns: Sequence[str] | None) -> None:
         """Read the schemas, and choose the columns."""
         pa, what = require("pyarrow", EXTRA, self.request.what), self.request.what
         schemas: list[Any] = []
         self.rows = 0
         for file in self.files:
             with self._opened(file) as opened:
-                rows, schema = self._head(opened)
+                rows, schema = self._describe_file(opened)
             self.rows = None if rows is None or self.rows is None else self.rows + rows
             schemas.append(schema)
             if {*schema.names} != {*schemas[0].names}:
@@ -56,14 +56,14 @@ class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
             schema = first if len(schemas) == 1 else pa.unify_schemas(schemas, promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise ValueError(f"{what}: the columns of {len(schemas)} files have different types: {error}") from None
-        for name in self.files[0].said:
-            values = [file.said.get(name) for file in self.files]
+        for name in self.files[0].folder_values:
+            values = [file.folder_values.get(name) for file in self.files]
             if name not in schema.names and None not in values:
                 whole = all(value is not None and value.lstrip("-").isdecimal() for value in values)
                 schema = schema.append(pa.field(name, pa.int64() if whole else pa.string()))
-        self._choose(pa, schema, columns)
+        self._choose_columns(pa, schema, columns)
 
-    def _choose(self, pa: Any, schema: Any, columns: Sequence[str] | None) -> None:
+    def _choose_columns(self, pa: Any, schema: Any, columns: Sequence[str] | None) -> None:
         """Choose the columns that fields take."""
         problems = self.request.options.problems
         leaves = {name: path for field in schema for name, path in _leaves(pa, field, self.request)}
@@ -81,7 +81,9 @@ class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
         chosen = [leaf for leaf, path in leaves.items() if path in kept]
         #: names of the columns to read, dotted for structs; ``None``: all
         self._columns: list[str] | None = None if columns is None and len(chosen) == len(leaves) else chosen
-        self._schema = pa.schema([field for field in (_part(pa, one, chosen) for one in schema) if field is not None])
+        self._schema = pa.schema(
+            [field for field in (_select_in_field(pa, one, chosen) for one in schema) if field is not None]
+        )
         for field in self._schema:
             try:
                 check_extensions(pa, field.type)
@@ -89,13 +91,13 @@ class PartitionedReader(TableReader[C], metaclass=abc.ABCMeta):
                 problems.add(self.request.path(field.name), *error.problem)
         problems.check()
 
-    def _same(self, pa: Any, table: Any, file: TableFile) -> Any:
+    def _align(self, pa: Any, table: Any, file: TableFile) -> Any:
         """Give a table the columns of all files, with those in folder names."""
         for field in self._schema:
             if field.name not in table.column_names:
-                said: Any = file.said[field.name]
-                said = int(said) if pa.types.is_integer(field.type) else said
-                table = table.append_column(field, pa.repeat(pa.scalar(said, field.type), table.num_rows))
+                folder_values: Any = file.folder_values[field.name]
+                folder_values = int(folder_values) if pa.types.is_integer(field.type) else folder_values
+                table = table.append_column(field, pa.repeat(pa.scalar(folder_values, field.type), table.num_rows))
         if table.schema.names != self._schema.names:
             table = table.select(self._schema.names)
         return table if table.schema.equals(self._schema) else table.cast(self._schema)
@@ -117,7 +119,7 @@ def _leaves(pa: Any, field: Any, request: FileRequest) -> Iterable[tuple[str, tu
             yield name, path
 
 
-def _part(pa: Any, field: Any, chosen: Sequence[str], prefix: str = "") -> Any:
+def _select_in_field(pa: Any, field: Any, chosen: Sequence[str], prefix: str = "") -> Any:
     """Reduce a field to the chosen columns; ``None`` if it has none."""
     name = prefix + field.name
     if name in chosen:
@@ -125,5 +127,5 @@ def _part(pa: Any, field: Any, chosen: Sequence[str], prefix: str = "") -> Any:
     if not pa.types.is_struct(field.type):
         return None
     inner = [field.type.field(position) for position in range(field.type.num_fields)]
-    kept = [one for one in (_part(pa, one, chosen, f"{name}.") for one in inner) if one is not None]
+    kept = [one for one in (_select_in_field(pa, one, chosen, f"{name}.") for one in inner) if one is not None]
     return field.with_type(pa.struct(kept)) if kept else None

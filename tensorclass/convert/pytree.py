@@ -64,7 +64,7 @@ def from_pytree(
 
 def to_pytree(data: TensorCollection) -> Any:
     """See :meth:`TensorDict.to_pytree`."""
-    return _of_record(data) if isinstance(data, TensorClass) else _grown(data, None)
+    return _restore_record(data) if isinstance(data, TensorClass) else _restore(data, None)
 
 
 # -- in ---------------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class _PytreeReader:
         """Convert the value under a key of a node. ``leaves`` records what converted leaves were."""
         node_type: Any = tree.__class__
         if node_type is str or tree is None:
-            return _held(tree)
+            return _wrap_object(tree)
         if isinstance(tree, Tensor):
             return tree
         if node_type in _DICTS:
@@ -116,7 +116,7 @@ class _PytreeReader:
                 flatten, _, registry = found
                 children, context, *_ = flatten(tree)
                 return self.of_items(children, node_type, context, registry)
-        return _held(tree)
+        return _wrap_object(tree)
 
     def of_items(self, items: Iterable[Any], node_type: type, context: Any = None, namespace: str | None = None) -> Any:
         return self.node(node_type, {str(i): item for i, item in enumerate(items)}, NOTHING, context, namespace)
@@ -159,7 +159,7 @@ class _PytreeReader:
                     raise error.below(key) from None
             if self.bare and is_strided_nested(child):  # with a batch size the constructor says so
                 raise strided_nested(key)
-        children[TYPE] = _held(PytreeNode(node_type, leaves or NOTHING, keys, context, namespace))
+        children[TYPE] = _wrap_object(PytreeNode(node_type, leaves or NOTHING, keys, context, namespace))
         if not self.bare:
             return children
         new = object.__new__(TensorDict)  # every value fits an empty batch size
@@ -169,7 +169,7 @@ class _PytreeReader:
         return new
 
 
-def _held(value: Any) -> NonTensorData:
+def _wrap_object(value: Any) -> NonTensorData:
     """Wrap an object as non-tensor data."""
     new = object.__new__(NonTensorData)
     new._store = {}
@@ -232,11 +232,11 @@ def _fields(
 # -- out --------------------------------------------------------------------------------------------------------------
 
 
-def _grown(value: Any, was: Any) -> Any:
-    """Restore the tree of a value; ``was`` is what its node recorded."""
+def _restore(value: Any, recorded: Any) -> Any:
+    """Restore the tree of a value; ``recorded`` is what its node recorded."""
     if isinstance(value, Tensor):
-        return value if was is None or was is PytreeLeaf else _as_it_was(value, was)
-    if was is PytreeLeaf:
+        return value if recorded is None or recorded is PytreeLeaf else _restore_leaf(value, recorded)
+    if recorded is PytreeLeaf:
         return value
     if isinstance(value, NonTensorDataBase):
         return value._unwrapped()
@@ -248,7 +248,7 @@ def _grown(value: Any, was: Any) -> Any:
     node_type: Any = node.kind
     leaves = node.leaves
     children: dict[str, Any] = {
-        key: child if type(child) is Tensor and key not in leaves else _grown(child, leaves.get(key))
+        key: child if type(child) is Tensor and key not in leaves else _restore(child, leaves.get(key))
         for key, child in value._store.items()
         if key != TYPE
     }
@@ -311,30 +311,30 @@ def _node_of(data: TensorDict) -> PytreeNode | None:
     return PytreeNode(first.kind, common, first.keys, first.context, first.namespace)
 
 
-def _as_it_was(tensor: Tensor, was: Any) -> Any:
+def _restore_leaf(tensor: Tensor, recorded: Any) -> Any:
     """Restore a tensor to a number or array, if its value allows that."""
     if not tensor.is_cpu or tensor.requires_grad or is_functorch_wrapped_tensor(tensor):
         return tensor
     if type(tensor) is not Tensor and not isinstance(tensor, MemoryMappedTensor):
         return tensor
-    if isinstance(was, (np.dtype, np.generic)):
+    if isinstance(recorded, (np.dtype, np.generic)):
         try:
             array: Any = tensor.resolve_conj().resolve_neg().numpy()
         except (TypeError, RuntimeError):  # numpy lacks the dtype or layout
             return tensor
-        if isinstance(was, np.generic):
+        if isinstance(recorded, np.generic):
             return array[()]
-        native = cast("Any", was).newbyteorder("=")
-        return array.astype(was, copy=False) if array.dtype == native else array
+        native = cast("Any", recorded).newbyteorder("=")
+        return array.astype(recorded, copy=False) if array.dtype == native else array
     if tensor.ndim:
         return tensor
     number: Any = tensor.item()
-    if number == was and type(number) is type(was):
+    if number == recorded and type(number) is type(recorded):
         return number
-    if isinstance(was, bool) or not isinstance(was, type(number)):
+    if isinstance(recorded, bool) or not isinstance(recorded, type(number)):
         return number
     # The original has more digits, or a class of its own. Return it if no operation changed the value;
-    return was if repr(_rounded(was, tensor)) == repr(number) else number  # repr distinguishes nan and -0.0
+    return recorded if repr(_rounded(recorded, tensor)) == repr(number) else number  # repr distinguishes nan and -0.0
 
 
 def _rounded(number: Any, like: Tensor) -> Any:
@@ -344,12 +344,12 @@ def _rounded(number: Any, like: Tensor) -> Any:
         return None
 
 
-def _of_record(record: TensorClass) -> dict[str, Any]:
+def _restore_record(record: TensorClass) -> dict[str, Any]:
     """Return the fields of a record, as :func:`from_pytree` takes them."""
     cls = type(record)
     tree: dict[str, Any] = {}
     for key, value in record._items_for_export(True):
         target = cls._specs[key].target(cls)
         inner = isinstance(value, TensorClass) and target is not None and issubclass(target, TensorClass)
-        tree[key] = _of_record(value) if inner else _grown(value, None)
+        tree[key] = _restore_record(value) if inner else _restore(value, None)
     return tree

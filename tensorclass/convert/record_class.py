@@ -97,9 +97,11 @@ if TYPE_CHECKING:
 
 
 #: class with fields -> its record classes, by the names of their options
-_made: weakref.WeakKeyDictionary[type[Any], dict[tuple[str, ...], type[TensorClass]]] = weakref.WeakKeyDictionary()
+_record_classes: weakref.WeakKeyDictionary[type[Any], dict[tuple[str, ...], type[TensorClass]]] = (
+    weakref.WeakKeyDictionary()
+)
 #: record class -> its source class, and the names of its options
-_sources: weakref.WeakKeyDictionary[RecordMeta, tuple[type[Any], tuple[str, ...]]] = weakref.WeakKeyDictionary()
+_source_classes: weakref.WeakKeyDictionary[RecordMeta, tuple[type[Any], tuple[str, ...]]] = weakref.WeakKeyDictionary()
 #: class -> copy of its methods, for classes that a record cannot derive from
 _copies: weakref.WeakKeyDictionary[type[Any], type[Any]] = weakref.WeakKeyDictionary()
 
@@ -129,7 +131,7 @@ def record_class_of(cls: type[Any], options: Mapping[str, bool]) -> type[TensorC
 def source_class_of(cls: type[Any]) -> type[Any] | None:
     """Return the class that a record class was made of; ``None`` for others."""
     dense: Any = getattr(cls, "_dense", cls)  # the record class on the plain store
-    return _sources[dense][0] if isinstance(dense, RecordMeta) and dense in _sources else None
+    return _source_classes[dense][0] if isinstance(dense, RecordMeta) and dense in _source_classes else None
 
 
 def matching_record_class(target: object, obj: object) -> type[TensorClass] | None:
@@ -137,9 +139,9 @@ def matching_record_class(target: object, obj: object) -> type[TensorClass] | No
 
     Such a record takes over the instance as it is: ``__post_init__`` ran already.
     """
-    if not isinstance(target, RecordMeta) or target not in _sources:
+    if not isinstance(target, RecordMeta) or target not in _source_classes:
         return None
-    source, wanted = _sources[target]
+    source, wanted = _source_classes[target]
     if type(obj) is source:
         return target  # type: ignore[return-value]
     if not isinstance(obj, source):
@@ -154,11 +156,11 @@ class _RecordClassBuilder:
     def __init__(self, options: Mapping[str, bool]) -> None:
         self.wanted = tuple(name for name in OPTIONS if options.get(name))
         #: classes whose record class is being made
-        self.around: list[type[Any]] = []
+        self.in_progress: list[type[Any]] = []
         #: classes to make after their bases
-        self.later: list[type[Any]] = []
+        self.deferred: list[type[Any]] = []
         #: fields that name a class being made, resolved at the end
-        self.naming: list[tuple[type[TensorClass], str]] = []
+        self.forward_fields: list[tuple[type[TensorClass], str]] = []
         #: finished classes, published together
         self.made: dict[type[Any], tuple[tuple[str, ...], type[TensorClass]]] = {}
 
@@ -169,12 +171,12 @@ class _RecordClassBuilder:
             return self.made[cls][1]
         kind = _kind(cls)
         wanted = tuple(name for name in OPTIONS if name in self.wanted or (name == "frozen" and kind.is_frozen(cls)))
-        known = _made.get(cls, {})
+        known = _record_classes.get(cls, {})
         if wanted in known:
             return known[wanted]
-        self.around.append(cls)
+        self.in_progress.append(cls)
         made = self.make(cls, kind, wanted)
-        self.around.remove(cls)
+        self.in_progress.remove(cls)
         self.made[cls] = wanted, made
         return made
 
@@ -184,16 +186,16 @@ class _RecordClassBuilder:
             written = next((vars(owner)[name] for owner in cls.__mro__ if name in vars(owner)), None)
             if name != "__init__" and _is_generated(kind, name, written) and hasattr(TensorClass, name):
                 space[name] = getattr(TensorClass, name)
-        naming: list[str] = []
+        forward_fields: list[str] = []
         for member in (*kind.fields(cls).values(), *kind.arguments(cls).values()):
             hint, waits = self.hint(member.hint, cls)
-            naming += [member.name] if waits else []
+            forward_fields += [member.name] if waits else []
             space["__annotations__"][member.name] = hint
-            space[member.name] = _again(member)
+            space[member.name] = _redeclare(member)
         bases = (_as_base(cls), *self.bases(cls, kind, wanted))
         given = dict.fromkeys(wanted, True)
         made = types.new_class(f"{cls.__name__}_tc", bases, given, lambda namespace: namespace.update(space))
-        self.naming += [(made, name) for name in naming]
+        self.forward_fields += [(made, name) for name in forward_fields]
         return made
 
     def bases(self, cls: type[Any], kind: ClassAdapter, wanted: tuple[str, ...]) -> tuple[type[Any], ...]:
@@ -227,21 +229,21 @@ class _RecordClassBuilder:
             return hint, False
         if one is cls:
             return Self, False  # pyright: ignore[reportUnknownVariableType]  # to be an annotation of the class
-        if any(issubclass(one, cls) for cls in self.around):
-            self.later.append(one)
+        if any(issubclass(one, cls) for cls in self.in_progress):
+            self.deferred.append(one)
             return typing.ForwardRef(f"{one.__name__}_tc"), True
         return self.of(one), False
 
     def finish(self) -> None:
         """Resolve references between the new classes, and publish them."""
-        for cls in self.later:
+        for cls in self.deferred:
             self.of(cls)
         names = {made.__name__: made for _, made in self.made.values()}
-        for owner, name in self.naming:
+        for owner, name in self.forward_fields:
             owner._specs[name]._resolve({**names, owner.__name__: owner})
         for cls, (wanted, made) in self.made.items():
-            _made.setdefault(cls, {})[wanted] = made
-            _sources[made] = cls, wanted
+            _record_classes.setdefault(cls, {})[wanted] = made
+            _source_classes[made] = cls, wanted
 
 
 def _kind(cls: type[Any]) -> ClassAdapter:
@@ -260,12 +262,12 @@ def _class_of_pickled(cls: type[Any], wanted: tuple[str, ...]) -> type[Any]:
     return record_class_of(cls, dict.fromkeys(wanted, True))
 
 
-def _pickled(cls: RecordMeta) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:
+def _reduce_class(cls: RecordMeta) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:
     """Reduce a record class: by its name, or as the record class of a class that has a name."""
-    if cls not in _sources or _at_name(cls) is cls:
+    if cls not in _source_classes or _object_at_name(cls) is cls:
         return cls.__qualname__
-    source, wanted = _sources[cls]
-    found = _at_name(source)
+    source, wanted = _source_classes[cls]
+    found = _object_at_name(source)
     if found is cls:  # the record class replaced the source class
         return source.__qualname__
     if found is not source:
@@ -277,7 +279,7 @@ def _pickled(cls: RecordMeta) -> str | tuple[Callable[..., Any], tuple[Any, ...]
     return _class_of_pickled, (source, wanted)
 
 
-def _at_name(cls: type) -> Any:
+def _object_at_name(cls: type) -> Any:
     """Return the object at the qualified name of a class."""
     try:
         return operator.attrgetter(cls.__qualname__)(sys.modules[cls.__module__])
@@ -285,7 +287,7 @@ def _at_name(cls: type) -> Any:
         return None
 
 
-copyreg.pickle(RecordMeta, _pickled)
+copyreg.pickle(RecordMeta, _reduce_class)
 
 # ---------------------------------------------------------------------------------------------------------------------
 # what a record class derives from
@@ -318,7 +320,7 @@ def _copy(cls: type[Any]) -> type[Any]:
     fields = {} if kind is None else {**kind.fields(cls), **kind.arguments(cls)}
     cell = types.CellType()
     space = {
-        name: _in_cell(member, cell)
+        name: _rebind_class_cell(member, cell)
         for name, member in members.items()
         if name not in _OWN and name not in fields and not isinstance(member, types.MemberDescriptorType)
         and not (kind is not None and name in _GENERATED and _is_generated(kind, name, member))
@@ -329,7 +331,7 @@ def _copy(cls: type[Any]) -> type[Any]:
     return copy
 
 
-def _in_cell(member: Any, cell: types.CellType) -> Any:
+def _rebind_class_cell(member: Any, cell: types.CellType) -> Any:
     """Copy a member of a class so that ``super()`` and ``__class__`` refer to the content of a cell."""
     if isinstance(member, types.FunctionType):
         if "__class__" not in member.__code__.co_freevars:
@@ -340,9 +342,9 @@ def _in_cell(member: Any, cell: types.CellType) -> Any:
         new.__kwdefaults__ = member.__kwdefaults__
         return functools.update_wrapper(new, member, updated=("__dict__",))
     if isinstance(member, _WRAPPERS):
-        return member.__class__(_in_cell(member.__func__, cell))
+        return member.__class__(_rebind_class_cell(member.__func__, cell))
     if isinstance(member, property):
-        parts = [_in_cell(part, cell) for part in (member.fget, member.fset, member.fdel)]
+        parts = [_rebind_class_cell(part, cell) for part in (member.fget, member.fset, member.fdel)]
         return property(parts[0], parts[1], parts[2], member.__doc__)
     return member
 
@@ -355,7 +357,7 @@ def _is_generated(kind: ClassAdapter, name: str, written: Any) -> bool:
     return isinstance(code, types.CodeType) and kind.is_generated(code)
 
 
-def _again(member: ClassField) -> Any:
+def _redeclare(member: ClassField) -> Any:
     """Declare a field of another class again."""
     options: dict[str, Any] = {
         "default": member.default,

@@ -36,7 +36,7 @@ class TableFile(NamedTuple):
     #: offset of the table in it
     start: int = 0
     #: values in folder names: ``{"year": "2024"}`` for ``data/year=2024/a.parquet``
-    said: Mapping[str, str] = {}
+    folder_values: Mapping[str, str] = {}
 
     def __str__(self) -> str:
         return self.name
@@ -70,18 +70,18 @@ def table_files(what: str, path: Any, suffixes: tuple[str, ...] = ()) -> list[Ta
     if not isinstance(name, str):
         raise TypeError(f"{what}: expected a path that is text, got {name!r}")
     if os.path.isdir(name):
-        return _parts(what, name, suffixes)
+        return _files_in_folder(what, name, suffixes)
     if not os.path.exists(name):
         found = sorted(glob.glob(name, recursive=True)) if glob.has_magic(name) else []
         if not found:
             message = "nothing fits the pattern" if glob.has_magic(name) else os.strerror(errno.ENOENT)
             raise FileNotFoundError(errno.ENOENT, f"{what}: {message}", name)
         return [file for one in found for file in table_files(what, glob.escape(one), suffixes)]
-    _check(what, name)
+    _check_regular(what, name)
     return [TableFile(name)]
 
 
-def _check(what: str, name: str) -> None:
+def _check_regular(what: str, name: str) -> None:
     """Raise unless a file can be read more than once: its head is read first, which a pipe does not allow."""
     try:
         check_regular(name)
@@ -96,7 +96,7 @@ def _open_file(file: Any) -> TableFile:
     return TableFile(name, file, file.tell())
 
 
-def _parts(what: str, folder: str, suffixes: tuple[str, ...]) -> list[TableFile]:
+def _files_in_folder(what: str, folder: str, suffixes: tuple[str, ...]) -> list[TableFile]:
     """List the files of a folder and its subfolders."""
     if not suffixes:
         raise IsADirectoryError(
@@ -106,14 +106,14 @@ def _parts(what: str, folder: str, suffixes: tuple[str, ...]) -> list[TableFile]
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
         inside = Path(place).relative_to(folder).parts
-        said = dict(one.split("=", 1) for one in inside if "=" in one)
+        folder_values = dict(one.split("=", 1) for one in inside if "=" in one)
         found += [
-            TableFile(os.path.join(place, name), said=said)
+            TableFile(os.path.join(place, name), folder_values=folder_values)
             for name in sorted(names)
             if name.endswith(suffixes) and not name.startswith((".", "_"))
         ]
     for file in found:
-        _check(what, file.name)
+        _check_regular(what, file.name)
     if not found:
         raise FileNotFoundError(errno.ENOENT, f"{what}: there is no {' or '.join(suffixes)} file in the folder", folder)
     return found
@@ -181,11 +181,11 @@ def open_for_writing(what: str, path: Any, compressed: bool = False) -> Generato
             yield file
             return
         pa = require("pyarrow", EXTRA, what)
-        with pa.CompressedOutputStream(pa.PythonFile(_Kept(file), "wb"), codec) as stream:
+        with pa.CompressedOutputStream(pa.PythonFile(_UnclosedFile(file), "wb"), codec) as stream:
             yield stream
 
 
-class _Kept(io.RawIOBase):
+class _UnclosedFile(io.RawIOBase):
     """A file that stays open when its writer is closed."""
 
     def __init__(self, file: IO[bytes]) -> None:

@@ -35,7 +35,7 @@ class TableReader(abc.ABC, Generic[C]):
     #: number of rows, if the files store it
     rows: int | None = None
 
-    def _of(self, cls: type[C], request: FileRequest, given: list[TableFile]) -> None:
+    def _set_files(self, cls: type[C], request: FileRequest, given: list[TableFile]) -> None:
         """Set the files to read."""
         self.cls, self.files = cls, given
         self.name = given[0].name if len(given) == 1 else f"{given[0]} and {len(given) - 1} more"
@@ -90,19 +90,19 @@ class Batches(IterableDataset[T]):
         shown = self._progress if worker is None or self._progress else False
         reader = self._reader
         with bar(reader.rows, reader.name, unit="row", progress=shown) as rows:
-            for batch in self._made(which, of):
+            for batch in self._batches(which, of):
                 yield batch
                 rows.advance(len(batch))
 
-    def _made(self, which: int, of: int) -> Generator[T, None, None]:
+    def _batches(self, which: int, of: int) -> Generator[T, None, None]:
         """Yield the batches with ``position % of == which``."""
         size, reader = self._size, self._reader
         pa = require("pyarrow", EXTRA, reader.request.what)
         together = 1 if of > 1 else max(1, _BLOCK // size)
         tables = reader.tables(max(size, _BLOCK))
         position = 0
-        for table in _of_size(pa, tables, size * together):
-            if together > 1 and any(_varies(pa, field.type) for field in table.schema):
+        for table in _regroup(pa, tables, size * together):
+            if together > 1 and any(_has_ragged_lists(pa, field.type) for field in table.schema):
                 parts: Iterable[Any] = [table.slice(start, size) for start in range(0, table.num_rows, size)]
             else:
                 parts = (table,)
@@ -117,7 +117,7 @@ class Batches(IterableDataset[T]):
                 position += 1
 
 
-def _of_size(pa: Any, tables: Iterable[Any], size: int) -> Generator[Any, None, None]:
+def _regroup(pa: Any, tables: Iterable[Any], size: int) -> Generator[Any, None, None]:
     """Regroup the rows of tables to tables of one size; the last may be shorter."""
     parts: list[Any] = []
     have = 0
@@ -135,13 +135,13 @@ def _of_size(pa: Any, tables: Iterable[Any], size: int) -> Generator[Any, None, 
         yield pa.concat_tables(parts)
 
 
-def _varies(pa: Any, arrow_type: Any) -> bool:
+def _has_ragged_lists(pa: Any, arrow_type: Any) -> bool:
     """Return whether columns of this type can have a different shape in each batch: lists of different lengths."""
     types = pa.types
     if isinstance(arrow_type, pa.BaseExtensionType):
-        return _varies(pa, arrow_type.storage_type)
+        return _has_ragged_lists(pa, arrow_type.storage_type)
     if types.is_struct(arrow_type):
-        return any(_varies(pa, arrow_type.field(position).type) for position in range(arrow_type.num_fields))
+        return any(_has_ragged_lists(pa, arrow_type.field(position).type) for position in range(arrow_type.num_fields))
     if types.is_fixed_size_list(arrow_type):
-        return _varies(pa, arrow_type.value_type)
+        return _has_ragged_lists(pa, arrow_type.value_type)
     return bool(types.is_nested(arrow_type))

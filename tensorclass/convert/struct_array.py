@@ -67,7 +67,7 @@ def to_struct_array(data: TensorCollection, dtype: Any = None) -> Any:
     shape = tuple(data.batch_size)
     # a given dtype may have gaps, which nothing writes to
     result: Any = np.empty(shape, _dtype(columns)) if dtype is None else np.zeros(shape, dtype)
-    pairs = list(_pairs(result, columns, (), problems))
+    pairs = list(_field_pairs(result, columns, (), problems))
     problems.check()
     _write(pairs, shape, result.itemsize)
     return result
@@ -90,11 +90,11 @@ class _StructArrayReader:
     def __init__(self, array: Any, copy: bool | None, problems: Problems) -> None:
         self.copy, self.problems = copy, problems
         #: why fields cannot share memory; ``None`` if they can
-        self.apart: str | None = None
+        self.copy_reason: str | None = None
         if not array.flags.writeable:
-            self.apart = "a read-only array"
+            self.copy_reason = "a read-only array"
         elif array.size and any(stride < 0 for stride in array.strides):
-            self.apart = "an array with negative strides"
+            self.copy_reason = "an array with negative strides"
 
     def read(self, array: Any, path: tuple[str, ...]) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -114,13 +114,13 @@ class _StructArrayReader:
         return values
 
     def numbers(self, part: Any, dtype: Any, path: tuple[str, ...], name: str) -> Tensor | None:
-        apart = self.apart or (None if dtype.isnative else "numbers in another byte order")
-        if apart and self.copy is False:
+        copy_reason = self.copy_reason or (None if dtype.isnative else "numbers in another byte order")
+        if copy_reason and self.copy is False:
             hint = "leave out copy=False" + ("" if part.flags.writeable else ", or map a file with mmap_mode='c'")
-            self.problems.add((*path, name), "numbers that can be read without a copy", apart, hint)
+            self.problems.add((*path, name), "numbers that can be read without a copy", copy_reason, hint)
             return None
         try:
-            if apart or self.copy:
+            if copy_reason or self.copy:
                 return as_packed_tensor(part.astype(dtype.newbyteorder("="), order="C"))
             return as_packed_tensor(part)
         except TypeError:
@@ -190,7 +190,7 @@ def _dtype(columns: dict[Any, Any]) -> Any:
     return made
 
 
-def _pairs(
+def _field_pairs(
     result: Any, columns: dict[Any, Any], path: tuple[str, ...], problems: Problems
 ) -> Iterator[tuple[Any, Any]]:
     """Yield each field of the result with the array to write to it."""
@@ -201,7 +201,7 @@ def _pairs(
     for key in names:
         column, part, where = columns[key], result[key], (*path, key)
         if isinstance(column, dict):
-            yield from _pairs(part, column, where, problems)  # pyright: ignore[reportUnknownArgumentType]
+            yield from _field_pairs(part, column, where, problems)  # pyright: ignore[reportUnknownArgumentType]
             continue
         array: Any = column[0]
         if array.shape != part.shape:

@@ -36,7 +36,7 @@ Target: TypeAlias = "type[TensorCollection] | TensorCollection | type[Tensor] | 
 #: result of a conversion that failed; its problems are noted
 FAILED: Any = object()
 #: errors that values raise if they do not fit
-MISTAKES = (TypeError, ValueError, RuntimeError, AttributeError)
+VALUE_ERRORS = (TypeError, ValueError, RuntimeError, AttributeError)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -225,11 +225,11 @@ def build(
         ContractError: values break contracts, and nothing else is wrong.
     """
     result = build_nested(target, values, options)
-    finish(options)
+    raise_problems(options)
     return result
 
 
-def finish(options: ConversionOptions) -> None:
+def raise_problems(options: ConversionOptions) -> None:
     """Raise the one error for all problems, or warn of keys that were left out."""
     options.problems.check()
     options.problems.warn()
@@ -264,7 +264,7 @@ def build_nested(
         owner: Any = cls
         make: Any = owner._from_finished if is_finished else owner._from_mapping
         result = make(values, size, options.device, None)
-    except MISTAKES as error:
+    except VALUE_ERRORS as error:
         note_cause(error, target, values, size, problems, path)
         return FAILED
     if options.auto:
@@ -317,7 +317,7 @@ def note_cause(
 def from_entries(cls: type[C], source: Any, options: ConversionOptions) -> C:
     """Convert an object with entries."""
     result: C = build_from_entries(cls, source, entries(source) or {}, options)
-    finish(options)
+    raise_problems(options)
     return result
 
 

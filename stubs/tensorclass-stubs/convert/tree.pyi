@@ -12,7 +12,7 @@ from tensorclass.convert.problems import Problems
 C = TypeVar("C", bound=TensorCollection)
 Target: TypeAlias = "type[TensorCollection] | TensorCollection | type[Tensor] | None"
 FAILED: Any
-MISTAKES: tuple[Incomplete, Incomplete, Incomplete, Incomplete]
+VALUE_ERRORS: tuple[Incomplete, Incomplete, Incomplete, Incomplete]
 
 def entries(obj: Any) -> dict[Any, Any] | None: ...
 def target_class(target: type[TensorCollection] | TensorCollection) -> type[TensorCollection]: ...
@@ -29,7 +29,7 @@ def object_column(flat: list[Any], shape: Size, empty: Any = None) -> NonTensorD
 def build(
     target: type[TensorCollection] | TensorCollection, values: Mapping[str, Any], options: ConversionOptions
 ) -> Any: ...
-def finish(options: ConversionOptions) -> None: ...
+def raise_problems(options: ConversionOptions) -> None: ...
 def build_nested(
     target: type[TensorCollection] | TensorCollection,
     values: Mapping[str, Any],
