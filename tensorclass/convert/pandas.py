@@ -139,10 +139,17 @@ def _place(values: dict[str, Any], path: Path, masks: dict[str, Any]) -> bool:
         level = level.setdefault(name, {})
         if not isinstance(level, dict):
             return False
-    if level:
-        return False
-    level.update(masks)
+    _merge(level, masks)
     return True
+
+
+def _merge(values: dict[str, Any], others: dict[str, Any]) -> None:
+    """Add nested values to nested values."""
+    for name, value in others.items():
+        if isinstance(value, dict) and isinstance(values.get(name), dict):
+            _merge(values[name], cast("dict[str, Any]", value))
+        else:
+            values[name] = value
 
 
 def _check_index(

@@ -29,8 +29,8 @@ from .record_class import matching_record_class
 
 C = TypeVar("C", bound=TensorCollection)
 
-#: What something becomes: a collection of this class, or one like this collection. ``Tensor`` and ``None`` stand for
-#: fields of records that hold a tensor or an object: what is given for them stays whole.
+#: The class of a converted value, or a collection of that structure. ``Tensor`` and ``None`` are for fields of records
+#: that hold a tensor or an object: their values are not taken apart.
 Target: TypeAlias = "type[TensorCollection] | TensorCollection | type[Tensor] | None"
 
 #: result of a conversion that failed; its problems are noted
@@ -58,8 +58,8 @@ def entries(obj: Any) -> dict[Any, Any] | None:
         fields: Sequence[str] | None = getattr(items, "_fields", None)
         names = map(str, range(len(items))) if fields is None else fields
         return dict(zip(names, items, strict=True))
-    kind = adapter_of(obj.__class__)
-    return None if kind is None else kind.values(obj)
+    adapter = adapter_of(obj.__class__)
+    return None if adapter is None else adapter.values(obj)
 
 
 def target_class(target: type[TensorCollection] | TensorCollection) -> type[TensorCollection]:
@@ -100,10 +100,10 @@ def convert_value(value: Any, target: Target, options: ConversionOptions, path: 
         if isinstance(inner, TensorClass) or matching_record_class(inner, value) is not None:
             return build_from_entries(inner, value, found, options._replace(device=None, names=None), path)
         return convert_entries(found, inner, options, path)
-    reader = converter_of(value)
-    if reader is not None:
+    converter = converter_of(value)
+    if converter is not None:
         try:
-            return getattr(target_class(inner), reader.method)(value, strict=options.strict)
+            return getattr(target_class(inner), converter.method)(value, strict=options.strict)
         except ConversionError as error:
             options.problems.below(error, path)
             return FAILED

@@ -428,7 +428,7 @@ def test_rows_of_arrays_are_filled_with_the_default_broadcast() -> None:
 
 
 @pytest.mark.parametrize(
-    "column, fill_rows",
+    "column, filled",
     [
         (pd.array([1, None], dtype="Int8"), torch.tensor([1, 0], dtype=torch.int8)),
         (pd.array([True, None], dtype="boolean"), torch.tensor([True, False])),
@@ -439,8 +439,8 @@ def test_rows_of_arrays_are_filled_with_the_default_broadcast() -> None:
     ],
     ids=lambda case: str(getattr(case, "dtype", "")),
 )
-def test_nulls_are_filled_masked_or_an_error_as_asked(column: Any, fill_rows: Tensor) -> None:
-    torch.testing.assert_close(read(column, nulls="fill"), fill_rows, equal_nan=True)
+def test_nulls_are_filled_masked_or_an_error_as_asked(column: Any, filled: Tensor) -> None:
+    torch.testing.assert_close(read(column, nulls="fill"), filled, equal_nan=True)
     masked = TensorDict.from_pandas(pd.DataFrame({"c": column, "full": [1, 2]}), nulls="mask")
     assert masked["_mask"].to_dict().keys() == {"c"}
     assert masked["_mask", "c"].tolist() == [True, False]
@@ -455,6 +455,14 @@ def test_objects_that_are_missing_are_none_or_an_error_as_asked() -> None:
     assert data["m", "given", "n", "d"].tolist() == [True, False]
     with pytest.raises(ConversionError, match=r"c: .*1 missing values"):
         read(["a", None], nulls="raise")
+
+
+def test_masks_can_be_written_beside_columns_of_a_nested_collection() -> None:
+    frame = pd.DataFrame({"m.x": [1.0, None], "m.y.z": [None, 1.0]})
+    data = TensorDict.from_pandas(frame, nulls="mask", separator=".", mask_key="m")
+    assert data["m", "m", "x"].tolist() == [True, False]
+    assert data["m", "m", "y", "z"].tolist() == [False, True]
+    assert data["m", "y", "z"][1] == 1
 
 
 def test_options_for_nulls_are_checked() -> None:
