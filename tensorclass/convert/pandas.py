@@ -134,11 +134,12 @@ def _nest(columns: Mapping[Path, Any]) -> dict[str, Any]:
 
 def _place(values: dict[str, Any], path: Path, masks: dict[str, Any]) -> bool:
     """Write the masks below a path. ``False`` if a column stands there, or above."""
-    level: Any = values
+    level = values
     for name in path:
-        level = level.setdefault(name, {})
-        if not isinstance(level, dict):
+        inner: Any = level.setdefault(name, {})
+        if not isinstance(inner, dict):
             return False
+        level = cast("dict[str, Any]", inner)
     _merge(level, masks)
     return True
 
