@@ -247,7 +247,9 @@ class ArrowColumnReader(NumberReader, ColumnReader):
         if schema.holds == "tensor":
             raise UnreadableColumn(schema.shown, "a column of objects")
         mask = torch.tensor([item is not None for item in column], dtype=torch.bool)
-        return self._object_values(tuple(column), codes_row_by_row(mask.shape), None if bool(mask.all()) else mask, schema)
+        return self._object_values(
+            tuple(column), codes_row_by_row(mask.shape), None if bool(mask.all()) else mask, schema
+        )
 
     def _objects(self, column: Any, schema: ColumnSchema, note: Mapping[str, Any]) -> ReadColumn:
         shape = [len(column)]
