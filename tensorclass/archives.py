@@ -1,4 +1,4 @@
-"""Archives of memory-mapped folders: the functions of the package. What they do is in :mod:`.storage.archive`."""
+"""The public functions for archives of memory-mapped folders; :mod:`.storage.archive` implements them."""
 
 from pathlib import Path as _Path
 
@@ -15,22 +15,25 @@ def pack_memmap(
     compresslevel: int | None = None,
     progress: bool | None = None,
 ) -> _Path:
-    """Packs a folder that :meth:`TensorDict.memmap` wrote into one file, as a whole or not at all.
+    """Pack a folder that :meth:`TensorDict.memmap` wrote into one file.
+
+    The archive is complete or not there at all, also if the process is killed.
 
     Args:
         prefix: the folder. All files in it are packed.
-        archive_path: the file; one that is there is replaced. The suffix ``.tdz`` is usual.
+        archive_path: the file to write; an existing one is replaced. Its suffix is usually ``.tdz``.
         compression: ``"stored"`` (the default: tensors are mapped from the archive), ``"deflated"``, ``"bzip2"``,
-            ``"lzma"``, or the number that ``zipfile`` has for it.
-        compresslevel: as ``zipfile`` has it: 0 to 9 for ``"deflated"``, 1 to 9 for ``"bzip2"``.
-        progress: show a bar; by default on a terminal, where it takes more than two seconds.
+            ``"lzma"``, or a constant of ``zipfile``.
+        compresslevel: 0 to 9 for ``"deflated"``, 1 to 9 for ``"bzip2"``; by default that of ``zipfile``.
+        progress: show a bar; by default only on a terminal, if packing takes more than two seconds.
 
     Returns:
         The path of the archive.
 
     Raises:
-        ValueError: nothing is saved in the folder, or it has links in it.
+        ValueError: nothing is saved in the folder, or it contains links.
 
+    Example:
     >>> import tempfile, torch
     >>> from tensorclass import TensorDict, pack_memmap
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -47,18 +50,26 @@ def pack_memmap(
 
 
 def unpack_memmap(archive_path: _Filename, prefix: _Filename, *, progress: bool | None = None) -> _Path:
-    """Unpacks an archive into a folder, as a whole or not at all; every checksum is verified.
+    """Unpack an archive to a folder, and verify all checksums.
 
     Args:
         archive_path: the archive.
-        prefix: the folder. A collection that is there is replaced in one step.
-        progress: show a bar; by default on a terminal, where it takes more than two seconds.
+        prefix: the folder. A collection in it is replaced in one step.
+        progress: show a bar; by default only on a terminal, if unpacking takes more than two seconds.
 
     Returns:
         The path of the folder.
 
     Raises:
-        ValueError: it is no archive, or damaged, or needs more space than there is. Nothing was written.
+        ValueError: the file is not an archive, is damaged, or needs more space than there is. Nothing was written.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict, unpack_memmap
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     saved = TensorDict({"x": torch.ones(3)}, [3]).memmap(folder + "/rows.tdz")
+        ...     TensorDict.load_memmap(unpack_memmap(folder + "/rows.tdz", folder + "/rows"))["x"].tolist()
+        [1.0, 1.0, 1.0]
     """
     from .storage import archive
 
@@ -66,10 +77,14 @@ def unpack_memmap(archive_path: _Filename, prefix: _Filename, *, progress: bool 
 
 
 def is_memmap_archive(path: _Filename) -> bool:
-    """Whether a file is an archive of a memory-mapped folder: a ZIP file with a member ``meta.json``.
+    """Return whether a file is an archive of a memory-mapped folder: a ZIP file with a member ``meta.json``.
 
     Args:
-        path: of the file; ``False`` where there is none.
+        path: the path of the file; if there is none, the result is ``False``.
+
+    Example:
+        >>> is_memmap_archive("no_such_file.tdz")
+        False
     """
     from .storage import archive
 
@@ -77,18 +92,28 @@ def is_memmap_archive(path: _Filename) -> bool:
 
 
 def refresh_archive_checksums(archive_path: _Filename) -> _Path:
-    """Brings the checksums of an archive up to date, after values were written in place (``mode="r+"``).
+    """Update the checksums of an archive after values were written in place (``mode="r+"``).
 
-    Where this is interrupted, some checksums are those of before; the values are not touched.
+    If this is interrupted, some checksums are still the old ones. Values never change.
 
     Args:
         archive_path: the archive.
 
     Returns:
-        Its path.
+        The path of the archive.
 
     Raises:
-        ValueError: it is no archive.
+        ValueError: the file is not an archive.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict, refresh_archive_checksums
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     saved = TensorDict({"x": torch.ones(3)}, [3]).memmap(folder + "/rows.tdz")
+        ...     _ = TensorDict.load_memmap(folder + "/rows.tdz", mode="r+")["x"].fill_(2.0)
+        ...     path = refresh_archive_checksums(folder + "/rows.tdz")
+        ...     TensorDict.load_memmap(path, verify=True)["x"]
+        tensor([2., 2., 2.])
     """
     from .storage import archive
 

@@ -1,16 +1,16 @@
-"""Files and folders that are written as a whole or not at all.
+"""Write files and folders atomically: all of them or nothing.
 
-The draft stands beside its place under another name until it is whole. What a killed process leaves of that goes when
-something is written to the same place again.
+A draft is written beside the target under another name, and renamed when it is complete. If the process is killed, the
+draft is left; the next write to the same target removes it.
 
-Whoever writes under Ctrl-C adds a window in which it comes at once. Without it there is an instant, at the end of the
-block, in which an interrupt leaves the draft until the traceback is dropped::
+Code that Ctrl-C may reach makes the block uninterrupted, except for the writing. Otherwise there is an instant at the
+end of the block in which an interrupt leaves the draft until the traceback is dropped::
 
     with uninterrupted() as section, whole_file(path) as file, section.interruptible():
         file.write(text)
 
-A link is followed: the file or folder that it leads to is replaced, or made. What is replaced leaves its mode, and
-where that is permitted its owner and group; what is new has those that ``open()`` and ``os.mkdir()`` give.
+Links are followed: the file or folder that a link leads to is replaced or made. A file that replaces another gets its
+mode and, if permitted, its owner and group; a new one gets those of ``open()`` and ``os.mkdir()``.
 """
 
 from __future__ import annotations
@@ -37,25 +37,24 @@ from tensorclass.printable import printable
 
 try:
     import fcntl
-except ImportError:  # it is none of Unix
+except ImportError:  # not Unix
     fcntl = None  # type: ignore[assignment]
 
 T = TypeVar("T")
 
 
 def whole_file(path: str | os.PathLike[str], *, follow: bool = True) -> AbstractContextManager[IO[bytes]]:
-    """A file to write to that takes its name only when all is written and on disk.
+    """Open a file for writing bytes that appears at ``path`` at the end of the block, when it is complete and on disk.
 
-    It is written beside its place under another name. Where the block raises, that is removed, and what stood at
-    ``path`` stays.
+    If the block raises, the draft is removed and an old file at ``path`` stays.
 
     Args:
-        path: the place.
-        follow: write to what a link there leads to; otherwise the link is replaced.
+        path: the target.
+        follow: if the target is a link, write to the file that it leads to; otherwise replace the link.
 
     Raises:
-        IsADirectoryError: there is a folder.
-        OSError: there is a pipe, a device, or a link that leads to itself; or it cannot be written.
+        IsADirectoryError: the target is a folder.
+        OSError: the target is a pipe, a device, or a link that leads to itself; or it cannot be written.
 
     Example:
         >>> import tempfile
@@ -69,7 +68,7 @@ def whole_file(path: str | os.PathLike[str], *, follow: bool = True) -> Abstract
 
 
 def whole_path(path: str | os.PathLike[str]) -> AbstractContextManager[Path]:
-    """:func:`whole_file` for writers that open the file themselves: the path of the draft, which is not there yet.
+    """Do the same as :func:`whole_file` for code that opens the file itself: give the path of the draft to be made.
 
     Example:
         >>> import tempfile
@@ -83,10 +82,10 @@ def whole_path(path: str | os.PathLike[str]) -> AbstractContextManager[Path]:
 
 
 def whole_folder(path: str | os.PathLike[str]) -> AbstractContextManager[Path]:
-    """A folder to write to that takes its place only when all is written.
+    """Give a new folder that appears at ``path`` at the end of the block.
 
-    It is filled beside its place under another name and then renamed. Where ``path`` is a folder already, the files
-    written replace those of the same name, each as a whole, and others stay. Missing parent folders are made.
+    If ``path`` is a folder already, each new file replaces the old file of its name atomically, and other files stay.
+    Missing parent folders are made.
 
     Example:
         >>> import tempfile
@@ -102,20 +101,20 @@ def whole_folder(path: str | os.PathLike[str]) -> AbstractContextManager[Path]:
 def swapped_folder(
     path: str | os.PathLike[str], folder_lock: FolderLock | None = None, finish: Callable[[Path], None] | None = None
 ) -> AbstractContextManager[Path]:
-    """A folder to write to that takes the place of the one at ``path``, of all that is in it, in one step.
+    """Give a new folder that replaces the one at ``path``, with all its content, in one step at the end of the block.
 
-    Whoever opens ``path`` sees the old folder or the new one, whole; where the block raises or the process is killed,
-    the old one stays. What the old folder had and the block does not want must be moved by the block (hard links do).
-    Missing parent folders are made. Files that have the name of an old one get its mode.
+    Readers of ``path`` see the complete old folder or the complete new one. If the block raises or the process is
+    killed, the old one stays. Files of the old folder that shall stay must be linked or moved by the block or by
+    ``finish``. Missing parent folders are made. Files with the name of an old file get its mode.
 
-    Where the system cannot exchange two folders in one step, there is an instant without any (:func:`is_swapped`).
+    If the system cannot exchange two folders in one step, there is an instant without a folder (:func:`is_swapped`).
 
-    Writers of one folder take turns: the new folder takes its place when no other writer is at work in the old one.
+    Writers of one folder take turns: the new folder waits until no other writer changes the old one.
 
     Args:
         path: the folder.
-        folder_lock: that of a writer who has it already, or has more to do in it.
-        finish: called with the draft when it has the lock and there is an old folder: what is taken from that.
+        folder_lock: the lock of the folder, of a caller that holds it already or keeps it after the block.
+        finish: called with the draft when the old folder, if there is one, is locked.
 
     Example:
         >>> import tempfile
@@ -130,49 +129,49 @@ def swapped_folder(
 
 
 def acquire_folder(folder_lock: FolderLock, path: str | os.PathLike[str]) -> bool:
-    """:meth:`FolderLock.acquire`, also where a folder is set aside for an instant (:func:`is_swapped`)."""
+    """Call :meth:`FolderLock.acquire`; wait if the folder is missing for an instant (:func:`is_swapped`)."""
     end = time.monotonic() + 1.0
     while not folder_lock.acquire(path):
         if not is_swapped(path) or time.monotonic() > end:
             return False
         time.sleep(0.001)
-        _sweep(_followed(path))  # puts back the one of a process that was killed
+        _remove_dead_drafts(_resolve_links(path))  # restores the old folder of a process that was killed
     return True
 
 
 def exchange(draft: Path, path: Path) -> None:
-    """Puts a folder in the place of another one of the same file system, in one step where the system has that.
+    """Replace a folder by another one of the same file system, in one step if the system can do that.
 
-    Otherwise the old one is set aside for an instant: beside the draft, where :func:`_sweep` finds it.
+    Otherwise the old one is moved beside the draft first, where :func:`_remove_dead_drafts` finds it.
     """
     if _renameat2 is not None and not _renameat2(_HERE, bytes(draft), _HERE, bytes(path), _EXCHANGE):
         return
-    aside = _aside(str(draft))
-    os.rename(path, aside)
+    old_folder = _old_folder_path(str(draft))
+    os.rename(path, old_folder)
     try:
         os.rename(draft, path)
     except BaseException:
-        with suppress(OSError):  # then it is put back with the draft's end, or by the next writer
-            os.rename(aside, path)
+        with suppress(OSError):  # if this fails, the end of the draft or the next writer restores it
+            os.rename(old_folder, path)
         raise
 
 
 def is_swapped(path: str | os.PathLike[str]) -> bool:
-    """Whether a folder is missing because the system cannot exchange two folders in one step.
+    """Return whether a folder is missing because the system cannot exchange two folders in one step.
 
-    It was set aside a moment ago and the new one is about to come, or the process that did it has died since; then the
-    next writer puts the old one back.
+    Either the new one is about to appear, or the process that moved the old one has died; then the next writer restores
+    the old one.
     """
-    place = os.path.realpath(path) if os.path.islink(path) else os.path.abspath(path)
-    name = os.path.basename(place)
-    asides = [_aside(os.path.join(folder, name)) for folder in _folders_of_drafts(place)]
-    return any(map(_may_be_there, asides)) and not os.path.exists(place)
+    target = os.path.realpath(path) if os.path.islink(path) else os.path.abspath(path)
+    name = os.path.basename(target)
+    asides = [_old_folder_path(os.path.join(folder, name)) for folder in _draft_folders(target)]
+    return any(map(_may_be_there, asides)) and not os.path.exists(target)
 
 
 def _may_be_there(path: str) -> bool:
     try:
         os.lstat(path)
-    except PermissionError:  # drafts of other users are theirs
+    except PermissionError:  # a draft of another user
         return True
     except OSError:
         return False
@@ -180,38 +179,38 @@ def _may_be_there(path: str) -> bool:
 
 
 # -- drafts -----------------------------------------------------------------------------------------------------------
-# A draft stands in a folder of its own beside the place that it will take: ".NAME.NUMBER.tmp", which nobody else may
-# enter. Its writer holds a lock on that folder for as long as it lives; a folder that is not locked was left by a
-# process that was killed, and goes when the next draft is made. Whoever has the lock may delete the folder; whoever
-# makes one must see, once it has the lock, that it was not deleted before.
+# A draft is in a folder of its own beside the target: ".NAME.NUMBER.tmp", which other users cannot enter. Its writer
+# holds a lock on that folder as long as it lives. A folder that is not locked was left by a process that was killed,
+# and is removed when the next draft is made. The holder of the lock may delete the folder; so a writer that has made
+# and locked a folder must check that it was not deleted in between.
 
 
-#: how many drafts are looked at for what other processes have left
+#: the number of draft folders that are checked for dead writers
 _SWEPT = 8
 
 
 class _Draft:
-    """The folder of a draft, locked."""
+    """A draft and its locked folder."""
 
-    __slots__ = ("file", "folder", "folder_lock", "lock", "path", "pid", "place")
+    __slots__ = ("file", "folder", "folder_lock", "lock", "path", "pid", "target")
 
-    def __init__(self, place: str, given: str | os.PathLike[str]) -> None:
-        self.place = place
+    def __init__(self, target: str, given: str | os.PathLike[str]) -> None:
+        self.target = target
         self.pid = os.getpid()
-        self.file: IO[bytes] | None = None  #: the draft, where it is open
-        self.folder_lock: FolderLock | None = None  #: that ends with the draft
-        self.folder, self.lock = _locked_folder(place, given)
-        self.path: str = os.path.join(self.folder, os.path.basename(place))  #: which is not there yet
+        self.file: IO[bytes] | None = None  #: the open draft
+        self.folder_lock: FolderLock | None = None  #: released with the draft
+        self.folder, self.lock = _locked_folder(target, given)
+        self.path: str = os.path.join(self.folder, os.path.basename(target))  #: of the draft
 
     def discard(self) -> None:
-        """Remove whatever is in the folder, and the lock. What cannot be removed is left for the next writer."""
+        """Remove the folder and its content, and release the lock. The next writer removes what cannot be removed."""
         try:
             if self.file is not None:
-                with suppress(OSError, ValueError):  # what could not be written goes anyway; a block may detach it
+                with suppress(OSError, ValueError):  # the file is removed anyway; a block may have detached it
                     self.file.close()
-            # in a process that was forked meanwhile, the draft is that of the other one
+            # a process that was forked meanwhile must not remove the draft of its parent
             if self.pid == os.getpid():
-                _remove(self.folder, self.place)
+                _remove(self.folder, self.target)
         finally:
             lock, self.lock = self.lock, None
             if lock is not None:
@@ -221,23 +220,23 @@ class _Draft:
                 self.folder_lock.release()
 
 
-def _remove(folder: str, place: str) -> None:
-    """Remove the folder of a draft. What cannot be removed is left for the next writer."""
+def _remove(folder: str, target: str) -> None:
+    """Remove the folder of a draft. The next writer removes what cannot be removed."""
     try:
-        os.rmdir(folder)  # most are empty
+        os.rmdir(folder)  # the common case: it is empty
     except OSError:
-        if _put_back(os.path.join(folder, os.path.basename(place)), place):
-            with suppress(OSError):  # of a handle that it closes
+        if _restore_old_folder(os.path.join(folder, os.path.basename(target)), target):
+            with suppress(OSError):  # from closing a handle
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _put_back(draft: str, place: str) -> bool:
-    """Put a folder that stands aside beside a draft in its place, if that is free. ``False`` if it cannot be done."""
-    aside = _aside(draft)
+def _restore_old_folder(draft: str, target: str) -> bool:
+    """Move an old folder beside a draft back to the target, if that is free. Return ``False`` if that fails."""
+    old_folder = _old_folder_path(draft)
     try:
-        os.lstat(aside)
-        if not os.path.lexists(place):
-            os.rename(aside, place)
+        os.lstat(old_folder)
+        if not os.path.lexists(target):
+            os.rename(old_folder, target)
     except FileNotFoundError:
         return True
     except OSError:
@@ -245,8 +244,8 @@ def _put_back(draft: str, place: str) -> bool:
     return True
 
 
-def _kept(draft: _Draft) -> Generator[None, None, None]:
-    """Keep a draft until this is closed, or dropped: no other finalizer runs where there is nothing left to do."""
+def _discard_at_end(draft: _Draft) -> Generator[None, None, None]:
+    """Discard a draft when this generator is closed or dropped. Unlike ``__del__``, it does nothing after its end."""
     try:
         yield
     finally:
@@ -255,37 +254,37 @@ def _kept(draft: _Draft) -> Generator[None, None, None]:
 
 
 class _Whole(AbstractContextManager[T]):
-    """A draft, made at the begin of a block, that takes its place at the end."""
+    """A context that makes a draft at its start and renames it to the target at its end."""
 
     _draft: _Draft | None = None
-    _kept: Generator[None, None, None] | None = None  #: removes the draft when it ends, or nobody has it any more
+    _cleanup: Generator[None, None, None] | None = None  #: removes the draft when it ends or is dropped
 
     def __init__(self, path: str | os.PathLike[str], follow: bool = True) -> None:
         self._given = path
         self._follow = follow
 
     @abstractmethod
-    def _checked(self, place: str) -> None:
-        """Raise an error where something else stands at the place."""
+    def _check_target(self, target: str) -> None:
+        """Raise if the target cannot be replaced."""
 
     @abstractmethod
-    def _made(self, draft: _Draft) -> T:
-        """Return the value that the block gets."""
+    def _open_draft(self, draft: _Draft) -> T:
+        """Make the draft; return the value for the block."""
 
     @abstractmethod
     def _commit(self, draft: _Draft) -> None:
-        """Put the draft in its place."""
+        """Rename the draft to the target."""
 
     def __enter__(self) -> T:
         try:
             with uninterrupted():
-                place = _followed(self._given) if self._follow else os.path.abspath(self._given)
-                self._checked(place)
-                self._draft = _Draft(place, self._given)
-                self._kept = _kept(self._draft)
-                next(self._kept)
-                made = self._made(self._draft)
-            return made
+                target = _resolve_links(self._given) if self._follow else os.path.abspath(self._given)
+                self._check_target(target)
+                self._draft = _Draft(target, self._given)
+                self._cleanup = _discard_at_end(self._draft)
+                next(self._cleanup)
+                opened = self._open_draft(self._draft)
+            return opened
         except BaseException as error:
             try:
                 self._raise_as_given(error)
@@ -309,32 +308,32 @@ class _Whole(AbstractContextManager[T]):
                 finally:
                     self._end()
         finally:
-            if self._kept is not None:  # an interrupt came before all of that
+            if self._cleanup is not None:  # an interrupt came before the inner block
                 self._end()
 
     def _end(self) -> None:
-        """Remove what is left of the draft."""
+        """Remove the draft if it is still there."""
         with uninterrupted():
-            kept, self._kept = self._kept, None
+            kept, self._cleanup = self._cleanup, None
             self._draft = None
             if kept is not None:
                 kept.close()
 
     def _raise_as_given(self, error: BaseException | None) -> None:
-        """Raise an error of the draft as one of the file that was asked for."""
+        """Raise an error of the draft as one of the target."""
         draft = self._draft
         if draft is None or not isinstance(error, OSError) or error.errno is None:
             return
         if error.filename is None or str(error.filename).startswith(draft.folder):
-            raise _of(Path(self._given), error) from error
+            raise _error_of_target(Path(self._given), error) from error
 
 
 class _WholeFile(_Whole[IO[bytes]]):
-    def _checked(self, place: str) -> None:
-        _check_file(place, self._given, self._follow)
+    def _check_target(self, target: str) -> None:
+        _check_file(target, self._given, self._follow)
 
-    def _made(self, draft: _Draft) -> IO[bytes]:
-        mode = 0o600 if os.path.lexists(draft.place) else 0o666
+    def _open_draft(self, draft: _Draft) -> IO[bytes]:
+        mode = 0o600 if os.path.lexists(draft.target) else 0o666
         opener = functools.partial(os.open, mode=mode)
         draft.file = open(draft.path, "xb", opener=opener)  # noqa: SIM115  # closed with the draft
         return draft.file
@@ -345,41 +344,41 @@ class _WholeFile(_Whole[IO[bytes]]):
         file.flush()
         os.fsync(file.fileno())
         file.close()
-        _as_before(draft.path, draft.place)
-        os.replace(draft.path, draft.place)
+        _copy_metadata(draft.path, draft.target)
+        os.replace(draft.path, draft.target)
 
 
 class _WholePath(_Whole[Path]):
-    def _checked(self, place: str) -> None:
-        _check_file(place, self._given, self._follow)
+    def _check_target(self, target: str) -> None:
+        _check_file(target, self._given, self._follow)
 
-    def _made(self, draft: _Draft) -> Path:
+    def _open_draft(self, draft: _Draft) -> Path:
         return Path(draft.path)
 
     def _commit(self, draft: _Draft) -> None:
-        if not _as_before(draft.path, draft.place):  # a writer may keep others out
-            _set_mode(draft.path, _mode_of_new(draft.folder))
-        os.replace(draft.path, draft.place)
+        if not _copy_metadata(draft.path, draft.target):  # the writer may have made it private
+            _set_mode(draft.path, _mode_of_new_file(draft.folder))
+        os.replace(draft.path, draft.target)
 
 
 class _WholeFolder(_Whole[Path]):
-    def _checked(self, place: str) -> None:
-        _check_folder(place, self._given)
-        _make_above(place, self._given)
+    def _check_target(self, target: str) -> None:
+        _check_folder(target, self._given)
+        _make_parents(target, self._given)
 
-    def _made(self, draft: _Draft) -> Path:
+    def _open_draft(self, draft: _Draft) -> Path:
         os.mkdir(draft.path)
         return Path(draft.path)
 
     def _commit(self, draft: _Draft) -> None:
-        _as_before(draft.path, draft.place, deep=True)
+        _copy_metadata(draft.path, draft.target, deep=True)
         try:
-            os.rename(draft.path, draft.place)  # also over an empty folder
+            os.rename(draft.path, draft.target)  # also over an empty folder
         except OSError:
-            if not os.path.isdir(draft.place):
+            if not os.path.isdir(draft.target):
                 raise
             for name in sorted(os.listdir(draft.path)):
-                os.replace(os.path.join(draft.path, name), os.path.join(draft.place, name))
+                os.replace(os.path.join(draft.path, name), os.path.join(draft.target, name))
 
 
 class _SwappedFolder(_Whole[Path]):
@@ -391,37 +390,37 @@ class _SwappedFolder(_Whole[Path]):
         self._folder_lock = folder_lock or self._own or FolderLock()
         self._finish = finish
 
-    def _checked(self, place: str) -> None:
-        _check_folder(place, self._given)
-        if os.path.isdir(place) and _holds_working_directory(place):
+    def _check_target(self, target: str) -> None:
+        _check_folder(target, self._given)
+        if os.path.isdir(target) and _contains_working_directory(target):
             raise OSError(
                 errno.EBUSY,
-                "the working directory is there, which cannot be replaced; write to a folder in it",
+                "the folder is or contains the working directory, which cannot be replaced; write to a folder in it",
                 os.path.abspath(self._given),
             )
-        _make_above(place, self._given)
-        self._folder_lock.share_above(place)
+        _make_parents(target, self._given)
+        self._folder_lock.share_above(target)
 
-    def _made(self, draft: _Draft) -> Path:
+    def _open_draft(self, draft: _Draft) -> Path:
         draft.folder_lock = self._own
         os.mkdir(draft.path)
         return Path(draft.path)
 
     def _commit(self, draft: _Draft) -> None:
-        self._folder_lock.acquire_new(draft.path)  # until the old one is gone
+        self._folder_lock.acquire_new(draft.path)  # held until the old folder is removed
         while True:
-            if acquire_folder(self._folder_lock, draft.place):
+            if acquire_folder(self._folder_lock, draft.target):
                 if self._finish is not None:
                     self._finish(Path(draft.path))
-                _as_before(draft.path, draft.place, deep=True)
-                exchange(Path(draft.path), Path(draft.place))  # then the draft is the old one, and goes
+                _copy_metadata(draft.path, draft.target, deep=True)
+                exchange(Path(draft.path), Path(draft.target))  # the draft is then the old one, and is removed
                 return
             try:
-                os.rename(draft.path, draft.place)
+                os.rename(draft.path, draft.target)
                 return
             except OSError:
-                if not os.path.isdir(draft.place):
-                    raise  # otherwise another process has written one meanwhile
+                if not os.path.isdir(draft.target):
+                    raise  # otherwise another process has made the folder meanwhile
 
     def _end(self) -> None:
         with uninterrupted():
@@ -430,26 +429,26 @@ class _SwappedFolder(_Whole[Path]):
                 self._own.release()  # no draft was made
 
 
-# -- places -----------------------------------------------------------------------------------------------------------
+# -- targets ----------------------------------------------------------------------------------------------------------
 
 
-def _followed(path: str | os.PathLike[str]) -> str:
-    """The place that is written to: where a link leads."""
+def _resolve_links(path: str | os.PathLike[str]) -> str:
+    """Return the absolute path of the target, with a link followed."""
     if not os.path.islink(path):
         return os.path.abspath(path)
-    place = os.path.realpath(path)
-    if os.path.islink(place):
+    target = os.path.realpath(path)
+    if os.path.islink(target):
         raise OSError(errno.ELOOP, "can't be written: the link leads to itself", str(path))
-    return place
+    return target
 
 
-def _check_file(place: str, given: str | os.PathLike[str], follow: bool) -> None:
+def _check_file(target: str, given: str | os.PathLike[str], follow: bool) -> None:
     try:
-        mode = os.stat(place, follow_symlinks=follow).st_mode
+        mode = os.stat(target, follow_symlinks=follow).st_mode
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        raise _of(Path(given), error) from None
+        raise _error_of_target(Path(given), error) from None
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "expected a file to write to, found a folder", str(given))
     if not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
@@ -458,13 +457,13 @@ def _check_file(place: str, given: str | os.PathLike[str], follow: bool) -> None
         )
 
 
-def _check_folder(place: str, given: str | os.PathLike[str]) -> None:
-    if os.path.exists(place) and not os.path.isdir(place):
+def _check_folder(target: str, given: str | os.PathLike[str]) -> None:
+    if os.path.exists(target) and not os.path.isdir(target):
         raise NotADirectoryError(f"{printable(os.path.abspath(given))}: expected a folder to write to, found a file")
 
 
-def _make_above(place: str, given: str | os.PathLike[str]) -> None:
-    parent = os.path.dirname(place)
+def _make_parents(target: str, given: str | os.PathLike[str]) -> None:
+    parent = os.path.dirname(target)
     if os.path.isdir(parent):
         return
     try:
@@ -475,64 +474,68 @@ def _make_above(place: str, given: str | os.PathLike[str]) -> None:
         ) from None
 
 
-def _holds_working_directory(path: str) -> bool:
-    place, here = os.path.realpath(path), os.path.realpath(os.curdir)
-    return os.path.commonpath((place, here)) == place
+def _contains_working_directory(path: str) -> bool:
+    target, here = os.path.realpath(path), os.path.realpath(os.curdir)
+    return os.path.commonpath((target, here)) == target
 
 
 # -- modes ------------------------------------------------------------------------------------------------------------
 
 
-def _as_before(draft: str, place: str, deep: bool = False) -> bool:
-    """Give a draft mode, owner and group of what it replaces; ``False`` where there is nothing, or no such thing.
+def _copy_metadata(draft: str, target: str, deep: bool = False) -> bool:
+    """Give a draft the mode, owner and group of the target. Return ``False`` if that is missing or of another type.
 
     Args:
         draft: a file or a folder.
-        place: where it goes.
-        deep: for a folder: do so for what is in it, too.
+        target: the path that it replaces.
+        deep: for a folder: do the same for its content.
     """
     try:
-        old = os.lstat(place)
+        old = os.lstat(target)
     except FileNotFoundError:
         return False
     new = os.lstat(draft)
     if stat.S_IFMT(new.st_mode) != stat.S_IFMT(old.st_mode):
         return False
-    _take_over(draft, new, old)
+    _copy_mode_and_owner(draft, new, old)
     if deep:
-        _take_over_below(draft, place)
+        _copy_metadata_below(draft, target)
     return True
 
 
-def _take_over_below(draft: str, place: str) -> None:
+def _copy_metadata_below(draft: str, target: str) -> None:
     with os.scandir(draft) as found:
         entries = list(found)
     for entry in entries:
-        name = f"{place}{os.sep}{entry.name}"
+        name = f"{target}{os.sep}{entry.name}"
         try:
             old = os.lstat(name)
         except (FileNotFoundError, NotADirectoryError):
             continue
         new = entry.stat(follow_symlinks=False)
         if stat.S_IFMT(new.st_mode) == stat.S_IFMT(old.st_mode) and not stat.S_ISLNK(new.st_mode):
-            _take_over(entry.path, new, old)
+            _copy_mode_and_owner(entry.path, new, old)
             if stat.S_ISDIR(new.st_mode):
-                _take_over_below(entry.path, name)
+                _copy_metadata_below(entry.path, name)
 
 
-def _take_over(path: str, new: os.stat_result, old: os.stat_result) -> None:
+def _copy_mode_and_owner(path: str, new: os.stat_result, old: os.stat_result) -> None:
     mode = stat.S_IMODE(old.st_mode)
     if not stat.S_ISDIR(old.st_mode):
-        mode &= 0o777  # whoever writes to a file takes away that it runs as its owner
+        mode &= 0o777  # without setuid and setgid, which a write removes too
     if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
-        if not _owned(path, old.st_uid, old.st_gid) and not _owned(path, -1, old.st_gid) and new.st_gid != old.st_gid:
-            mode &= ~0o2070 | (mode & 0o007) << 3  # of another group: it may do what all may
+        if (
+            not _set_owner(path, old.st_uid, old.st_gid)
+            and not _set_owner(path, -1, old.st_gid)
+            and new.st_gid != old.st_gid
+        ):
+            mode &= ~0o2070 | (mode & 0o007) << 3  # another group gets the rights of all users
         new = os.lstat(path)
     if stat.S_IMODE(new.st_mode) != mode:
         os.chmod(path, mode)
 
 
-def _owned(path: str, user: int, group: int) -> bool:
+def _set_owner(path: str, user: int, group: int) -> bool:
     """Give a file to a user and a group; return False if that is not permitted."""
     try:
         os.chown(path, user, group)
@@ -548,29 +551,29 @@ def _set_mode(path: str, mode: int) -> None:
         os.chmod(path, mode)
 
 
-def _mode_of_new(folder: str) -> int:
-    """The mode that ``open()`` gives to a new file: that of one. The umask can only be read by setting it."""
+def _mode_of_new_file(folder: str) -> int:
+    """Return the mode that ``open()`` gives to a new file, by making one: reading the umask would mean setting it."""
     handle = os.open(
         os.path.join(folder, ".mode"), os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0), 0o666
     )
     try:
         return stat.S_IMODE(os.fstat(handle).st_mode)
     finally:
-        with suppress(OSError):  # it goes with the draft
+        with suppress(OSError):  # the file is removed with the draft
             os.close(handle)
 
 
 # -- folders of drafts ------------------------------------------------------------------------------------------------
 
 
-def _folders_of_drafts(place: str) -> list[str]:
-    """The folders that drafts of a place take first."""
-    begin = _begin_of_draft(place)
+def _draft_folders(target: str) -> list[str]:
+    """Return the first folders that drafts of a target use."""
+    begin = _draft_prefix(target)
     return [f"{begin}{number}.tmp" for number in range(_SWEPT)]
 
 
-def _begin_of_draft(place: str) -> str:
-    parent, name = os.path.split(place)
+def _draft_prefix(target: str) -> str:
+    parent, name = os.path.split(target)
     return os.path.join(parent, f".{name if _is_short(name) else _digest(name)}.")
 
 
@@ -578,8 +581,8 @@ def _digest(name: str) -> str:
     return hashlib.sha256(os.fsencode(name)).hexdigest()
 
 
-def _aside(draft: str) -> str:
-    """Return the path of the old folder while the new one takes its place."""
+def _old_folder_path(draft: str) -> str:
+    """Return the path beside a draft to which the old folder is moved while the new one replaces it."""
     parent, name = os.path.split(draft)
     return os.path.join(parent, f"{name if _is_short(name) else ''}.old")
 
@@ -588,20 +591,20 @@ def _is_short(name: str) -> bool:
     return len(name) <= _LONGEST // 4 or len(os.fsencode(name)) <= _LONGEST
 
 
-_LONGEST = 240  #: bytes of a name: file systems take 255
+_LONGEST = 240  #: bytes of a name: file systems allow 255
 
 
-def _locked_folder(place: str, given: str | os.PathLike[str]) -> tuple[str, int | None]:
-    """A new folder for a draft, and the lock on it; the folders of dead writers are deleted.
+def _locked_folder(target: str, given: str | os.PathLike[str]) -> tuple[str, int | None]:
+    """Make and lock a folder for a draft; delete the folders of dead writers.
 
-    Without a lock where the system has none: then nothing is deleted.
+    The lock is ``None`` if the file system has none. Then nothing is deleted.
 
     Args:
-        place: where the draft goes.
-        given: how errors call that.
+        target: the path that the draft will get.
+        given: the target as the caller named it, for errors.
     """
-    _sweep(place)
-    begin, number = _begin_of_draft(place), 0
+    _remove_dead_drafts(target)
+    begin, number = _draft_prefix(target), 0
     while True:
         folder = f"{begin}{number}.tmp"
         try:
@@ -610,7 +613,7 @@ def _locked_folder(place: str, given: str | os.PathLike[str]) -> tuple[str, int 
             number += 1
             continue
         except OSError as error:
-            raise _of(Path(given), error) from None
+            raise _error_of_target(Path(given), error) from None
         try:
             lock = _lock(folder)
         except OSError as error:
@@ -618,18 +621,18 @@ def _locked_folder(place: str, given: str | os.PathLike[str]) -> tuple[str, int 
                 return folder, None  # a file system without locks
             with suppress(OSError):
                 os.rmdir(folder)
-            raise _of(Path(given), error) from None
+            raise _error_of_target(Path(given), error) from None
         if lock is not None:
             return folder, lock
 
 
-#: errors that say nothing of whether a file system has locks
+#: errors that do not tell whether a file system has locks
 _EXHAUSTED = (errno.EIO, errno.ENOSPC, errno.EINTR, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
-def _sweep(place: str) -> None:
-    """Deletes the drafts of a place whose writers are dead; a folder that one has set aside is put back."""
-    for folder in _folders_of_drafts(place):
+def _remove_dead_drafts(target: str) -> None:
+    """Delete the drafts of a target whose writers are dead; restore an old folder that one has moved away."""
+    for folder in _draft_folders(target):
         if not os.access(folder, os.F_OK):
             continue
         try:
@@ -639,20 +642,20 @@ def _sweep(place: str) -> None:
         if lock is None:
             continue
         try:
-            _remove(folder, place)
+            _remove(folder, target)
         finally:
             with suppress(OSError):
                 os.close(lock)
 
 
 def _lock(folder: str) -> int | None:
-    """The lock on a folder; ``None`` where another process has it, or the folder is gone.
+    """Lock a folder; return its descriptor, or ``None`` if another process has the lock or the folder is removed.
 
     Raises:
-        OSError: there are no locks here.
+        OSError: the file system has no locks.
     """
     if fcntl is None:
-        raise OSError(errno.ENOTSUP, "there are no locks")
+        raise OSError(errno.ENOTSUP, "this system has no file locks")
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -679,6 +682,6 @@ _renameat2: Callable[..., int] | None = (
 )
 
 
-def _of(path: Path, error: OSError) -> OSError:
-    """The error as one of the file that was asked for, not of the draft beside it."""
+def _error_of_target(path: Path, error: OSError) -> OSError:
+    """Return an error of a draft as one of the target."""
     return OSError(error.errno, f"can't be written: {error.strerror}", str(path))

@@ -1,11 +1,11 @@
-"""Writers of a folder take turns.
+"""Locks of folders, so that writers of the same folder take turns.
 
-Whoever changes what is in a folder, or puts another one in its place, holds the lock of the folder (``flock``), which
-the system gives back when a process dies. A folder that has taken the place of another has a lock of its own: whoever
-got the lock of one that is no longer at the path tries again. Readers need none: they see one folder or the other.
+A process that changes the content of a folder, or replaces the folder, holds its lock (``flock``), which the system
+releases when the process dies. A folder that replaces another has its own lock: if the locked folder is no longer at
+the path, the writer tries again. Readers need no lock: they see the old folder or the new one.
 
-A collection may lie in the folder of another one. A writer of the inner one shares the locks of the outer ones, so that
-none of them moves meanwhile. Locks are taken from the outside to the inside, and so no two writers wait for each other.
+A collection may be saved in the folder of another one. A writer of the inner one holds shared locks of the outer ones,
+so that these are not replaced meanwhile. Outer locks are taken first, so that no two writers wait for each other.
 """
 
 from __future__ import annotations
@@ -22,31 +22,32 @@ from tensorclass.interrupts import Uninterrupted
 
 try:
     import fcntl
-except ImportError:  # it is none of Unix
+except ImportError:  # not Unix
     fcntl = None  # type: ignore[assignment]
 
 __all__ = ["FolderLock", "is_at"]
 
-#: what tells that a folder is that of a collection, in which others may lie
+#: files of a folder that holds a collection
 _MARKS: Final = ("/meta.json", "/zarr.json", "/.zgroup")
 
-#: what file systems without locks say; NFS has none of folders that are open for reading
+#: the errors of file systems without locks; NFS has none for folders that are open for reading
 _NO_LOCKS: Final = frozenset((errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL, errno.ENOSYS))
 
-#: what is locked in this process: by which folder_lock, its handle, the folder, the thread, whether for itself alone
+#: the locks of this process: id of the FolderLock, handle, folder (device, inode), thread, whether exclusive
 _held: list[tuple[int, int, tuple[int, int], int, bool]] = []
 _locks: weakref.WeakSet[FolderLock] = weakref.WeakSet()
 
 
 class FolderLock:
-    """The lock of a folder, which one writer has at a time.
+    """The lock of a folder, which one writer at a time holds.
 
-    Use it in an :func:`~tensorclass.interrupts.uninterrupted` block: no interrupt falls between a lock and its keeping.
-    Waiting for others is interruptible.
+    Use it in an :func:`~tensorclass.interrupts.uninterrupted` block, so that no interrupt comes between taking the lock
+    and storing its handle. Waiting for other writers is interruptible.
 
     Args:
-        section: the block that it is in.
+        section: the uninterrupted block.
 
+    Example:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, FolderLock() as folder_lock:
     ...     folder_lock.acquire(folder), folder_lock.acquire(folder + "/none")
@@ -57,8 +58,8 @@ class FolderLock:
         _locks.add(self)
         self._section = section
         self._handles: list[int] = []
-        self.handle: int | None = None  #: the folder that is taken, open
-        self.is_locked: bool = False  #: whether no other writer can have it; some file systems have no locks
+        self.handle: int | None = None  #: the descriptor of the folder
+        self.is_locked: bool = False  #: whether other writers are kept out; some file systems have no locks
 
     def __enter__(self) -> FolderLock:
         return self
@@ -69,32 +70,33 @@ class FolderLock:
         self.release()
 
     def release(self) -> None:
-        """Let others have all that was taken."""
+        """Release all locks."""
         while self._handles:
             self._drop(self._handles[-1])
         self.handle, self.is_locked = None, False
 
     def share_above(self, path: str | os.PathLike[str]) -> None:
-        """Keep the collections in whose folders a path lies where they are."""
+        """Take shared locks of the collections in whose folders a path is, so that they are not replaced."""
         for folder in _collections_above(os.path.abspath(path)):
             while True:
                 try:
                     handle = self._open(folder)
                 except OSError:
-                    break  # it may not be read, or is gone
+                    break  # it is not readable, or removed
                 self._lock(handle, folder, exclusive=False)
                 if is_at(handle, folder):
                     break
                 self._drop(handle)
 
     def acquire(self, path: str | os.PathLike[str]) -> bool:
-        """Take the folder at a path, when those that have it are done; ``False`` where there is none.
+        """Lock the folder at a path, after waiting for other writers. Return ``False`` if there is no folder.
 
-        A second call looks whether it is still the same, and takes the one that is there now.
+        A second call checks that the same folder is at the path, and else locks the new one.
 
         Raises:
-            RuntimeError: the thread has it already: a handler of signals, say, writes in the middle of writing.
-            NotADirectoryError: it is a file.
+            RuntimeError: the thread has locked it already, for example because a signal handler writes while the thread
+                is writing.
+            NotADirectoryError: the path is that of a file.
         """
         while True:
             if self.handle is not None:
@@ -110,7 +112,7 @@ class FolderLock:
             self.handle = handle
 
     def acquire_new(self, folder: str | os.PathLike[str]) -> None:
-        """Have a new folder, too, that nobody else has seen yet."""
+        """Lock a new folder too, before it is visible to others."""
         self._lock(self._open(folder), folder, exclusive=True)
 
     def _open(self, folder: str | os.PathLike[str]) -> int:
@@ -119,31 +121,34 @@ class FolderLock:
         return handle
 
     def _lock(self, handle: int, folder: str | os.PathLike[str], exclusive: bool) -> bool:
-        """Lock an open folder; ``False`` where there are no locks."""
+        """Lock an open folder. Return ``False`` if the file system has no locks."""
         if fcntl is None:
             return False
         info, thread = os.fstat(handle), threading.get_ident()
-        place = info.st_dev, info.st_ino
-        if any(place == other and thread == owner and (exclusive or alone) for _, _, other, owner, alone in _held):
+        file_id = info.st_dev, info.st_ino
+        if any(
+            file_id == other and thread == owner and (exclusive or is_exclusive)
+            for _, _, other, owner, is_exclusive in _held
+        ):
             raise RuntimeError(
-                f"{os.fspath(folder)}: this thread is writing to that folder already, and was interrupted by what "
-                "writes to it again: write to another folder, or when the first is done"
+                f"{os.fspath(folder)}: this thread is writing to that folder already, and a signal handler or "
+                "finalizer writes to it again: write to another folder, or after the first write has ended"
             )
-        how = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
+        operation = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
         try:
             try:
-                fcntl.flock(handle, how | fcntl.LOCK_NB)
+                fcntl.flock(handle, operation | fcntl.LOCK_NB)
             except BlockingIOError:
                 if self._section is None:
-                    fcntl.flock(handle, how)
+                    fcntl.flock(handle, operation)
                 else:
                     with self._section.interruptible():
-                        fcntl.flock(handle, how)
+                        fcntl.flock(handle, operation)
         except OSError as error:
             if error.errno in _NO_LOCKS:
                 return False
             raise
-        _held.append((id(self), handle, place, thread, exclusive))
+        _held.append((id(self), handle, file_id, thread, exclusive))
         return True
 
     def _drop(self, handle: int) -> None:
@@ -151,7 +156,7 @@ class FolderLock:
         _held[:] = [held for held in _held if held[:2] != (id(self), handle)]
         with contextlib.suppress(OSError):
             if fcntl is not None:
-                fcntl.flock(handle, fcntl.LOCK_UN)  # also where a process that was forked has it
+                fcntl.flock(handle, fcntl.LOCK_UN)  # close() alone would not unlock if a forked process has the handle
         with contextlib.suppress(OSError):
             os.close(handle)
 
@@ -160,7 +165,7 @@ _FLAGS: Final[int] = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def _collections_above(path: str) -> list[str]:
-    """The folders above a path that are those of collections, the outermost first."""
+    """Return the folders above a path that hold collections, the outermost first."""
     found: list[str] = []
     folder = path
     while True:
@@ -170,13 +175,13 @@ def _collections_above(path: str) -> list[str]:
         if folder == below:
             return found[::-1]
         for mark in _MARKS:
-            if os.access(folder + mark, os.F_OK):  # half the time that os.stat() takes where there is none
+            if os.access(folder + mark, os.F_OK):  # takes half the time of os.stat() if there is none
                 found.append(folder)
                 break
 
 
 def is_at(handle: int, path: str | os.PathLike[str]) -> bool:
-    """Return whether an open folder is the one at a path."""
+    """Return whether an open folder is at a path."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except OSError:
@@ -184,7 +189,7 @@ def is_at(handle: int, path: str | os.PathLike[str]) -> bool:
 
 
 def _leave_all() -> None:
-    """Close what another thread had locked when a process was forked: the lock is its parent's."""
+    """Close the locked folders in a forked process: the locks belong to its parent."""
     for folder_lock in list(_locks):
         for handle in folder_lock._handles:
             with contextlib.suppress(OSError):

@@ -1,11 +1,11 @@
-"""Work that Ctrl-C must not cut in two.
+"""Blocks of code in which Ctrl-C waits.
 
-Python raises ``KeyboardInterrupt`` between any two instructions: also after a file is opened and before its handle is
-kept, or in the middle of a ``finally``. Code that must not stop there runs under :func:`uninterrupted`; its long part
-runs under :meth:`Uninterrupted.interruptible`, with what cleans up outside of that block::
+Python raises ``KeyboardInterrupt`` between any two instructions: also between opening a file and storing its handle, or
+in the middle of a ``finally``. Code that must not stop there runs under :func:`uninterrupted`; its long-running part
+runs under :meth:`Uninterrupted.interruptible`, with the cleanup outside of that block::
 
     with uninterrupted() as section:
-        draft = make_draft()  # all of it, or nothing
+        draft = make_draft()  # all of it or nothing
         try:
             with section.interruptible():
                 write(draft)  # Ctrl-C stops this at once ...
@@ -24,22 +24,22 @@ from typing import Any, Final
 
 __all__ = ["Uninterrupted", "uninterrupted"]
 
-#: The signals by which programs are asked to stop: Ctrl-C, ``kill``, a time limit, a closed terminal.
+#: The signals that ask a program to stop: Ctrl-C, ``kill``, a time limit, a closed terminal.
 _NAMES: Final = ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP")
 _SIGNALS: Final = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
 
-#: what ``signal`` wraps to make enums of numbers, which takes four times as long
+#: the module that ``signal`` wraps; the wrapper takes four times as long, since it turns numbers into enums
 _system: Any = importlib.import_module("_signal")
 
 
 class Uninterrupted:
-    """A block during which handlers of signals wait until it ends; see :func:`uninterrupted`."""
+    """A block at whose end pending signal handlers run; see :func:`uninterrupted`."""
 
     __slots__ = ("_handlers", "_pending")
 
     def __init__(self) -> None:
-        self._handlers: dict[int, Any] = {}  #: those that wait, SIGINT's first
-        self._pending: list[int] = []  #: signals that came
+        self._handlers: dict[int, Any] = {}  #: the replaced handlers, SIGINT's first
+        self._pending: list[int] = []  #: signals that have arrived
 
     def __enter__(self) -> Uninterrupted:
         try:
@@ -55,9 +55,9 @@ class Uninterrupted:
         self._resume()
 
     def interruptible(self) -> Interruptible:
-        """A part of the block in which signals are handled at once, those that came before included.
+        """Return a block in which signals are handled at once, including those that have arrived before.
 
-        Inside of an outer block they still wait, unless that is in an interruptible part, too.
+        Within an outer uninterrupted block they still wait, unless that one is interruptible too.
         """
         return Interruptible(self)
 
@@ -78,7 +78,7 @@ class Uninterrupted:
         return before
 
     def check(self) -> None:
-        """Handle the signals that came: a point at which a long block can be left."""
+        """Handle the signals that have arrived. Long blocks call this where they can be left."""
         if self._pending:
             with self.interruptible():
                 pass
@@ -88,11 +88,11 @@ class Uninterrupted:
             self._pending.append(number)
 
     def _defer(self) -> None:
-        """Replace the handlers. A signal that comes meanwhile is raised when all are replaced."""
+        """Replace the handlers. If a handler raises meanwhile, raise its error when all are replaced."""
         if threading.current_thread() is not threading.main_thread():
             return  # Python runs handlers in the main thread only
         if _active:
-            return  # handlers wait for the end of that block
+            return  # handlers wait for the end of the outer block
         raised: BaseException | None = None
         todo = [number for number in _SIGNALS if number not in self._handlers and callable(_system.getsignal(number))]
         _active.append(self)
@@ -107,7 +107,7 @@ class Uninterrupted:
             raise raised
 
     def _resume(self) -> None:
-        """Put the handlers back, SIGINT's last, then hand them what came."""
+        """Restore the handlers, SIGINT's last, then call them for the signals that have arrived."""
         raised: BaseException | None = None
         if self in _active:
             _active.remove(self)
@@ -127,7 +127,7 @@ class Uninterrupted:
 
 
 class Interruptible:
-    """A part of an :class:`Uninterrupted` block that signals may end."""
+    """A block within an :class:`Uninterrupted` block in which signals are handled at once."""
 
     __slots__ = ("_section",)
 
@@ -143,12 +143,12 @@ class Interruptible:
         self._section._defer()
 
 
-#: The blocks that are open in the main thread, outer ones first.
+#: the open blocks of the main thread, outer ones first
 _active: list[Uninterrupted] = []
 
 
 def _deliver(pending: list[int]) -> None:
-    """Hand signals to their handlers, all of them, also where a handler raises."""
+    """Call the handlers of all signals, even if one raises."""
     if pending:
         try:
             signal.raise_signal(pending[0])
@@ -157,7 +157,7 @@ def _deliver(pending: list[int]) -> None:
 
 
 def _leave_all() -> None:
-    """Put the handlers back in a process that was forked within a block: the block goes on in its parent."""
+    """Restore the handlers in a process that was forked within a block; the block continues in its parent."""
     while _active:
         section = _active[-1]
         section._pending.clear()
@@ -169,11 +169,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def uninterrupted() -> Uninterrupted:
-    """A block that ``KeyboardInterrupt``, and whatever else a signal handler raises, waits for.
+    """Return a block for whose end ``KeyboardInterrupt``, and any other error of a signal handler, waits.
 
-    Handlers of SIGINT, SIGTERM, SIGALRM and SIGHUP that are written in Python run when the block ends. Blocks nest.
-    Keep them short: what takes long runs under ``interruptible()``. In other threads than the main one the block does
-    nothing, since Python runs handlers in the main thread only. Never keep one open over a ``yield`` to a user's loop.
+    Python handlers of SIGINT, SIGTERM, SIGALRM and SIGHUP run when the block ends. Blocks can be nested. Keep them
+    short: long-running code goes into ``interruptible()``. In threads other than the main one the block does nothing,
+    since Python runs handlers only in the main thread. Never keep one open across a ``yield`` to a user's loop.
 
     Example:
         >>> import signal

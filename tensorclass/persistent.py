@@ -1,7 +1,7 @@
-"""The functions of the package that save and load: they are the methods; loading asks the file for the class.
+"""The public functions that save and load. They are the methods of collections; loading takes the class from the file.
 
-To add one, add its name here, in ``__all__`` and in ``tensorclass/__init__.py``. What they do is in
-:mod:`tensorclass.storage`, imported at their call.
+To add one, add its name here, in ``__all__`` and in ``tensorclass/__init__.py``. :mod:`tensorclass.storage` implements
+them and is imported by the first call.
 """
 
 from __future__ import annotations
@@ -46,16 +46,26 @@ to_safetensors: Final = save_safetensors
 def append_memmap(
     prefix: _Filename, rows: _Collection, *, allow_pickle: bool | None = None, progress: bool | None = None
 ) -> None:
-    """Writes more rows behind those that ``memmap`` wrote to a folder; see :meth:`TensorDict.append_memmap`.
+    """Append rows to a folder that ``memmap`` wrote; see :meth:`TensorDict.append_memmap`.
 
     Args:
         prefix: the folder.
-        rows: a collection with the keys, the dtypes and, but for the first dimension, the shapes of what is there.
-        allow_pickle: write objects that JSON cannot hold as pickles.
-        progress: show a bar; by default on a terminal, where it takes more than two seconds.
+        rows: a collection with the same keys, dtypes and, except for the first dimension, shapes.
+        allow_pickle: pickle objects that have no JSON form.
+        progress: show a bar; by default only on a terminal, if writing takes more than two seconds.
 
     Raises:
-        ValueError: nothing is saved there, or the rows do not fit; all differences are named, nothing was written.
+        ValueError: nothing is saved in the folder, or the rows do not fit. The message lists all differences, and
+            nothing was written.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from tensorclass import TensorDict, append_memmap
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     saved = TensorDict({"x": torch.zeros(2)}, [2]).memmap(folder)
+        ...     append_memmap(folder, TensorDict({"x": torch.ones(1)}, [1]))
+        ...     TensorDict.load_memmap(folder)["x"].tolist()
+        [0.0, 0.0, 1.0]
     """
     given: _TensorDict = rows  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
     _TensorDict.append_memmap(prefix, given, allow_pickle=allow_pickle, progress=progress)

@@ -1,4 +1,4 @@
-"""Text that comes from data, as terminals may show it: control characters would be commands to them."""
+"""Escape control characters in text from untrusted data before it is printed: terminals would obey them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ import unicodedata
 
 __all__ = ["printable"]
 
-#: what no terminal obeys, though Unicode calls it a control or format character: the joiners of Persian and of emoji
+#: the joiners of Persian and of emoji: format characters in Unicode, but harmless to terminals
 _KEPT = frozenset("\u200c\u200d")
-#: control characters (C0, C1), format characters (marks of direction among them), lone surrogates, ends of lines
+#: control characters (C0, C1), format characters such as marks of direction, lone surrogates, line separators
 _ESCAPED = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 
 
 def printable(text: object, *, lines: bool = False) -> str:
-    r"""The text with an escape, as in string literals, for each character that a terminal would obey.
+    r"""Return the text with escapes, as in string literals, for characters that a terminal would obey.
 
-    A name in a file may hold what moves the cursor, colours or hides what else is printed, rings the bell, or turns the
-    direction of the text around. Everything that is printed and comes from data goes through here, unless it goes
-    through ``repr`` or JSON in ASCII, which do the same.
+    A name in a file may contain characters that move the cursor, colour or hide other text, ring the bell, or reverse
+    the direction of text. All text from data is printed through this function, ``repr`` or JSON in ASCII.
 
     Args:
-        text: keys, names of files and metrics, labels; of a path, its ``str``.
-        lines: keep newlines: the text has several lines.
+        text: the text, or an object whose ``str`` is taken: keys, paths, names of metrics, labels.
+        lines: keep newlines.
 
     Example:
         >>> printable("\x1b[31mred\n"), printable("naïve 模型"), printable("a\nb\t", lines=True)

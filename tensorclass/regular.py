@@ -1,4 +1,4 @@
-"""Regular files, told from pipes, devices and sockets: these make whoever opens them wait, or never end."""
+"""Open regular files only: reading a pipe, a device or a socket may block, or never end."""
 
 from __future__ import annotations
 
@@ -23,31 +23,34 @@ _KINDS = (
 
 
 class NotRegular(ValueError, OSError):
-    """A pipe, a device or a socket stands where a file is expected, or a link where none is followed."""
+    """A pipe, a device or a socket was found where a file is expected, or a link where links are not followed."""
 
 
-def kind_of(mode: int) -> str:
-    """The kind of what is at a path, in words.
+def file_type(mode: int) -> str:
+    """Return the type of a file in words.
 
-    >>> kind_of(os.stat("/dev/null").st_mode), kind_of(os.stat(".").st_mode)
+    Args:
+        mode: the mode of the file, from ``os.stat``.
+
+    >>> file_type(os.stat("/dev/null").st_mode), file_type(os.stat(".").st_mode)
     ('a device', 'a folder')
     """
     return next((name for is_of, name in _KINDS if is_of(mode)), "a device")
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
-    """Look whether a file is at a path, or can be made there, before a library opens the path.
+    """Check the type of the file at a path before a library opens the path. A missing file passes.
 
-    Links are followed. What takes the place of the file between this and the opening is not seen:
-    :func:`open_regular` has no such gap.
+    Links are followed. The file may be replaced between this check and the opening; :func:`open_regular` has no such
+    gap.
 
     Raises:
-        NotRegular: a pipe, a device or a socket is there.
-        IsADirectoryError: a folder is there.
+        NotRegular: the path is that of a pipe, a device or a socket.
+        IsADirectoryError: it is that of a folder.
     """
     try:
         mode = os.stat(path).st_mode
-    except OSError:  # the library says it
+    except OSError:  # the library will raise
         return
     _check(mode, os.fspath(path))
 
@@ -55,27 +58,27 @@ def check_regular(path: str | os.PathLike[str]) -> None:
 def open_regular(
     path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, folder: int | None = None, shown: str | None = None
 ) -> int:
-    """Open a file that is a regular one, without waiting for anything; the caller closes the descriptor.
+    """Open a regular file without blocking; return its descriptor, which the caller closes.
 
     Args:
         path: the file.
-        flags: as ``os.open`` takes them.
-        folder: the descriptor of an open folder. Then ``path`` is a name in it, and a link there is not followed.
-        shown: the path in errors.
+        flags: flags of ``os.open``.
+        folder: the descriptor of an open folder. ``path`` is then a name in it, and a link is not followed.
+        shown: the path for errors, by default ``path``.
 
     Raises:
-        NotRegular: it is a pipe, a device or a socket, or a link in ``folder``.
-        IsADirectoryError: it is a folder.
-        OSError: it cannot be opened.
+        NotRegular: the path is that of a pipe, a device or a socket, or of a link in ``folder``.
+        IsADirectoryError: it is that of a folder.
+        OSError: the file cannot be opened.
     """
     name = os.fspath(path) if shown is None else shown
     follows = folder is None
-    # a pipe is not opened to see that it is one: its writer would take that for a reader
+    # stat first: opening a pipe would look to its writer like a reader
     _check(os.stat(path, dir_fd=folder, follow_symlinks=follows).st_mode, name)
     try:
         handle = os.open(path, flags | _FLAGS | (0 if follows else _NO_LINK), dir_fd=folder)
     except OSError as error:
-        if error.errno == errno.ELOOP and not follows:  # it came in between
+        if error.errno == errno.ELOOP and not follows:  # a link has replaced the file since
             raise NotRegular(f"{name}: expected a file, found a link, which is not followed") from None
         raise
     try:
@@ -88,7 +91,7 @@ def open_regular(
 
 @contextmanager
 def reading_regular(path: str | os.PathLike[str]) -> Generator[IO[bytes], None, None]:
-    """Open a file for reading bytes, as :func:`open_regular` does it, and close it."""
+    """Open a regular file for reading bytes in a ``with`` block; see :func:`open_regular`."""
     with uninterrupted() as section, os.fdopen(open_regular(path), "rb") as file, section.interruptible():
         yield file
 
@@ -99,4 +102,4 @@ def _check(mode: int, name: str) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "expected a file, found a folder", name)
     followed = ", which is not followed" if stat.S_ISLNK(mode) else ""
-    raise NotRegular(f"{name}: expected a file, found {kind_of(mode)}{followed}")
+    raise NotRegular(f"{name}: expected a file, found {file_type(mode)}{followed}")

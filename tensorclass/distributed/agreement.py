@@ -205,7 +205,7 @@ def to_bytes(tensor: Tensor) -> bytes:
 
 def _side(text: bytes, origin: str) -> dict[str, Any]:
     """Parse and check what another rank tells of its call."""
-    found = sealing.parsed(text, origin)
+    found = sealing.parse_json(text, origin)
     entries = tree.as_dict(found.get("entries", 0)) or {}
     texts = [found.get("what"), found.get("problem", ""), *entries.values()]
     if any(type(item) is not str for item in texts) or (entries == {} and found.get("entries") not in (None, {})):

@@ -250,12 +250,12 @@ def _note(
             objects.append(where)
         elif isinstance(item, (Tensor, UnbatchedTensor)):
             tensor = item if isinstance(item, Tensor) else item._tensor
-            leaves: list[tree.Leaf] = []
-            node = tree.node_of_tensor(tensor, where, leaves, problems)
+            leaves: list[tree.TensorLeaf] = []
+            node = tree.describe_tensor(tensor, where, leaves, problems)
             kind = "" if node["type"] == "tensor" and tensor is item else f"{node['type']} "
             told = f"{kind}{node['dtype']} {node['shape']}"
             entries[named(where)] = f"{told} in {node['rows']} rows" if "rows" in node else told
-            found += [(where, leaf.part, leaf.tensor) for leaf in leaves]
+            found += [(where, leaf.buffer, leaf.tensor) for leaf in leaves]
         else:
             _note(item, where, found, entries, objects, problems)
 
@@ -333,22 +333,22 @@ def rebuilt(
     Raises:
         FileError: the text is damaged, or does not fit the record that is asked for. It is a ValueError.
     """
-    return tree.rebuild(sealing.parsed(text, origin), target, Source(origin, read, device, allow_pickle))
+    return tree.rebuild(sealing.parse_json(text, origin), target, Source(origin, read, device, allow_pickle))
 
 
 def parts_in(text: bytes | bytearray, origin: str) -> list[Part]:
     """The tensors that the text of :func:`described` tells of, with their places, as the layout of the collection."""
-    source = Source(origin, tree.without_values(None))
+    source = Source(origin, tree.blank_reader(None))
     found: list[tuple[Path, str, torch.dtype, Size]] = []
-    for path, part, node in tree.tensors_of(sealing.parsed(text, origin)):
+    for path, part, node in tree.tensor_nodes(sealing.parse_json(text, origin)):
         if part == "offsets":
             rows = node.get("rows")
             if type(rows) is not int or not 0 <= rows < 2**40:
                 raise source.damaged(path, "the number of its rows is missing")
             found.append((path, part, torch.int64, Size([rows + 1])))
         else:
-            dtype = tree.dtype_of(node.get("dtype"), source, path)
-            found.append((path, part, dtype, tree.size_of(node.get("shape"), source, path)))
+            dtype = tree.parse_dtype(node.get("dtype"), source, path)
+            found.append((path, part, dtype, tree.parse_size(node.get("shape"), source, path)))
     found.sort(key=lambda item: item[:2])
     end, parts = 0, list[Part]()
     for path, part, dtype, shape in found:
@@ -399,7 +399,7 @@ def objects_text(data: TensorCollection, layout: Layout, what: str, allow_pickle
     """
     nodes: list[Any] = []
     for path in layout.objects:
-        node, problems = tree.described(value_at(data, path), path, allow_pickle, strict=False)
+        node, problems = tree.describe_value(value_at(data, path), path, allow_pickle, strict=False)
         if problems:
             raise TypeError(f"{what}: nothing was sent; {'; '.join(problems)}")
         nodes.append(node["data"])
@@ -425,7 +425,7 @@ def read_objects(
 def _read_objects(
     text: bytes | bytearray, data: TensorCollection, layout: Layout, origin: str, allow_pickle: bool
 ) -> Callable[[], None]:
-    given = as_list(sealing.parsed(b'{"data":' + text + b"}", origin).get("data"))
+    given = as_list(sealing.parse_json(b'{"data":' + text + b"}", origin).get("data"))
     if given is None or len(given) != len(layout.objects):
         raise ValueError(f"{origin}: expected {len(layout.objects)} pieces of non-tensor data")
     made: list[tuple[Path, Any, Any]] = []

@@ -384,7 +384,7 @@ class Turn:
 
 def _answer(text: bytes, origin: str) -> dict[str, Any]:
     """Parse and check the note of the other side about its record."""
-    found = sealing.parsed(text, origin)
+    found = sealing.parse_json(text, origin)
     entries = tree.as_dict(found.get("entries"))
     if (
         any(type(found.get(name)) is not int for name in ("digest", "tag", "size"))

@@ -128,9 +128,9 @@ def _written(data: Any, what: str, allow_pickle: bool) -> tuple[bytes, Tensor]:
 def _read(
     text: bytes, memory: Tensor, cls: Any, origin: str, device: torch.device | None, allow_pickle: bool
 ) -> Any:  # fmt: skip
-    known = sealing.parsed(text, origin)
+    known = sealing.parse_json(text, origin)
     node, starts = known.get("tree"), as_list(known.get("starts"))
-    keys = [(path, part) for path, part, _ in tree.tensors_of(node)]
+    keys = [(path, part) for path, part, _ in tree.tensor_nodes(node)]
     if starts is None or len(starts) != len(keys):
         raise FileError(f"{origin}: what it says of itself is damaged")
     places = dict(zip(keys, starts, strict=True))

@@ -1,4 +1,4 @@
-"""Files: a module a format. README.md in this folder says how they are made."""
+"""Save collections to files and load them, with a module for each format. README.md in this folder is an overview."""
 
 from .appending import append_memmap
 from .archive import is_memmap_archive, pack_memmap, refresh_archive_checksums, unpack_memmap

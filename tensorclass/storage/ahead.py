@@ -1,4 +1,4 @@
-"""Reading with several threads: values are read before they are asked for."""
+"""Prefetch tensors of a file with threads, and copy them with threads."""
 
 from __future__ import annotations
 
@@ -15,37 +15,38 @@ from .tree import FileError, Node, Path, Source
 
 
 @contextmanager
-def reading_ahead(
+def prefetching(
     node: Node,
     source: Source,
-    opened: Callable[[Path, str, torch.dtype, Size], Callable[[], Tensor]],
+    open_tensor: Callable[[Path, str, torch.dtype, Size], Callable[[], Tensor]],
     num_threads: int,
 ) -> Generator[Source, None, None]:
-    """A source whose tensors are read by threads, from now on, in the order in which they will be asked for.
+    """Start threads that read the tensors of a tree in the order of :func:`.tree.rebuild`; give a source of them.
 
-    What cannot be opened is left to the source, which says what is wrong.
+    If a file cannot be opened, prefetching stops there, and the given source raises when it reads the tensor.
 
     Args:
-        node: the tree that will be put together.
-        source: where its tensors come from.
-        opened: opens a file, in this thread; what it gives runs in another one.
-        num_threads: how many.
+        node: the tree that will be rebuilt.
+        source: reads what was not prefetched.
+        open_tensor: opens the file of a tensor, in the calling thread, and returns a function that reads it, which a
+            thread calls.
+        num_threads: the number of threads.
     """
     pool = ThreadPoolExecutor(num_threads, thread_name_prefix="reading")
     ready: dict[tuple[Path, str], Future[tuple[Tensor, int | None]]] = {}
     sums: dict[int, int] = {}
 
-    def read(path: Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-        found = ready.pop((path, part), None)
-        if found is None:
-            return source.read(path, part, dtype, shape)
-        tensor, checksum = found.result()
+    def read(path: Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+        future = ready.pop((path, buffer), None)
+        if future is None:
+            return source.read(path, buffer, dtype, shape)
+        tensor, checksum = future.result()
         if checksum is not None:
             sums[id(tensor)] = checksum
         return tensor
 
-    def job(work: Callable[[], Tensor]) -> tuple[Tensor, int | None]:
-        tensor = work()
+    def prefetch(read_tensor: Callable[[], Tensor]) -> tuple[Tensor, int | None]:
+        tensor = read_tensor()
         return tensor, tree.checksum_of(tensor) if source.verify else None
 
     def checksum_of(tensor: Tensor) -> int:
@@ -54,12 +55,11 @@ def reading_ahead(
 
     try:
         try:
-            for path, part, known in tree.tensors_of(node):
-                if not part:  # the offsets of jagged ones are few
-                    dtype = tree.dtype_of(known.get("dtype"), source, path)
-                    ready[path, part] = pool.submit(
-                        job, opened(path, part, dtype, tree.size_of(known.get("shape"), source, path))
-                    )
+            for path, buffer, tensor_node in tree.tensor_nodes(node):
+                if not buffer:  # offsets of jagged tensors are small
+                    dtype = tree.parse_dtype(tensor_node.get("dtype"), source, path)
+                    size = tree.parse_size(tensor_node.get("shape"), source, path)
+                    ready[path, buffer] = pool.submit(prefetch, open_tensor(path, buffer, dtype, size))
         except (FileError, OSError):
             pass
         yield source._replace(read=read, checksum=checksum_of)
@@ -68,7 +68,7 @@ def reading_ahead(
 
 
 def check_threads(num_threads: object, what: str) -> None:
-    """Raises an error for what is no number of threads."""
+    """Raise if ``num_threads`` is not an int of 0 or more. ``what`` is the caller, for errors."""
     if not isinstance(num_threads, int):
         raise TypeError(f"{what}: expected num_threads to be an int, got {num_threads!r}")
     if num_threads < 0:
@@ -76,20 +76,24 @@ def check_threads(num_threads: object, what: str) -> None:
 
 
 def copy_into(target: Any, loaded: Any, num_threads: int) -> Any:
-    """``target.update(loaded, inplace=True)``, for which threads copy the tensors where all of them fit."""
-    own: dict[Path, Tensor] = dict(target._named_leaves())
-    given: dict[Path, Tensor] = dict(loaded._named_leaves())
+    """Call ``target.update(loaded, inplace=True)``; threads copy the tensors if all of them fit."""
+    targets: dict[Path, Tensor] = dict(target._named_leaves())
+    sources: dict[Path, Tensor] = dict(loaded._named_leaves())
 
     def copy(path: Path) -> None:
-        own[path].copy_(given[path])
+        targets[path].copy_(sources[path])
 
-    if num_threads > 1 and own.keys() == given.keys() and all(_fits(own[path], given[path]) for path in own):
+    if (
+        num_threads > 1
+        and targets.keys() == sources.keys()
+        and all(_can_copy(targets[path], sources[path]) for path in targets)
+    ):
         with ThreadPoolExecutor(num_threads, thread_name_prefix="copying") as pool:
-            list(pool.map(copy, own))
-        loaded = loaded._with_leaves(iter([own[path] for path in given]))  # of those update copies nothing
+            list(pool.map(copy, targets))
+        loaded = loaded._with_leaves(iter([targets[path] for path in sources]))  # update copies no tensor to itself
     return target.update(loaded, inplace=True)
 
 
-def _fits(own: Tensor, given: Tensor) -> bool:
-    plain = own.layout == given.layout == torch.strided and not (own.is_nested or given.is_nested)
-    return plain and own.shape == given.shape and not own.requires_grad and not own.is_meta
+def _can_copy(target: Tensor, source: Tensor) -> bool:
+    plain = target.layout == source.layout == torch.strided and not (target.is_nested or source.is_nested)
+    return plain and target.shape == source.shape and not target.requires_grad and not target.is_meta

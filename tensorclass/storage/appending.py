@@ -1,8 +1,8 @@
-"""More rows in a folder of memory-mapped files, behind those that are there.
+"""Append rows to a memory-mapped folder.
 
-The values go to the ends of the files, behind what ``meta.json`` tells of, where no reader looks. Then a new folder
-takes the place of the old one in one step: it has links to the same files, and tells of the new rows. An append that is
-killed before that leaves bytes that the next one writes over.
+Values are written to the ends of the files, beyond the shapes in ``meta.json``, where no reader looks. Then a new
+folder replaces the old one in one step: it has links to the same files, and the new shapes. An append that is killed
+before that leaves bytes that the next one overwrites.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tensorclass.interrupts import Uninterrupted, uninterrupted
 from tensorclass.printable import printable
 from tensorclass.progress import bytes_of
 from tensorclass.record import TensorClass
-from tensorclass.regular import kind_of, open_regular
+from tensorclass.regular import file_type, open_regular
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import dotted
 from tensorclass.td.memmap import Filename, write_values
@@ -34,16 +34,16 @@ from tensorclass.td.unbatched import UnbatchedTensor
 
 from . import folder, layout, open_folders, tree
 from .paths import path_of
-from .tree import FileError, Leaf, Node, Source, as_list, dtype_of, size_of
+from .tree import FileError, Node, Source, TensorLeaf, as_list, parse_dtype, parse_size
 
 
-class Piece(NamedTuple):
-    """A file of the new folder: what it has already, and what is written behind that."""
+class AppendedFile(NamedTuple):
+    """A file of the new folder."""
 
     path: tree.Path
-    part: str
-    start: int  #: how many bytes it has
-    tensor: Tensor | None
+    buffer: str
+    start: int  #: the number of bytes that it has already
+    tensor: Tensor | None  #: the values to append
 
 
 def append_memmap(
@@ -66,19 +66,19 @@ def append_memmap(
         )
     with uninterrupted() as section, FolderLock(section) as folder_lock:
         root = _root(path, folder_lock)
-        growth = Growth(str(path), bool(allow_pickle))
-        folders = open_folders.Folders(root, pickles=growth.pickles)
+        growth = AppendPlan(str(path), bool(allow_pickle))
+        folders = open_folders.OpenFolderTree(root, allow_pickle=growth.allow_pickle)
         try:
             count = growth.rows_of(rows)
-            there = layout.read_node(folders, ())  # which opens files, and none stays open
+            saved = layout.read_node(folders, ())
             with section.interruptible():
-                node = growth.grown(there, rows, (), count)
+                node = growth.grown(saved, rows, (), count)
                 if growth.problems:
                     raise ValueError(
                         f"{printable(path)}: append_memmap: nothing was written; " + "; ".join(growth.problems)
                     )
             growth.check_offsets(folders)
-            _Writing(path, folders, folder_lock, section).write(node, growth.pieces, progress)
+            _AppendWriter(path, folders, folder_lock, section).write(node, growth.files, progress)
         except FileNotFoundError as error:
             raise ValueError(
                 f"{printable(path)}: append_memmap appends to a folder that memmap() wrote: {error}"
@@ -87,8 +87,8 @@ def append_memmap(
             folders.close()
 
 
-def _root(path: Path, folder_lock: FolderLock) -> open_folders.Opened:
-    """The open folder, when no other process or thread writes to it."""
+def _root(path: Path, folder_lock: FolderLock) -> open_folders.OpenFolder:
+    """Lock the folder and return it open. Waits for other writers."""
     folder_lock.share_above(path)
     try:
         found = acquire_folder(folder_lock, path)
@@ -99,21 +99,21 @@ def _root(path: Path, folder_lock: FolderLock) -> open_folders.Opened:
     if not folder_lock.is_locked:
         raise OSError(
             errno.ENOLCK,
-            "append_memmap needs locks, which this file system does not have: two processes would write over each "
-            "other's rows. Append where there are locks, and copy the folder",
+            "append_memmap needs file locks, which this file system does not have: two processes could overwrite each "
+            "other's rows. Append on a file system with locks, and copy the folder",
             str(path),
         )
-    return open_folders.Opened(folder_lock.handle, str(path))
+    return open_folders.OpenFolder(folder_lock.handle, str(path))
 
 
-class Growth:
-    """How the tree of a folder changes when rows come, and what is written to its files."""
+class AppendPlan:
+    """Computes the new tree of a folder and the values to append to its files; collects what does not fit."""
 
     def __init__(self, file: str, allow_pickle: bool) -> None:
         self.file = file
-        self.pickles = allow_pickle
+        self.allow_pickle = allow_pickle
         self.problems: list[str] = []
-        self.pieces: list[Piece] = []
+        self.files: list[AppendedFile] = []
         self.source: Source = Source(file, self._no_reader)
 
     @staticmethod
@@ -121,7 +121,7 @@ class Growth:
         raise AssertionError("an append reads no tensor")
 
     def rows_of(self, rows: TensorCollection) -> int:
-        """How many rows come."""
+        """Return the number of rows to append."""
         if not rows.ndim:
             raise ValueError(
                 f"{self.file}: append_memmap appends along the first batch dimension, and the rows have none; "
@@ -130,7 +130,7 @@ class Growth:
         return rows.shape[0]
 
     def grown(self, node: Node, rows: Any, path: tree.Path, count: int) -> Node:
-        """The node with the rows, all of which are looked at; what does not fit is noted."""
+        """Return the node of a collection with the rows added. Appends to ``problems`` what does not fit."""
         kind = node["type"]
         if kind == "lazy_stack":
             return self._stack(node, rows, path, count)
@@ -141,11 +141,11 @@ class Growth:
 
     def _collection(self, node: Node, rows: Any, path: tree.Path, count: int) -> Node:
         if not isinstance(rows, TensorCollection) or not rows._is_tree():
-            self._differ(path, "a nested collection", _named(rows))
+            self._differ(path, "a nested collection", _type_in_words(rows))
             return node
-        size = size_of(node.get("batch_size"), self.source, path)
+        size = parse_size(node.get("batch_size"), self.source, path)
         if not size or rows.shape[1:] != size[1:] or rows.shape[:1] != (count,):
-            self._differ(path, f"rows of the batch size {_rows(size)}", list(rows.shape))
+            self._differ(path, f"rows of the batch size {_shape_of_rows(size)}", list(rows.shape))
             return node
         entries: dict[str, Node] = node["entries"]
         got = list(rows._store.keys())
@@ -176,54 +176,54 @@ class Growth:
         return self.grown(node, value, path, count)
 
     def _tensor(self, node: Node, value: Any, path: tree.Path) -> Node:
-        dtype, size = dtype_of(node["dtype"], self.source, path), size_of(node["shape"], self.source, path)
+        dtype, size = parse_dtype(node["dtype"], self.source, path), parse_size(node["shape"], self.source, path)
         if not isinstance(value, Tensor) or value.is_nested:
-            self._differ(path, "a tensor", _named(value))
+            self._differ(path, "a tensor", _type_in_words(value))
         elif value.dtype != dtype or not size or value.shape[1:] != size[1:]:
-            self._differ(path, f"{dtype} of the shape {_rows(size)}", f"{value.dtype} of {list(value.shape)}")
+            self._differ(path, f"{dtype} of the shape {_shape_of_rows(size)}", f"{value.dtype} of {list(value.shape)}")
         elif self._can_be_written(value, path):
-            self.pieces.append(Piece(path, "", size.numel() * dtype.itemsize, value))
+            self.files.append(AppendedFile(path, "", size.numel() * dtype.itemsize, value))
             return {**node, "shape": [size[0] + len(value), *size[1:]], **_checksums(node, value)}
         return node
 
     def _jagged(self, node: Node, value: Any, path: tree.Path) -> Node:
-        dtype, size = dtype_of(node["dtype"], self.source, path), size_of(node["shape"], self.source, path)
+        dtype, size = parse_dtype(node["dtype"], self.source, path), parse_size(node["shape"], self.source, path)
         rows = node["rows"]
         if not isinstance(value, Tensor) or not value.is_nested:
-            self._differ(path, "a jagged tensor", _named(value))
+            self._differ(path, "a jagged tensor", _type_in_words(value))
             return node
         leaves = self._can_be_written(value, path)
         if len(leaves) != 2:
             return node
         values, offsets = leaves[0].tensor, leaves[1].tensor
         if values.dtype != dtype or values.shape[1:] != size[1:]:
-            expected = f"{dtype} with values of the shape {_rows(size)}"
+            expected = f"{dtype} with values of the shape {_shape_of_rows(size)}"
             self._differ(path, expected, f"{values.dtype} with {list(values.shape)}")
             return node
-        self.pieces.append(Piece(path, "", size.numel() * dtype.itemsize, values))
+        self.files.append(AppendedFile(path, "", size.numel() * dtype.itemsize, values))
         offsets = offsets[1:] + size[0]
-        self.pieces.append(Piece(path, "offsets", (rows + 1) * 8, offsets))
+        self.files.append(AppendedFile(path, "offsets", (rows + 1) * 8, offsets))
         grown = {"shape": [size[0] + len(values), *size[1:]], "rows": rows + len(offsets)}
         return {**node, **grown, **_checksums(node, values, offsets)}
 
     def _unbatched(self, node: Node, value: Any, path: tree.Path) -> Node:
-        dtype, size = dtype_of(node["dtype"], self.source, path), size_of(node["shape"], self.source, path)
+        dtype, size = parse_dtype(node["dtype"], self.source, path), parse_size(node["shape"], self.source, path)
         if not isinstance(value, UnbatchedTensor):
-            self._differ(path, "a tensor that is one for all rows", _named(value))
+            self._differ(path, "a tensor that is one for all rows", _type_in_words(value))
         elif value._tensor.dtype != dtype or value._tensor.shape != size:
             self._differ(
                 path, f"{dtype} of the shape {list(size)}", f"{value._tensor.dtype} of {list(value._tensor.shape)}"
             )
         else:
-            self.pieces.append(Piece(path, "", size.numel() * dtype.itemsize, None))
+            self.files.append(AppendedFile(path, "", size.numel() * dtype.itemsize, None))
         return node
 
     def _objects(self, node: Node, value: Any, path: tree.Path, size: Size, count: int) -> Node:
         if not isinstance(value, NonTensorDataBase):
-            self._differ(path, "objects", _named(value))
+            self._differ(path, "objects", _type_in_words(value))
             return node
         try:
-            more, _ = tree.describe(value, "append_memmap", self.pickles)
+            more, _ = tree.describe(value, "append_memmap", self.allow_pickle)
         except TypeError as error:
             self.problems.append(f"{dotted(path)}: {error}")
             return node
@@ -237,10 +237,10 @@ class Growth:
         return {"type": "objects", "batch_size": total, "data": items}
 
     def _stack(self, node: Node, rows: Any, path: tree.Path, count: int) -> Node:
-        """Rows are further parts of a lazy stack, or rows of each part, where it is stacked along another dimension."""
-        dim, parts = node["stack_dim"], as_list(node["parts"]) or []
+        """Rows are further items of a lazy stack along dimension 0, and rows of each item for other dimensions."""
+        dim, old = node["stack_dim"], as_list(node["parts"]) or []
         if not isinstance(rows, TensorCollection) or not rows._is_tree():
-            self._differ(path, "a nested collection", _named(rows))
+            self._differ(path, "a nested collection", _type_in_words(rows))
             return node
         if not isinstance(dim, int) or not 0 <= dim < rows.ndim:
             self._differ(path, f"rows that can be taken apart along the dimension {dim}", list(rows.shape))
@@ -249,163 +249,173 @@ class Growth:
         whole = isinstance(rows, LazyStacked) and own._store.dim == dim
         items: list[Any] = list(own._store.items_ if whole else rows.unbind(dim))
         if dim:
-            if len(items) != len(parts):
-                self._differ(path, f"{len(parts)} parts along the dimension {dim}", len(items))
+            if len(items) != len(old):
+                self._differ(path, f"{len(old)} items along the dimension {dim}", len(items))
                 return node
             grown = [
-                self.grown(part, item, (*path, str(at)), count)
-                for at, (part, item) in enumerate(zip(parts, items, strict=True))
+                self.grown(old_item, item, (*path, str(at)), count)
+                for at, (old_item, item) in enumerate(zip(old, items, strict=True))
             ]
             return {**node, "parts": grown}
-        for at, part in enumerate(parts):
-            self._kept(part, (*path, str(at)))
-        sizes = {tuple(_size_of(part)) for part in parts} | {tuple(item.shape) for item in items}
+        for at, old_item in enumerate(old):
+            self._keep(old_item, (*path, str(at)))
+        sizes = {tuple(_batch_size(old_item)) for old_item in old} | {tuple(item.shape) for item in items}
         if len(sizes) > 1:
-            self._differ(path, f"parts of the batch size {_size_of(parts[0])}", [list(item.shape) for item in items])
+            self._differ(path, f"items of the batch size {_batch_size(old[0])}", [list(item.shape) for item in items])
             return node
-        checked = _is_checked(parts[0])
-        new = [self._new(item, (*path, str(at)), checked) for at, item in enumerate(items, len(parts))]
-        return {**node, "parts": [*parts, *new]}
+        checksum = _has_checksums(old[0])
+        new = [self._add_item(item, (*path, str(at)), checksum) for at, item in enumerate(items, len(old))]
+        return {**node, "parts": [*old, *new]}
 
-    def _new(self, item: Any, path: tree.Path, checksum: bool) -> Node:
-        """A further part of a lazy stack."""
+    def _add_item(self, item: Any, path: tree.Path, checksum: bool) -> Node:
+        """Return the node of a further item of a lazy stack."""
         try:
-            node, leaves = tree.describe(item, "append_memmap", self.pickles, checksum, path)
+            node, leaves = tree.describe(item, "append_memmap", self.allow_pickle, checksum, path)
         except TypeError as error:
             self.problems.append(f"{dotted(path)}: {error}")
             return {}
-        self.pieces += [Piece((*path, *leaf.path), leaf.part, 0, leaf.tensor) for leaf in leaves]
+        self.files += [AppendedFile((*path, *leaf.path), leaf.buffer, 0, leaf.tensor) for leaf in leaves]
         return node
 
-    def _kept(self, node: Node, path: tree.Path) -> None:
-        """The files of a part that stays as it is."""
+    def _keep(self, node: Node, path: tree.Path) -> None:
+        """Add the files of an item of a lazy stack that does not change."""
         kind = node["type"]
         if kind == "lazy_stack":
-            for at, part in enumerate(as_list(node["parts"]) or []):
-                self._kept(part, (*path, str(at)))
+            for at, item in enumerate(as_list(node["parts"]) or []):
+                self._keep(item, (*path, str(at)))
         elif kind == "collection":
             for key, entry in node["entries"].items():
-                self._kept(entry, (*path, key))
+                self._keep(entry, (*path, key))
         elif kind == "nested":
             self._differ(path, "a layout that can grow", "a nested tensor of the older layout; load and save it first")
         elif "dtype" in node:
-            dtype, size = dtype_of(node["dtype"], self.source, path), size_of(node["shape"], self.source, path)
-            self.pieces.append(Piece(path, "", size.numel() * dtype.itemsize, None))
+            dtype, size = parse_dtype(node["dtype"], self.source, path), parse_size(node["shape"], self.source, path)
+            self.files.append(AppendedFile(path, "", size.numel() * dtype.itemsize, None))
             if kind == "jagged":
-                self.pieces.append(Piece(path, "offsets", (node["rows"] + 1) * 8, None))
+                self.files.append(AppendedFile(path, "offsets", (node["rows"] + 1) * 8, None))
 
-    def _can_be_written(self, value: Tensor, path: tree.Path) -> list[Leaf]:
-        leaves: list[Leaf] = []
-        tree.node_of_tensor(value, path, leaves, self.problems)
+    def _can_be_written(self, value: Tensor, path: tree.Path) -> list[TensorLeaf]:
+        """Return the buffers of a tensor; none if it cannot be written."""
+        leaves: list[TensorLeaf] = []
+        tree.describe_tensor(value, path, leaves, self.problems)
         return leaves
 
-    def check_offsets(self, folders: open_folders.Folders) -> None:
-        """The files are as long as they should be: nothing is written behind a gap."""
-        for piece in self.pieces:
-            if piece.start:
-                opened, name = folders.find(piece.path, piece.part)
+    def check_offsets(self, folders: open_folders.OpenFolderTree) -> None:
+        """Raise if a file is too short, so that nothing is written behind a gap."""
+        for appended in self.files:
+            if appended.start:
+                opened, name = folders.find(appended.path, appended.buffer)
                 info = os.stat(name, dir_fd=opened.handle, follow_symlinks=False)
                 if not stat.S_ISREG(info.st_mode):
-                    raise FileError(f"{opened.name}/{name}: expected a file, found {kind_of(info.st_mode)}")
-                if info.st_size < piece.start:
-                    raise FileError(f"{opened.name}/{name}: expected {piece.start} bytes; it has {info.st_size}")
+                    raise FileError(f"{opened.name}/{name}: expected a file, found {file_type(info.st_mode)}")
+                if info.st_size < appended.start:
+                    raise FileError(f"{opened.name}/{name}: expected {appended.start} bytes; it has {info.st_size}")
 
     def _differ(self, path: tree.Path, expected: Any, got: Any) -> None:
         self.problems.append(f"{dotted(path) + ': ' if path else ''}expected {expected}, got {got}")
 
 
-class _Grown(NamedTuple):
-    """A file that has been written to behind its end."""
+class _GrownFile(NamedTuple):
+    """A file to which values have been appended."""
 
     path: tree.Path
-    part: str
-    place: tuple[int, int]  #: its device and number: what is at its path may be another one
-    length: int  #: how long it was
+    buffer: str
+    file_id: tuple[int, int]  #: its device and inode, since another file may be at its path
+    length: int  #: its length before
 
 
-class _Writing:
-    """The values at the ends of the files, then the folder that tells of them."""
+class _AppendWriter:
+    """Writes values to the ends of the files, then the folder that describes them."""
 
-    def __init__(self, path: Path, old: open_folders.Folders, folder_lock: FolderLock, section: Uninterrupted) -> None:
+    def __init__(
+        self, path: Path, old: open_folders.OpenFolderTree, folder_lock: FolderLock, section: Uninterrupted
+    ) -> None:
         self._path = path
         self._old = old
         self._folder_lock = folder_lock
         self._section = section
-        self._grown: list[_Grown] = []
+        self._grown: list[_GrownFile] = []
 
-    def write(self, node: Node, pieces: list[Piece], progress: bool | None) -> None:
-        """Write it all, or nothing: files that have grown are cut again, if they are those of the path still."""
+    def write(self, node: Node, files: list[AppendedFile], progress: bool | None) -> None:
+        """Write everything or nothing. After an error, the files get their old lengths."""
         root = self._folder_lock.handle
-        total = sum(piece.tensor.numel() * piece.tensor.element_size() for piece in pieces if piece.tensor is not None)
+        total = sum(
+            appended.tensor.numel() * appended.tensor.element_size()
+            for appended in files
+            if appended.tensor is not None
+        )
         try:
             with (
                 swapped_folder(self._path, self._folder_lock) as draft,
-                bytes_of(total, "append_memmap", progress) as shown,
+                bytes_of(total, "append_memmap", progress) as bar,
             ):
                 with self._section.interruptible():
-                    folders = layout.metas(node, "append_memmap", self._path)
-                    for place, meta in folders:
-                        if place:
-                            os.mkdir(draft / place)
-                        (draft / place / layout.META).write_bytes(meta)
-                for piece in pieces:
-                    *above, key = piece.path
-                    name = "/".join([*map(layout.file_name, above), layout.tensor_file(key, piece.part)])
+                    folders = layout.meta_files(node, "append_memmap", self._path)
+                    for meta_folder, meta in folders:
+                        if meta_folder:
+                            os.mkdir(draft / meta_folder)
+                        (draft / meta_folder / layout.META).write_bytes(meta)
+                for appended in files:
+                    *above, key = appended.path
+                    name = "/".join([*map(layout.file_name, above), layout.tensor_file(key, appended.buffer)])
                     with contextlib.ExitStack() as stack:
-                        file = self._file(piece, draft / name)
+                        file = self._file(appended, draft / name)
                         if file is not None:
                             stack.callback(os.close, file)
                         with self._section.interruptible():
-                            if file is not None and piece.tensor is not None:
-                                write_values(file, piece.tensor, shown.advance)
-                folder.keep_strangers(self._path, draft)
+                            if file is not None and appended.tensor is not None:
+                                write_values(file, appended.tensor, bar.advance)
+                folder.keep_foreign_files(self._path, draft)
         except BaseException:
-            # behind the exchange the new folder tells of what was written
+            # once the new folder is at the path, it describes the new values
             if root is not None and is_at(root, self._path):
                 self._cut()
             raise
 
-    def _file(self, piece: Piece, place: Path) -> int | None:
-        """The file of a piece in the new folder, open where values come, and at the place for them."""
-        written = piece.tensor is not None and piece.tensor.numel() > 0
-        if not piece.start:
-            return os.open(place, _NEW, 0o666) if written else None
-        opened, name = self._old.find(piece.path, piece.part)
-        shown = f"{opened.name}/{name}"
-        file = open_regular(name, os.O_RDWR if written else os.O_RDONLY, folder=opened.handle, shown=shown)
+    def _file(self, appended: AppendedFile, path: Path) -> int | None:
+        """Put a file into the new folder, at ``path``. If values are appended, return it open at its end.
+
+        The file is linked. It is copied if it has other links too, since those must not change.
+        """
+        written = appended.tensor is not None and appended.tensor.numel() > 0
+        if not appended.start:
+            return os.open(path, _NEW, 0o666) if written else None
+        opened, name = self._old.find(appended.path, appended.buffer)
+        shown_path = f"{opened.name}/{name}"
+        file = open_regular(name, os.O_RDWR if written else os.O_RDONLY, folder=opened.handle, shown=shown_path)
         try:
             info = os.fstat(file)
             if written and info.st_nlink > 1:
-                copy = os.open(place, _NEW, 0o666)
+                copy = os.open(path, _NEW, 0o666)
                 file, source = copy, file
                 try:
                     with self._section.interruptible():
-                        copy_values(source, copy, piece.start)
+                        copy_values(source, copy, appended.start)
                 finally:
                     os.close(source)
             else:
-                os.link(name, place, src_dir_fd=opened.handle, follow_symlinks=False)
-                if not os.path.samestat(info, os.lstat(place)):
-                    raise FileError(f"{shown}: another file has taken its place")
+                os.link(name, path, src_dir_fd=opened.handle, follow_symlinks=False)
+                if not os.path.samestat(info, os.lstat(path)):
+                    raise FileError(f"{shown_path}: another process has replaced the file")
                 if not written:
                     os.close(file)
                     return None
-                self._grown.append(_Grown(piece.path, piece.part, (info.st_dev, info.st_ino), info.st_size))
-            os.lseek(file, piece.start, os.SEEK_SET)
+                self._grown.append(_GrownFile(appended.path, appended.buffer, (info.st_dev, info.st_ino), info.st_size))
+            os.lseek(file, appended.start, os.SEEK_SET)
         except BaseException:
             os.close(file)
             raise
         return file
 
     def _cut(self) -> None:
-        """Files end where they ended before; what cannot be cut stays, behind what the folder tells of."""
+        """Cut files to their old lengths. Bytes that cannot be cut stay: the folder's metadata does not cover them."""
         for grown in self._grown:
             with contextlib.suppress(OSError):
-                opened, name = self._old.find(grown.path, grown.part)
+                opened, name = self._old.find(grown.path, grown.buffer)
                 file = open_regular(name, os.O_RDWR, folder=opened.handle)
                 try:
                     info = os.fstat(file)
-                    if (info.st_dev, info.st_ino) == grown.place and info.st_size > grown.length:
+                    if (info.st_dev, info.st_ino) == grown.file_id and info.st_size > grown.length:
                         os.ftruncate(file, grown.length)
                 finally:
                     os.close(file)
@@ -415,7 +425,7 @@ _NEW: Final[int] = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC",
 
 
 def copy_values(source: int, copy: int, count: int) -> None:
-    """Copy the begin of an open file to a new one; holes, which take no space, stay holes."""
+    """Copy the first ``count`` bytes of an open file to a new one. Holes, which take no space, stay holes."""
     at = 0
     while at < count:
         try:
@@ -423,7 +433,7 @@ def copy_values(source: int, copy: int, count: int) -> None:
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise
-            break  # nothing but a hole follows
+            break  # only a hole follows
         stop = min(count, os.lseek(source, start, os.SEEK_HOLE)) if _HOLES else count
         os.lseek(source, start, os.SEEK_SET)
         os.lseek(copy, start, os.SEEK_SET)
@@ -444,7 +454,7 @@ _PIECE = 2**22
 
 
 def _checksums(node: Node, *more: Tensor) -> Node:
-    """The checksums of a tensor that has more values, where it had some."""
+    """Return the new checksums of a tensor after its buffers get more values; nothing if it has none."""
     sums = as_list(node.get("crc32"))
     if sums is None:
         return {}
@@ -453,32 +463,32 @@ def _checksums(node: Node, *more: Tensor) -> Node:
     return {"crc32": [tree.checksum_of(value, before & 0xFFFFFFFF) for before, value in zip(sums, more, strict=True)]}
 
 
-def _is_checked(node: Node) -> bool:
+def _has_checksums(node: Node) -> bool:
     if node["type"] == "lazy_stack":
-        return _is_checked(node["parts"][0])
-    return "crc32" in node or any(_is_checked(entry) for entry in node.get("entries", {}).values())
+        return _has_checksums(node["parts"][0])
+    return "crc32" in node or any(_has_checksums(entry) for entry in node.get("entries", {}).values())
 
 
 def _row_by_row(node: Node, count: int) -> list[Any]:
-    """What stands for the object of each row."""
+    """Return the JSON form of the object of each row."""
     if node["type"] == "object":
         return [node.get("data")] * count
     return as_list(node.get("data")) or []
 
 
-def _size_of(node: Node) -> list[int]:
-    """The batch size of a collection in a folder."""
+def _batch_size(node: Node) -> list[int]:
+    """Return the batch size of a collection in a folder."""
     if node["type"] != "lazy_stack":
         return node.get("batch_size") or []
-    size = list(_size_of(node["parts"][0]))
+    size = list(_batch_size(node["parts"][0]))
     return [*size[: node["stack_dim"]], len(node["parts"]), *size[node["stack_dim"] :]]
 
 
-def _named(value: Any) -> str:
+def _type_in_words(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"a tensor of {list(value.shape)}" if not value.is_nested else "a jagged tensor"
     return type(value).__name__
 
 
-def _rows(size: Size) -> str:
+def _shape_of_rows(size: Size) -> str:
     return f"[{', '.join(['*', *map(str, size[1:])])}]"

@@ -1,9 +1,9 @@
-"""Archives: the files of a memory-mapped folder in one ZIP file, laid out as the peer does.
+"""Archives: the files of a memory-mapped folder in one ZIP file, in the layout of the peer.
 
-A member is stored as it is, its bytes at a multiple of 64, so that tensors are mapped to memory straight from the
-archive; or it is compressed, and then read when the archive is loaded. The ZIP format has a checksum (CRC-32) of each
-member. What an archive says is looked at before it is believed: names that lead out of it, links, members of one name,
-members that overlap, and sizes that are not so are errors.
+A stored member begins at a multiple of 64 bytes, so that its tensor is mapped from the archive; a compressed one is
+read when the archive is loaded. The ZIP format has a checksum (CRC-32) of each member. The directory of an archive is
+not trusted: names that lead out of it, links, members with the same name, overlapping members and wrong sizes are
+errors.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from tensorclass.td.nontensor_base import note_files
 from tensorclass.td.objects import CPU
 
 from . import folder, layout, tree
-from .ahead import reading_ahead
+from .ahead import prefetching
 from .deflation import Compression, excess_of, unpacked
-from .paths import above, path_of
+from .paths import check_parent, path_of
 from .tree import FileError, Source
 
-SUFFIX = ".tdz"  #: of files that are archives without being asked to
+SUFFIX = ".tdz"  #: memmap() writes an archive to a path with this suffix
 
 _METHODS = {
     "stored": zipfile.ZIP_STORED, "deflate": zipfile.ZIP_DEFLATED, "deflated": zipfile.ZIP_DEFLATED,
     "bzip2": zipfile.ZIP_BZIP2, "lzma": zipfile.ZIP_LZMA,
 }  # fmt: skip
-_LEVELS = {zipfile.ZIP_DEFLATED: range(-1, 10), zipfile.ZIP_BZIP2: range(1, 10)}  #: of the others it says nothing
-_ALIGN = 64  #: where the bytes of a stored member begin
+_LEVELS = {zipfile.ZIP_DEFLATED: range(-1, 10), zipfile.ZIP_BZIP2: range(1, 10)}  #: other methods ignore the level
+_ALIGN = 64  #: stored members begin at multiples of this
 _PIECE = 2**24
-_DEEPEST = 2 * tree.DEPTH + 2  #: folders that a member can be in
-_SIZES_BEHIND = 8  #: the flag of a member whose sizes stand behind it once more
-_FILLED = b"td"  #: marks the part of a header that only fills it
+_DEEPEST = 2 * tree.DEPTH + 2  #: the most components of a member's path
+_SIZES_BEHIND = 8  #: the flag of a member whose sizes are repeated after its bytes
+_FILLED = b"td"  #: the tag of padding in the header of a member
 _LOCAL, _CENTRAL = struct.Struct("<4s22xHH"), struct.Struct("<4s24xHHH12x")
 _frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
 
@@ -63,11 +63,11 @@ _frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
 # writing
 
 
-_LONGEST_NAME = 2**16 - 1  #: bytes that the ZIP format has for a name
+_LONGEST_NAME = 2**16 - 1  #: bytes of a name in the ZIP format
 
 
-def method_of(compression: str | int | None, what: str) -> int:
-    """The number that ZIP files have for a compression."""
+def compression_method(compression: str | int | None, what: str) -> int:
+    """Return the number of a compression in ZIP files. ``what`` is the caller, for errors."""
     if compression is None:
         return zipfile.ZIP_STORED
     found = _METHODS.get(compression, -1) if isinstance(compression, str) else compression
@@ -79,7 +79,7 @@ def method_of(compression: str | int | None, what: str) -> int:
     return found
 
 
-def save(
+def save_archive(
     data: TensorCollection,
     path: Filename,
     *,
@@ -93,40 +93,42 @@ def save(
     progress: bool | None = False,
     then: Callable[[str], object],
 ) -> None:
-    """Writes a collection to an archive, as a whole or not at all; see :func:`.folder.save` for the arguments.
+    """Write a collection to an archive, all of it or nothing.
 
-    ``then`` is called with the path of the archive before it takes its place, where there may soon be another one.
+    See :func:`.folder.save_folder` for the arguments. ``then`` is called with the path of the draft before it takes its
+    final name, at which another writer might soon put another file.
     """
-    method = method_of(compression, what)
+    method = compression_method(compression, what)
     if not robust_key:
         layout.check_keys(data, what)
     node, leaves = tree.describe(data, what, allow_pickle, checksum)
     for leaf in leaves:
         if type(leaf.tensor) is MemoryMappedTensor and leaf.tensor._filename is not None and not copy_existing:
             raise RuntimeError(
-                f"{what}: {dotted(leaf.path)} lies in the file {printable(leaf.tensor._filename)} already; "
+                f"{what}: {dotted(leaf.path)} is mapped from the file {printable(leaf.tensor._filename)} already; "
                 "copy_existing=True copies it"
             )
-    metas = layout.metas(node, what, os.fspath(path))
+    meta_files = layout.meta_files(node, what, os.fspath(path))
     for leaf in leaves:
-        name = layout.place_of(leaf)
+        name = layout.tensor_path(leaf)
         if len(name) > _LONGEST_NAME // 4 and len(os.fsencode(name)) > _LONGEST_NAME:
             raise ValueError(
-                f"{what}: nothing was written; the keys {'.'.join(leaf.path)[:80]}... are longer together than "
-                f"the name of a file in an archive, which takes {_LONGEST_NAME} bytes"
+                f"{what}: nothing was written; the keys {'.'.join(leaf.path)[:80]}... together are longer than a file "
+                f"name in an archive can be: {_LONGEST_NAME} bytes"
             )
     total = sum(leaf.tensor.numel() * leaf.tensor.element_size() for leaf in leaves)
     with (
         uninterrupted() as section,
-        _writer(path, method, None, then) as write,
-        bytes_of(total, what, progress) as shown,
+        _archive_writer(path, method, None, then) as write,
+        bytes_of(total, what, progress) as bar,
         section.interruptible(),
     ):
-        for place, text in metas:
-            write(place + layout.META, iter([memoryview(text)]))
+        for meta_folder, text in meta_files:
+            write(meta_folder + layout.META, iter([memoryview(text)]))
         for leaf in leaves:
             if leaf.tensor.numel():
-                write(layout.place_of(leaf), _told(pieces(leaf.tensor) if values else _zeros(leaf.tensor), shown))
+                content = pieces(leaf.tensor) if values else _zeros(leaf.tensor)
+                write(layout.tensor_path(leaf), _with_progress(content, bar))
 
 
 def pack_memmap(
@@ -141,7 +143,7 @@ def pack_memmap(
     root = Path(path_of(prefix, "pack_memmap"))
     if not (root / layout.META).is_file():
         raise FileError(f"{root}: nothing is saved there: it has no {layout.META}")
-    method = method_of(compression, "pack_memmap")
+    method = compression_method(compression, "pack_memmap")
     levels = _LEVELS.get(method)
     if compresslevel is not None and levels is not None and compresslevel not in levels:
         raise ValueError(
@@ -149,36 +151,36 @@ def pack_memmap(
             f"{compresslevel!r}"
         )
     with uninterrupted() as section, FolderLock(section) as folder_lock:
-        folder_lock.share_above(root / layout.META)  # writers wait: what is packed is one version
+        folder_lock.share_above(root / layout.META)  # writers wait, so that one version is packed
         files = sorted(_files_below(root, ""), key=lambda name: (name != layout.META, name))
         total = sum(os.path.getsize(root / name) for name in files)
         with (
-            _writer(archive_path, method, compresslevel) as write,
-            bytes_of(total, "pack_memmap", progress) as shown,
+            _archive_writer(archive_path, method, compresslevel) as write,
+            bytes_of(total, "pack_memmap", progress) as bar,
             section.interruptible(),
         ):
             for name in files:
                 with reading_regular(root / name) as file:
-                    write(name, _told(_pieces(file), shown))
+                    write(name, _with_progress(_file_pieces(file), bar))
     return Path(archive_path)
 
 
 @contextmanager
-def _writer(
+def _archive_writer(
     path: Filename, method: int, level: int | None, then: Callable[[str], object] | None = None
 ) -> Generator[Callable[[str, Iterator[memoryview]], None], None, None]:
     path = path_of(path, "an archive", writes=True)
-    above(path)
+    check_parent(path)
     with whole_file(path) as file:
         with zipfile.ZipFile(file, "w", method, compresslevel=level) as archive:
             chosen = Compression(method)
 
             def write(name: str, pieces: Iterator[memoryview]) -> None:
-                info = zipfile.ZipInfo(name)  # of 1980: the same values are the same file
+                info = zipfile.ZipInfo(name)  # with the date 1980, so that equal values make equal files
                 info.external_attr = 0o644 << 16
                 info.compress_type, pieces = chosen.of(name, pieces)
                 info._compresslevel = level  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
-                start = file.tell() + 30 + len(name.encode()) + 20  # the header, and what it says of sizes
+                start = file.tell() + 30 + len(name.encode()) + 20  # the header with its ZIP64 field
                 if method == zipfile.ZIP_STORED and name.endswith(layout.SUFFIX) and start % _ALIGN:
                     fill = (-start - 4) % _ALIGN
                     info.extra = _FILLED + fill.to_bytes(2, "little") + bytes(fill)
@@ -194,30 +196,30 @@ def _writer(
             then(file.name)
 
 
-def _files_below(root: Path, inside: str) -> Iterator[str]:
-    with os.scandir(root / inside) as found:
+def _files_below(root: Path, prefix: str) -> Iterator[str]:
+    with os.scandir(root / prefix) as found:
         entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
-            yield from _files_below(root, f"{inside}{entry.name}/")
+            yield from _files_below(root, f"{prefix}{entry.name}/")
         elif entry.is_file(follow_symlinks=False):
-            yield inside + entry.name
+            yield prefix + entry.name
         else:
-            raise FileError(f"{entry.path}: a link, or no regular file; what it leads to is not packed")
+            raise FileError(f"{entry.path}: expected a regular file or a folder; links are not followed")
 
 
-def _pieces(file: IO[bytes]) -> Iterator[memoryview]:
+def _file_pieces(file: IO[bytes]) -> Iterator[memoryview]:
     while piece := file.read(_PIECE):
         yield memoryview(piece)
 
 
-def _told(pieces: Iterator[memoryview], shown: Bar[Any]) -> Iterator[memoryview]:
-    """The pieces, in pieces of some megabytes, of which a bar is told."""
+def _with_progress(pieces: Iterator[memoryview], bar: Bar[Any]) -> Iterator[memoryview]:
+    """Yield the content in pieces of at most 16 MB; advance a progress bar."""
     for piece in pieces:
         for start in range(0, len(piece), _PIECE):
             part = piece[start : start + _PIECE]
             yield part
-            shown.advance(len(part))
+            bar.advance(len(part))
 
 
 def _zeros(tensor: Tensor) -> Iterator[memoryview]:
@@ -234,11 +236,11 @@ def _zeros(tensor: Tensor) -> Iterator[memoryview]:
 
 class _Member(NamedTuple):
     info: zipfile.ZipInfo
-    start: int  #: of its bytes
+    start: int  #: the offset of its bytes
 
 
 class _Archive:
-    """An open archive, whose members have been looked at."""
+    """An open archive whose directory has been checked."""
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         self.name = name
@@ -246,26 +248,26 @@ class _Archive:
         try:
             self.zip = zipfile.ZipFile(file)
         except (zipfile.BadZipFile, ValueError, OSError, struct.error, NotImplementedError) as error:
-            raise FileError(f"{name}: it is no archive of a memory-mapped folder, or damaged ({error})") from None
+            raise FileError(f"{name}: not an archive of a memory-mapped folder, or damaged ({error})") from None
         self.members: dict[str, _Member] = {}
         self.folders: set[str] = {""}
-        self.inside: dict[str, set[str]] = {}  #: the names of what is in each folder
+        self.contents: dict[str, set[str]] = {}  #: the names of the files and folders in each folder
         found = [self._add(info, file) for info in self.zip.infolist()]
-        ends, gap = 0, True  # whatever is before the first one
+        ends, gap = 0, True  # bytes before the first member are allowed
         for info, start in sorted(found, key=lambda member: member.start):
             if info.header_offset < ends:
                 raise self.damaged(info.filename, "it overlaps another member")
-            if info.header_offset > ends and not gap:  # a header that lies about where its bytes begin moves them all
-                raise self.damaged(info.filename, "it does not stand right behind another member")
+            if info.header_offset > ends and not gap:  # a header with a wrong length would shift all values
+                raise self.damaged(info.filename, "there is a gap between it and the member before it")
             ends, gap = start + info.compress_size, bool(info.flag_bits & _SIZES_BEHIND)
         if ends > self.zip.start_dir or not (gap or ends == self.zip.start_dir):
-            raise FileError(f"{name}: its members are shorter, or longer, than it says")
+            raise FileError(f"{name}: the sizes of its members do not fit its directory")
         if layout.META not in self.members:
-            raise FileError(f"{name}: it is no archive of a memory-mapped folder: it has no member {layout.META}")
+            raise FileError(f"{name}: not an archive of a memory-mapped folder: it has no member {layout.META}")
         if excess := excess_of(member.info for member in self.members.values()):
             raise FileError(
-                f"{name}: its compressed {excess}; where you trust it, another program (unzip) makes a folder of it, "
-                "which load_memmap reads"
+                f"{name}: its compressed {excess}; if you trust it, unpack it with another program (unzip) and load "
+                "the folder with load_memmap"
             )
 
     def _add(self, info: zipfile.ZipInfo, file: IO[bytes]) -> _Member:
@@ -278,19 +280,19 @@ class _Archive:
         if name in self.members:
             raise self.damaged(name, "there are two members of this name")
         if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise self.damaged(name, "a link, or no regular file")
+            raise self.damaged(name, "expected a regular file or a folder")
         if info.flag_bits & 0x1:
             raise self.damaged(name, "it is encrypted")
         if info.compress_type not in _METHODS.values():
-            raise self.damaged(name, f"it is compressed in a way that is unknown here ({info.compress_type})")
+            raise self.damaged(name, f"its compression is unknown here ({info.compress_type})")
         if info.compress_type == zipfile.ZIP_STORED and info.compress_size != info.file_size:
-            raise self.damaged(name, "its two sizes differ, and it is not compressed")
+            raise self.damaged(name, "its two sizes differ although it is not compressed")
         folder = ""
         for part in parts[:-1]:
-            self.inside.setdefault(folder, set()).add(part)
+            self.contents.setdefault(folder, set()).add(part)
             folder += f"{part}/"
             self.folders.add(folder)
-        self.inside.setdefault(folder, set()).add(parts[-1])
+        self.contents.setdefault(folder, set()).add(parts[-1])
         if not 0 <= info.header_offset <= self.zip.start_dir:
             raise self.damaged(name, "its header is not where the directory says")
         file.seek(info.header_offset)
@@ -318,7 +320,7 @@ class _Archive:
             for piece in unpacked(self.handle, start, info.compress_size, info.compress_type):
                 left -= len(piece)
                 if left < 0:
-                    raise self.damaged(name, "it is longer than it says")
+                    raise self.damaged(name, "it is longer than its declared size")
                 crc = zlib.crc32(piece, crc)
                 yield piece
         except FileError:
@@ -326,12 +328,12 @@ class _Archive:
         except (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:
             raise self.damaged(name, f"damaged ({error})") from None
         if left:
-            raise self.damaged(name, "it is shorter than it says")
+            raise self.damaged(name, "it is shorter than its declared size")
         if crc != info.CRC:
             raise self.damaged(name, "damaged (its checksum differs)")
 
     def check(self, num_threads: int = 0) -> None:
-        """Reads all members, and compares their checksums."""
+        """Read all members and compare their checksums."""
 
         def read(name: str) -> None:
             for _ in self.pieces(name):
@@ -345,18 +347,18 @@ class _Archive:
                 read(name)
 
 
-class _Inside(NamedTuple):
+class _ArchiveFolder(NamedTuple):
     """A folder in an archive."""
 
     archive: _Archive
-    inside: str  #: ``""``, or the name of the folder and a slash
+    prefix: str  #: ``""``, or the name of the folder and a slash
 
     @property
     def name(self) -> str:
-        return f"{self.archive.name}: {self.inside}".removesuffix(": ")
+        return f"{self.archive.name}: {self.prefix}".removesuffix(": ")
 
-    def content(self, name: str) -> bytes:
-        name = self.inside + name
+    def read_file(self, name: str) -> bytes:
+        name = self.prefix + name
         member = self.archive.members.get(name)
         if member is None:
             raise self.archive.damaged(name, "missing")
@@ -365,47 +367,47 @@ class _Inside(NamedTuple):
         return b"".join(self.archive.pieces(name))
 
     def names(self) -> set[str]:
-        return self.archive.inside.get(self.inside, set())
+        return self.archive.contents.get(self.prefix, set())
 
 
-class _Folders:
-    """The folders of an archive, by their path in the tree."""
+class _ArchiveFolderTree:
+    """The folders of an archive by key."""
 
-    def __init__(self, archive: _Archive, pickles: bool) -> None:
+    def __init__(self, archive: _Archive, allow_pickle: bool) -> None:
         self.archive = archive
-        self.pickles: bool = pickles
+        self.allow_pickle: bool = allow_pickle
         self.known: dict[tuple[str, ...], str] = {(): ""}
 
-    def at(self, path: tuple[str, ...]) -> _Inside:
-        inside = self.known.get(path)
-        if inside is None:
-            inside = self.known[path] = f"{self.at(path[:-1]).inside}{layout.file_name(path[-1])}/"
-            if inside not in self.archive.folders:
-                raise self.archive.damaged(inside, "missing")
-        return _Inside(self.archive, inside)
+    def at(self, path: tuple[str, ...]) -> _ArchiveFolder:
+        prefix = self.known.get(path)
+        if prefix is None:
+            prefix = self.known[path] = f"{self.at(path[:-1]).prefix}{layout.file_name(path[-1])}/"
+            if prefix not in self.archive.folders:
+                raise self.archive.damaged(prefix, "missing")
+        return _ArchiveFolder(self.archive, prefix)
 
     def below(self, keys: tuple[str, ...]) -> str:
-        """The folder of a nested collection, in that of the whole."""
-        places = _Folders(self.archive, self.pickles)
+        """Return the folder of a nested collection, relative to the outermost one."""
+        folders = _ArchiveFolderTree(self.archive, self.allow_pickle)
         for depth in range(len(keys)):
-            outer = places.at(keys[:depth])
-            values = f"{outer.inside}{layout.INSIDE}/{layout.META}"
+            outer = folders.at(keys[:depth])
+            values = f"{outer.prefix}{layout.VALUES_FOLDER}/{layout.META}"
             if values in self.archive.members and "shape" not in layout.read_meta(outer):
-                places.enter(keys[:depth])
-        return places.at(keys).inside
+                folders.use_values_folder(keys[:depth])
+        return folders.at(keys).prefix
 
-    def say_foreign(self, path: tuple[str, ...]) -> None:
-        """Nothing to do: archives have no files that are named in another way."""
+    def mark_foreign(self, path: tuple[str, ...]) -> None:
+        """Do nothing: the names of files in archives are always escaped."""
 
-    def enter(self, path: tuple[str, ...]) -> None:
-        inside = self.at(path).inside
-        if inside.endswith(f"{layout.INSIDE}/"):
-            raise self.archive.damaged(inside + layout.META, "its shape is missing")
-        self.known[path] = f"{inside}{layout.INSIDE}/"
+    def use_values_folder(self, path: tuple[str, ...]) -> None:
+        prefix = self.at(path).prefix
+        if prefix.endswith(f"{layout.VALUES_FOLDER}/"):
+            raise self.archive.damaged(prefix + layout.META, "its shape is missing")
+        self.known[path] = f"{prefix}{layout.VALUES_FOLDER}/"
 
 
 @contextmanager
-def _opened(path: Filename) -> Generator[tuple[_Archive, int], None, None]:
+def _open_archive(path: Filename) -> Generator[tuple[_Archive, int], None, None]:
     name = os.path.abspath(path)
     with reading_regular(name) as file:
         yield _Archive(file, name), file.fileno()
@@ -422,7 +424,7 @@ def is_memmap_archive(path: Filename) -> bool:
         return False
 
 
-def load(
+def load_archive(
     target: Any,
     path: Filename,
     *,
@@ -436,37 +438,41 @@ def load(
     verify: bool = False,
     num_threads: int = 0,
 ) -> Any:
-    """The collection in an archive, its stored tensors mapped to memory.
+    """Return the collection in an archive, with its stored tensors mapped to memory.
 
     Args:
-        target: the class of the result, or a collection that it shall be like.
+        target: the class of the result, or a collection whose classes it gets.
         path: the archive.
         device: where the tensors go; ``meta`` reads none of them.
-        non_blocking: do not wait for them to get there.
-        mode: ``"r+"`` writes to the archive what is written to the tensors (:func:`refresh_archive_checksums` then
-            brings its checksums up to date); otherwise that stays in this process.
-        subpath: the key of a nested collection, to load this one alone.
-        allow_pickle: read objects that were written as pickles.
-        strict: for a record: the archive has its fields and no others.
+        non_blocking: do not wait for copies to the device.
+        mode: ``"r+"`` writes changes of the tensors to the archive (:func:`refresh_archive_checksums` then updates its
+            checksums); otherwise they stay in this process.
+        subpath: the key of a nested collection, to load only that.
+        allow_pickle: load objects that were pickled.
+        strict: the fields of a record and the keys in the archive must be the same.
         same_objects: take the objects of ``target``.
         verify: read all members first, and compare their checksums.
-        num_threads: how many threads read values, where they are read: compressed ones, for a device, for ``verify``.
+        num_threads: the number of threads that read compressed values, values for a device, and for ``verify``.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        FileError: it is damaged, or does not fit the record.
     """
     if mode not in (None, *MODES):
         raise ValueError(f"load_memmap: expected mode to be 'r', 'r+' or None, got {mode!r}")
     if not os.path.isfile(path):
         raise FileNotFoundError(f"there is no file {printable(os.path.abspath(path))}")
-    with _opened(path) as (archive, handle):
+    with _open_archive(path) as (archive, handle):
         if verify:
             archive.check(num_threads)
-        places = _Folders(archive, allow_pickle)
+        folders = _ArchiveFolderTree(archive, allow_pickle)
         if subpath is not None:
-            places.known[()] = places.below(unravel_key_to_tuple(subpath))
+            folders.known[()] = folders.below(unravel_key_to_tuple(subpath))
         try:
-            node = layout.read_node(places, ())
+            node = layout.read_node(folders, ())
         except RecursionError:
-            raise FileError(f"{archive.name}: what it says of itself is nested too deep") from None
-        opens = not tree.only_shapes(device)
+            raise FileError(f"{archive.name}: its metadata is nested too deep") from None
+        needs_values = not tree.needs_no_values(device)
         maps: list[Any] = []
 
         def mapped() -> Any:
@@ -480,11 +486,11 @@ def load(
 
         moves = device is not None and device.type != "cpu"
 
-        def opened(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Callable[[], Tensor]:
+        def open_tensor(key: tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Callable[[], Tensor]:
             count = shape.numel()
-            if not opens or not count:
+            if not needs_values or not count:
                 return lambda: torch.empty(shape, dtype=dtype, device=device or CPU)
-            name = places.at(where[:-1]).inside + layout.tensor_file(where[-1], part)
+            name = folders.at(key[:-1]).prefix + layout.tensor_file(key[-1], buffer)
             member = archive.members.get(name)
             if member is None:
                 raise archive.damaged(name, "missing")
@@ -506,28 +512,28 @@ def load(
                 if stored:
                     value: Tensor = _frombuffer(memory, dtype=dtype, count=count, offset=member.start).view(shape)
                 else:
-                    value = _unpacked(archive, name, dtype, count).view(shape)
+                    value = _read_compressed(archive, name, dtype, count).view(shape)
                 return value.to(device, non_blocking=non_blocking) if moves else value
 
             return read
 
-        def read_now(where: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-            return opened(where, part, dtype, shape)()
+        def read_tensor(key: tree.Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+            return open_tensor(key, buffer, dtype, shape)()
 
-        source = Source(archive.name, read_now, device or CPU, allow_pickle, strict, same_objects)
-        if num_threads > 1 and opens:
-            with reading_ahead(node, source, opened, num_threads) as source:
+        source = Source(archive.name, read_tensor, device or CPU, allow_pickle, strict, same_objects)
+        if num_threads > 1 and needs_values:
+            with prefetching(node, source, open_tensor, num_threads) as source:
                 return note_files(tree.rebuild(node, target, source))
         return note_files(tree.rebuild(node, target, source))
 
 
-def _unpacked(archive: _Archive, name: str, dtype: torch.dtype, count: int) -> Tensor:
+def _read_compressed(archive: _Archive, name: str, dtype: torch.dtype, count: int) -> Tensor:
     value = torch.empty(count, dtype=dtype, device="cpu")
-    place = memoryview(value.view(torch.uint8).numpy())  # type: ignore[arg-type]
+    target = memoryview(value.view(torch.uint8).numpy())  # type: ignore[arg-type]
     at = 0
     for piece in archive.pieces(name):
-        part = piece[: len(place) - at]
-        place[at : at + len(part)] = part
+        part = piece[: len(target) - at]
+        target[at : at + len(part)] = part
         at += len(part)
     return value
 
@@ -538,41 +544,41 @@ def unpack_memmap(archive_path: Filename, prefix: Filename, *, progress: bool | 
     if not os.path.isfile(archive_path):
         raise FileError(f"{archive_path}: there is no such file")
     path = Path(path_of(prefix, "unpack_memmap", writes=True))
-    with _opened(archive_path) as (archive, _):
+    with _open_archive(archive_path) as (archive, _):
         existing = next(parent for parent in (path, *path.parents) if parent.is_dir())
         needed, free = (
             sum(member.info.file_size for member in archive.members.values()),
             shutil.disk_usage(existing).free,
         )
         if needed > free:
-            raise FileError(f"{archive.name}: it says that it needs {needed} bytes; {existing} has {free}")
+            raise FileError(f"{archive.name}: unpacking it takes {needed} bytes; {existing} has {free} free")
 
         def finish(draft: Path) -> None:
-            folder.keep_strangers(path, draft)
+            folder.keep_foreign_files(path, draft)
 
         with (
             uninterrupted() as section,
             swapped_folder(path, finish=finish) as draft,
-            bytes_of(needed, "unpack_memmap", progress) as shown,
+            bytes_of(needed, "unpack_memmap", progress) as bar,
             section.interruptible(),
         ):
             for name in archive.members:
-                place = draft / name
-                place.parent.mkdir(parents=True, exist_ok=True)
-                with open(place, "xb") as file:
+                target = draft / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with open(target, "xb") as file:
                     for piece in archive.pieces(name):
                         file.write(piece)
-                        shown.advance(len(piece))
+                        bar.advance(len(piece))
     return Path(prefix)
 
 
 def refresh_archive_checksums(archive_path: Filename) -> Path:
     """See :func:`tensorclass.refresh_archive_checksums`."""
     if not os.path.isfile(archive_path):
-        raise FileError(f"{os.path.abspath(archive_path)}: it is no archive of a memory-mapped folder: no such file")
+        raise FileError(f"{os.path.abspath(archive_path)}: not an archive of a memory-mapped folder: no such file")
     with (
         uninterrupted() as section,
-        _opened(archive_path) as (archive, handle),
+        _open_archive(archive_path) as (archive, handle),
         os.fdopen(open_regular(archive.name, os.O_RDWR), "r+b") as file,
     ):
         with mmap.mmap(handle, 0, access=mmap.ACCESS_READ) as memory:
@@ -588,8 +594,8 @@ def refresh_archive_checksums(archive_path: Filename) -> Path:
                         section.check()
                         crc = zlib.crc32(memory[start : min(start + _PIECE, member.start + info.file_size)], crc)
                     if crc != info.CRC:
-                        for place in (info.header_offset + 14, at + 16):
-                            file.seek(place)
+                        for offset in (info.header_offset + 14, at + 16):
+                            file.seek(offset)
                             file.write(crc.to_bytes(4, "little"))
                 at += _CENTRAL.size + sum(lengths)
         file.flush()

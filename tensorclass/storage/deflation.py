@@ -1,7 +1,7 @@
-"""The bytes of members of archives, in pieces of a bounded size; and how much a small file may unpack to.
+"""Decompress archive members in pieces of bounded size, and limit how much a small file may expand.
 
-A few bytes can be compressed from any number: bzip2 makes a thousand of a gigabyte. Python's ``zipfile`` unpacks
-what it has read at once, whatever comes of it.
+A few bytes can expand to any number: bzip2 compresses a gigabyte to a thousand bytes. Python's ``zipfile`` decompresses
+all that it has read at once, however large the result.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .layout import SUFFIX
 
 PIECE = 2**22
 
-#: what values may unpack to: so many bytes, and so many times what they take; deflate makes no less than 1/1032 of them
+#: values may expand to VALUES bytes plus TIMES_VALUES times their compressed size; deflate's best ratio is 1032
 VALUES, TIMES_VALUES = 2**26, 1100
-#: the same for what an archive says of itself: objects of Python take some fifty times the memory of their JSON
+#: the same limits for metadata: Python objects take some fifty times the memory of their JSON
 TEXTS, TIMES_TEXTS = 2**20, 20
 
 _LARGEST_WINDOW = 2**26
@@ -32,10 +32,10 @@ _STRONG: dict[int, Callable[[memoryview | bytes], bytes]] = {
 
 
 def excess_of(infos: Iterable[zipfile.ZipInfo]) -> str:
-    """Describe how an archive expands more than files may, for an error; ``""`` if it does not.
+    """Describe for an error how an archive exceeds the limits of expansion; ``""`` if it does not.
 
     Args:
-        infos: its members.
+        infos: the members of the archive.
     """
     packed = [info for info in infos if info.compress_type != zipfile.ZIP_STORED]
     for kind, is_values, fixed, times in (("values", True, VALUES, TIMES_VALUES), ("texts", False, TEXTS, TIMES_TEXTS)):
@@ -52,7 +52,7 @@ class Compression:
     """Choose the compression of an archive's members so that :func:`excess_of` does not refuse it.
 
     Args:
-        method: the one that was asked for.
+        method: the compression that the user asked for, as ``zipfile`` numbers it.
     """
 
     def __init__(self, method: int) -> None:
@@ -60,7 +60,7 @@ class Compression:
         self._texts = 0
 
     def of(self, name: str, pieces: Iterator[memoryview]) -> tuple[int, Iterator[memoryview]]:
-        """The method for a member, and its pieces, of which some have been looked at."""
+        """Return the method for a member, and its pieces; some of the given iterator is consumed."""
         first = next(pieces, memoryview(b""))
         method = self.method
         if name.endswith(SUFFIX):
@@ -78,16 +78,16 @@ class Compression:
 
 
 def unpacked(handle: int, start: int, size: int, method: int) -> Iterator[bytes]:
-    """The content of a member.
+    """Yield the decompressed content of a member in pieces.
 
     Args:
-        handle: the descriptor of the archive.
-        start: where its bytes begin.
-        size: how many these are.
-        method: how they are compressed.
+        handle: the file descriptor of the archive.
+        start: the offset of the member's bytes.
+        size: their number.
+        method: their compression, as ``zipfile`` numbers it.
 
     Raises:
-        ValueError, EOFError, OSError, zlib.error, lzma.LZMAError: they are damaged.
+        ValueError, EOFError, OSError, zlib.error, lzma.LZMAError: the bytes are damaged.
     """
     if method == zipfile.ZIP_STORED:
         yield from _raw(handle, start, size)
@@ -105,7 +105,7 @@ def _raw(handle: int, start: int, size: int) -> Iterator[bytes]:
     while size:
         piece = os.pread(handle, min(size, PIECE), start)
         if not piece:
-            raise EOFError("the file ends there")
+            raise EOFError("the file ends too early")
         start, size = start + len(piece), size - len(piece)
         yield piece
 
@@ -135,11 +135,11 @@ def _decompressed(decompressor: bz2.BZ2Decompressor | lzma.LZMADecompressor, raw
 
 
 def _lzma(head: bytes) -> lzma.LZMADecompressor:
-    """The decompressor for a member that begins with its properties, as ZIP files have it."""
+    """Return the decompressor for a member, whose first 9 bytes hold the LZMA properties in a ZIP file."""
     if len(head) < 9 or int.from_bytes(head[2:4], "little") != 5:
-        raise ValueError("its properties are damaged")
+        raise ValueError("its LZMA properties are damaged")
     code, window = head[4], int.from_bytes(head[5:9], "little")
     if code >= 225 or window > _LARGEST_WINDOW:
-        raise ValueError(f"it needs {window} bytes of memory to be unpacked")
+        raise ValueError(f"unpacking it takes {window} bytes of memory")
     chosen = {"id": lzma.FILTER_LZMA1, "dict_size": window, "lc": code % 9, "lp": code // 9 % 5, "pb": code // 45}
     return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[chosen])

@@ -1,4 +1,4 @@
-"""The store of a collection in a file: each key is a group or an array of it."""
+"""The store of a collection in an HDF5 or zarr file: each key is a group or an array."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tensorclass.td.objects import codes_row_by_row
 from tensorclass.td.unbatched import UnbatchedTensor
 
 from . import tree
-from .file import File, as_array, as_tensor, check, escaped, replaced, unescaped
-from .hierarchy import BEFORE, DRAFT, Said, dtype_of, flat
+from .file import ArrayFile, as_array, as_tensor, check, escaped, replace_value, unescaped
+from .hierarchy import BEFORE, DRAFT, Note, flat, tensor_dtype
 from .objects import TAG, decode
-from .partial import Part, part_of, picked, spread
+from .partial import Selection, assign_rows, select, take_selected
 from .tree import FileError, Source
 
 if TYPE_CHECKING:
@@ -27,68 +27,69 @@ if TYPE_CHECKING:
     from tensorclass.td.collection import Value
 
 
-#: what is noted of arrays, and of groups
+#: the node types that are arrays
 _OF_ARRAYS = frozenset(("tensor", "unbatched", "object", "objects", "text"))
+#: the node types that are groups
 _OF_GROUPS = frozenset(("collection", "lazy_stack", "jagged"))
 
 
-class Entries(MutableMapping[str, "Value"]):
-    """The entries of a group. Arrays are read when they are asked for; nested collections are kept once they are made.
+class GroupStore(MutableMapping[str, "Value"]):
+    """The entries of a group. Arrays are read at each access; nested collections are made once and kept.
 
-    A key that the file lacks can be in memory: the default of a field that a record has gained.
+    A key that the file lacks can be in memory: the default of a field that a record has gained since.
     """
 
-    __slots__ = ("_group", "_noted", "_root", "file", "hidden", "in_memory", "kept", "owner", "path")
+    __slots__ = ("_group", "_has_note", "_root", "children", "file", "hidden", "in_memory", "owner", "path")
 
-    def __init__(self, file: File, path: tuple[str, ...]) -> None:
-        self.file: File = file
-        self.path: tuple[str, ...] = path  #: names, from the root of the file
-        self.kept: dict[str, Any] = {}
-        self.in_memory: dict[str, Any] = {}
-        self.hidden: frozenset[str] = frozenset()
-        self.owner: Callable[[], Any]
+    def __init__(self, file: ArrayFile, path: tuple[str, ...]) -> None:
+        self.file: ArrayFile = file
+        self.path: tuple[str, ...] = path  #: names of the groups from the root of the file
+        self.children: dict[str, Any] = {}  #: nested collections
+        self.in_memory: dict[str, Any] = {}  #: entries that the file lacks
+        self.hidden: frozenset[str] = frozenset()  #: keys of the file that the record has no fields for
+        self.owner: Callable[[], Any]  #: gives the collection of this store
         self._root: Any = None
         self._group: Any = None
-        self._noted = False
+        self._has_note = False
 
     @property
     def group(self) -> Any:
-        """The group in the file as it is open now."""
+        """The group. It is looked up again when the file was opened again."""
         root = self.file.root
         if self._root is not root:
             node = root
             with self.file.reading(self.path):
                 for name in self.path:
-                    node = self.file.format.find(node, name)
-                self._noted = self.file.format.is_ours(node)
+                    node = self.file.backend.find(node, name)
+                self._has_note = self.file.backend.has_escaped_names(node)
             self._root, self._group = root, node
         return self._group
 
-    def note(self, said: Said) -> None:
-        """Notes what the collection is, in the file."""
+    def write_note(self, note: Note) -> None:
+        """Write the note of the collection to the file."""
         with self.file.changing():
-            self.file.format.say(self.group, said)
-        self._noted = True
+            self.file.backend.write_note(self.group, note)
+        self._has_note = True
 
     def name(self, key: str) -> str:
-        """The name of a key in the file."""
-        self.group  # noqa: B018  # it says whether this package has made the names
-        if self._noted:
+        """Return the name of a key in the file."""
+        self.group  # noqa: B018  # sets _has_note
+        if self._has_note:
             return escaped(key)
         if not key or "/" in key or "\0" in key or not key.strip("."):
-            raise ValueError(f"{self.file.path}: {key!r} can be no key of a file that another program wrote")
+            raise ValueError(f"{self.file.path}: {key!r} cannot be a key in a file that another program wrote")
         return key
 
     def keys_in_file(self) -> dict[str, str]:
-        """The keys, with their names."""
+        """Return the keys in the file, with their names."""
         group = self.group
         with self.file.reading(self.path):
-            names = [name for name in self.file.format.names(group) if not name.startswith((BEFORE, DRAFT))]
-            found = {unescaped(name) if self._noted else name: name for name in names}
+            names = [name for name in self.file.backend.names(group) if not name.startswith((BEFORE, DRAFT))]
+            found = {unescaped(name) if self._has_note else name: name for name in names}
         return {key: name for key, name in found.items() if key not in self.hidden}
 
-    def find(self, key: str) -> tuple[Any, Said | None]:
-        """The group or array of a key, and what is noted of it."""
+    def find(self, key: str) -> tuple[Any, Note | None]:
+        """Return the group or array of a key, and its note."""
         if type(key) is not str or key in self.hidden:
             raise KeyError(key)
         group = self.group
@@ -96,136 +97,136 @@ class Entries(MutableMapping[str, "Value"]):
             name = self.name(key)
         except ValueError:
             raise KeyError(key) from None
-        format = self.file.format
+        backend = self.file.backend
         with self.file.reading((*self.path, key)):
             try:
-                node = format.find(group, name)
+                node = backend.find(group, name)
             except KeyError:
-                if format.has(group, name):  # and cannot be read
+                if backend.has(group, name):  # it exists, but cannot be read
                     raise
                 node = None
-            said = None if node is None else format.said(node)
+            note = None if node is None else backend.read_note(node)
         if node is None:
             raise KeyError(key)
-        return node, said
+        return node, note
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: str) -> Any:
-        nested = self.kept.get(key)
+        nested = self.children.get(key)
         if nested is not None:
             return nested
         if key in self.in_memory:
             return self.in_memory[key]
-        node, said = self.find(key)
-        return self._value(key, node, said)
+        node, note = self.find(key)
+        return self._value(key, node, note)
 
     def rows(self, key: str, index: tuple[Any, ...]) -> Any:
-        """The value of a key at an index of the batch: only that is read."""
-        nested = self.kept.get(key)
+        """Return the value of a key at a prepared index of the batch. Reads only the rows of the index."""
+        nested = self.children.get(key)
         if nested is not None:
             return nested._index(index)
         item = index[0] if len(index) == 1 else index
         if key in self.in_memory:
             return self.in_memory[key][item]
-        node, said = self.find(key)
-        kind = self.kind(node, said)
+        node, note = self.find(key)
+        kind = self.node_type(node, note)
         if kind == "tensor":
-            return self.read(key, node, said, part_of(index, self.shape(key, node)))
-        return self._value(key, node, said)[item]
+            return self.read(key, node, note, select(index, self.shape(key, node)))
+        return self._value(key, node, note)[item]
 
-    def kind(self, node: Any, said: Said | None) -> str:
-        """What a node of the file stands for: a type of :mod:`.tree`."""
-        noted = None if said is None else said.get("type")
-        if noted is not None:
-            kind = str(noted)
-            if kind in _OF_ARRAYS if self.file.format.is_group(node) else kind in _OF_GROUPS:
-                other = "an array" if kind in _OF_ARRAYS else "a group"
-                raise FileError(f"{self.file.path}: {node.name}: what it says of itself, {kind!r}, is said of {other}")
+    def node_type(self, node: Any, note: Note | None) -> str:
+        """Return the type of a group or array: one of the types of nodes in :mod:`.tree`, or ``"text"``."""
+        declared = None if note is None else note.get("type")
+        if declared is not None:
+            kind = str(declared)
+            if kind in _OF_ARRAYS if self.file.backend.is_group(node) else kind in _OF_GROUPS:
+                expected = "an array" if kind in _OF_ARRAYS else "a group"
+                raise FileError(f"{self.file.path}: {node.name}: its type is {kind!r}, which only {expected} can have")
             return kind
-        if self.file.format.is_group(node):
+        if self.file.backend.is_group(node):
             return "collection"
-        return "text" if self.file.format.is_text(node) else "tensor"
+        return "text" if self.file.backend.is_text(node) else "tensor"
 
     def shape(self, key: str, node: Any) -> Size:
-        """The shape of an array."""
+        """Return the shape of an array."""
         with self.file.reading((*self.path, key)):
             return Size(node.shape)
 
-    def dtype(self, key: str, node: Any, said: Said | None) -> torch.dtype:
-        """The dtype of the tensor in an array."""
+    def dtype(self, key: str, node: Any, note: Note | None) -> torch.dtype:
+        """Return the dtype of the tensor in an array."""
         with self.file.reading((*self.path, key)):
-            return dtype_of(node.dtype, said)
+            return tensor_dtype(node.dtype, note)
 
-    def read(self, key: str, node: Any, said: Said | None, part: Part | None = None) -> Tensor:
-        """A tensor, or a part of one."""
-        dtype = self.dtype(key, node, said)
+    def read(self, key: str, node: Any, note: Note | None, selection: Selection | None = None) -> Tensor:
+        """Read a tensor, or a selection of it."""
+        dtype = self.dtype(key, node, note)
         with self.file.reading((*self.path, key)):
-            value = as_tensor(self.file.format.read(node, () if part is None else part.box), dtype)
-        if part is not None:
-            value = picked(value, part)
+            value = as_tensor(self.file.backend.read(node, () if selection is None else selection.box), dtype)
+        if selection is not None:
+            value = take_selected(value, selection)
         device = self.owner()._device
         return value if device is None else value.to(device)
 
-    def _value(self, key: str, node: Any, said: Said | None) -> Any:
-        kind = self.kind(node, said)
+    def _value(self, key: str, node: Any, note: Note | None) -> Any:
+        kind = self.node_type(node, note)
         if kind == "tensor":
-            return self.read(key, node, said)
+            return self.read(key, node, note)
         if kind == "unbatched":
-            return UnbatchedTensor(self.read(key, node, said))
+            return UnbatchedTensor(self.read(key, node, note))
         if kind == "jagged":
-            return self._jagged(key, node, said or {})
+            return self._jagged(key, node, note or {})
         if kind in ("object", "objects", "text"):
-            return self._objects(key, node, said or {}, kind)
+            return self._objects(key, node, note or {}, kind)
         raise FileError(
             f"{self.file.path}: {'.'.join((*self.path, key))}: the type {kind[:40]!r} is unknown here; a newer version "
             "may have written it"
         )
 
-    def verify(self, key: str, node: Any, said: Said | None) -> None:
-        """Reads a tensor, and compares it with its checksum.
+    def verify(self, key: str, node: Any, note: Note | None) -> None:
+        """Read a tensor and compare it with its checksum.
 
         Raises:
-            FileError: it differs, or there is none.
+            FileError: the checksum differs, or there is none.
         """
-        kind = self.kind(node, said)
+        kind = self.node_type(node, note)
         if kind == "jagged":
-            self._jagged(key, node, said or {}, verify=True)
+            self._jagged(key, node, note or {}, verify=True)
         elif kind in ("tensor", "unbatched"):
             source, path = Source(self.file.path, unread, verify=True), (*self.path, key)
             with self.file.reading(path):
-                tree.verified(self.read(key, node, said).cpu(), said or {}, 0, source, path)
+                tree.verify_checksum(self.read(key, node, note).cpu(), note or {}, 0, source, path)
 
-    def _jagged(self, key: str, node: Any, said: Said, verify: bool = False) -> Tensor:
-        format = self.file.format
+    def _jagged(self, key: str, node: Any, note: Note, verify: bool = False) -> Tensor:
+        backend = self.file.backend
 
         def read(path: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
             with self.file.reading((*self.path, key)):
-                array = format.find(node, part or "values")
-                if format.is_group(array):
+                array = backend.find(node, part or "values")
+                if backend.is_group(array):
                     raise ValueError(f"expected an array of {part or 'values'}, found a group")
-                held = format.said(array)
-            if (part and array.shape != shape) or self.dtype(key, array, held) != dtype:
-                raise FileError(f"{self.file.path}: {key}: what makes it a jagged tensor does not fit")
-            return self.read(key, array, held)
+                array_note = backend.read_note(array)
+            if (part and array.shape != shape) or self.dtype(key, array, array_note) != dtype:
+                raise FileError(f"{self.file.path}: {key}: the offsets or values of the jagged tensor do not fit")
+            return self.read(key, array, array_note)
 
         with self.file.reading((*self.path, key)):
-            shape = list(format.find(node, "values").shape)
+            shape = list(backend.find(node, "values").shape)
         source = Source(self.file.path, read, verify=verify)
-        return tree.jagged({**said, "shape": shape}, source, (*self.path, key))
+        return tree.read_jagged({**note, "shape": shape}, source, (*self.path, key))
 
-    def _objects(self, key: str, node: Any, said: Said, kind: str) -> Any:
+    def _objects(self, key: str, node: Any, note: Note, kind: str) -> Any:
         owner = self.owner()
         size, device = owner._batch_size, owner._device
         with self.file.reading((*self.path, key)):
-            texts = self.file.format.texts(node)
-            if kind == "text":  # of another program
+            texts = self.file.backend.read_texts(node)
+            if kind == "text":  # written by another program
                 if texts is None or isinstance(texts, str):
                     return self._one(NonTensorData(texts, batch_size=size, device=device))
                 shape = Size(node.shape)
                 return stack_of(tuple(flat(texts, len(shape))), codes_row_by_row(shape), device, None)
-            form = said.get("form")
-            pickles = self.file.allow_pickle
+            form = note.get("form")
+            pickles = self.file.options.allow_pickle
             if form == "pickle":
                 texts = decode([TAG, "pickle", texts], pickles)
                 if kind == "object":
@@ -233,12 +234,12 @@ class Entries(MutableMapping[str, "Value"]):
             if kind == "object":
                 if not isinstance(texts, str):
                     raise ValueError("expected one text for an object")
-                node_ = {"data": texts} if form == "text" else tree.as_dict(json.loads(texts)) or {}
-                cls = MetaData if said.get("kind") == "MetaData" else NonTensorData
-                metadata = decode(node_.get("metadata"), pickles)
-                value = texts if form == "text" else decode(node_["data"], pickles)
+                content = {"data": texts} if form == "text" else tree.as_dict(json.loads(texts)) or {}
+                cls = MetaData if note.get("kind") == "MetaData" else NonTensorData
+                metadata = decode(content.get("metadata"), pickles)
+                value = texts if form == "text" else decode(content["data"], pickles)
                 return self._one(cls(value, metadata, batch_size=size, device=device))
-            shape = Size(self.file.format.shape_of_texts(node, said))
+            shape = Size(self.file.backend.shape_of_texts(node, note))
             items = flat(texts, len(shape))
             if len(items) != shape.numel():
                 raise ValueError(f"expected {shape.numel()} objects, found {len(items)}")
@@ -247,80 +248,80 @@ class Entries(MutableMapping[str, "Value"]):
             return stack_of(tuple(items), codes_row_by_row(shape), device, None)
 
     def _one(self, value: Any) -> Any:
-        """One object for all rows, in the form that was asked for."""
-        if not self.file.as_stack or not value._batch_size:
+        """Return one object for all rows: as it is, or as a stack (``objects_as_stack``)."""
+        if not self.file.options.objects_as_stack or not value._batch_size:
             return value
-        codes = torch.zeros((), dtype=torch.int64, device="cpu").expand(value._batch_size)  # of any length
+        codes = torch.zeros((), dtype=torch.int64, device="cpu").expand(value._batch_size)  # takes no memory
         return stack_of((value._objects[0],), codes, value._device, None)
 
-    def stand_in(self, key: str, device: torch.device | None = None) -> Any:
-        """Something of the form of a value, without its content: a tensor that takes no memory."""
-        nested = self.kept.get(key)
+    def placeholder(self, key: str, device: torch.device | None = None) -> Any:
+        """Return a value with the shape and dtype of an entry: for arrays, an expanded tensor that takes no memory."""
+        nested = self.children.get(key)
         if nested is not None:
-            return nested._outline(None, device) if isinstance(nested._store, Entries) else nested
+            return nested._outline(None, device) if isinstance(nested._store, GroupStore) else nested
         if key in self.in_memory:
             return self.in_memory[key]
-        node, said = self.find(key)
-        kind = self.kind(node, said)
+        node, note = self.find(key)
+        kind = self.node_type(node, note)
         if kind == "tensor" or kind == "unbatched":
-            zero = torch.zeros((), dtype=self.dtype(key, node, said), device=device or self.owner()._device)
+            zero = torch.zeros((), dtype=self.dtype(key, node, note), device=device or self.owner()._device)
             value = zero.expand(self.shape(key, node))
             return value if kind == "tensor" else UnbatchedTensor(value)
-        return self._value(key, node, said)
+        return self._value(key, node, note)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def __setitem__(self, key: str, value: Any) -> None:
-        if value is self.kept.get(key):
+        if value is self.children.get(key):
             return
         self.file.check_writable(key)
         group, name = self.group, self.name(key)
-        if type(value) is Tensor and not value.is_meta and self.file.format.has(group, name):
-            node, said = self.find(key)
+        if type(value) is Tensor and not value.is_meta and self.file.backend.has(group, name):
+            node, note = self.find(key)
             if (
-                self.kind(node, said) == "tensor"
+                self.node_type(node, note) == "tensor"
                 and self.shape(key, node) == value.shape
-                and self.dtype(key, node, said) == value.dtype
+                and self.dtype(key, node, note) == value.dtype
             ):
-                self.write(key, node, said, value)  # it keeps its chunks
+                self.write(key, node, note, value)  # the array keeps its chunks
                 return
-        path = (*[unescaped(name) if self._noted else name for name in self.path], key)
-        check(value, path, self.file.path, self.file.allow_pickle)
+        path = (*[unescaped(name) if self._has_note else name for name in self.path], key)
+        check(value, path, self.file.path, self.file.options.allow_pickle)
         with self.file.changing():
-            replaced(self.file, group, name, value)
-        self.kept.pop(key, None)
+            replace_value(self.file, group, name, value)
+        self.children.pop(key, None)
         self.in_memory.pop(key, None)
         if isinstance(value, Collection) and value._is_tree() and value._held() is None:
             from .opening import open_group
 
-            self.kept[key] = open_group(self, key, name, type(value))
+            self.children[key] = open_group(self, key, name, type(value))
 
-    def write(self, key: str, node: Any, said: Said | None, rows: Any, part: Part | None = None) -> None:
-        """Writes values into an array, or into a part of it."""
+    def write(self, key: str, node: Any, note: Note | None, rows: Any, selection: Selection | None = None) -> None:
+        """Write values to an array, or to a selection of it."""
         self.file.check_writable(key)
-        with self.file.changing(whole=False):
-            self._write(key, node, said, rows, part)
+        with self.file.changing(complete=False):
+            self._write(key, node, note, rows, selection)
 
-    def _write(self, key: str, node: Any, said: Said | None, rows: Any, part: Part | None) -> None:
-        dtype = self.dtype(key, node, said)
-        format = self.file.format
-        if said is not None and "crc32" in said:  # the values will be others
-            format.say(node, {name: value for name, value in said.items() if name != "crc32"})
-        if part is None:
-            format.write(node, (), as_array(rows.to(dtype)))
+    def _write(self, key: str, node: Any, note: Note | None, rows: Any, selection: Selection | None) -> None:
+        dtype = self.dtype(key, node, note)
+        backend = self.file.backend
+        if note is not None and "crc32" in note:  # it is that of the old values
+            backend.write_note(node, {name: value for name, value in note.items() if name != "crc32"})
+        if selection is None:
+            backend.write(node, (), as_array(rows.to(dtype)))
             return
-        if part.exact:
-            box = torch.empty(part.shape(node.shape), dtype=dtype, device="cpu")
+        if selection.exact:
+            box = torch.empty(selection.shape(node.shape), dtype=dtype, device="cpu")
         else:
             with self.file.reading((*self.path, key)):
-                box = as_tensor(format.read(node, part.box), dtype)
-        format.write(node, part.box, as_array(spread(rows, part, box)))
+                box = as_tensor(backend.read(node, selection.box), dtype)
+        backend.write(node, selection.box, as_array(assign_rows(rows, selection, box)))
 
     def allocate(self, key: str, shape: Size, dtype: torch.dtype) -> None:
-        """A new array of zeros."""
+        """Create an array of zeros."""
         self.file.check_writable(key)
         with self.file.changing():
-            self.file.make_array(self.group, self.name(key), shape, dtype, None)
+            self.file.create_tensor(self.group, self.name(key), shape, dtype, None)
 
     def __delitem__(self, key: str) -> None:
         if key in self.in_memory:
@@ -328,12 +329,12 @@ class Entries(MutableMapping[str, "Value"]):
             return
         self.file.check_writable(key)
         self.find(key)
-        self.kept.pop(key, None)
+        self.children.pop(key, None)
         with self.file.changing():
-            self.file.format.remove(self.group, self.name(key))
+            self.file.backend.remove(self.group, self.name(key))
 
     def pop(self, key: str, *default: Any) -> Any:
-        """Removes a key and gives its value, in memory."""
+        """Remove a key; return its value, in memory."""
         try:
             value = self[key]
         except KeyError:
@@ -350,7 +351,7 @@ class Entries(MutableMapping[str, "Value"]):
             del self[key]
 
     def __contains__(self, key: object) -> bool:
-        if key in self.kept or key in self.in_memory:
+        if key in self.children or key in self.in_memory:
             return True
         try:
             self.find(key)  # type: ignore[arg-type]
@@ -368,5 +369,5 @@ class Entries(MutableMapping[str, "Value"]):
 
 
 def unread(path: tree.Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-    """The reader of a tree in which there are no tensors."""
+    """Raise: a reader for trees without tensors."""
     raise FileError(f"{'.'.join(path)}: not a tensor")

@@ -1,4 +1,4 @@
-"""A file of groups and arrays, opened when it is needed, and how values are written to it."""
+"""Open files with groups of arrays on demand, and write values to them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import weakref
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,17 +24,17 @@ from tensorclass.td.stores.lazy.stack import LazyStacked
 from tensorclass.td.unbatched import UnbatchedTensor
 
 from . import tree
-from .hierarchy import NATIVE, Format, NotWritable, Replaced, Said, stored_as
+from .hierarchy import NATIVE, ArrayBackend, Note, NotWritable, Replaced, stored_as
 from .tree import FileError
 
 MODES = ("r", "r+", "w", "w-", "x", "a")
 
 
-def format_of(name: str) -> Format:
-    """The format of a backend.
+def make_backend(name: str) -> ArrayBackend:
+    """Return the backend of a name, ``"h5"`` or ``"zarr"``.
 
     Raises:
-        NotImplementedError: there is none of this name.
+        NotImplementedError: there is no backend of this name.
     """
     if name == "h5":
         from .hdf5 import HDF5
@@ -46,92 +47,102 @@ def format_of(name: str) -> Format:
     raise NotImplementedError(f"there is no backend {name!r}; the backends are 'h5' and 'zarr'")
 
 
-class File:
-    """A file, and how it is used. A copy that is sent to another process opens it there when it is first needed."""
+@dataclass(frozen=True)
+class FileOptions:
+    """Options for writing values to a file and reading them."""
+
+    arrays: dict[str, Any] = field(default_factory=dict[str, Any])  #: arguments of the library for new arrays
+    resizable: bool = False  #: new arrays can get more rows
+    checksum: bool = False  #: tensors are written with a checksum
+    objects_as_stack: bool = False  #: one object for all rows is read as one for each
+    allow_pickle: bool = False  #: objects without a JSON form are pickled
+
+
+class ArrayFile:
+    """A file with groups of arrays, opened when it is first needed. Copies sent to other processes open it there.
+
+    Args:
+        backend: its format.
+        path: its path.
+        mode: one of ``MODES``.
+        options: how values are written and read.
+        root: a group that the user has opened, instead of the file.
+    """
 
     def __init__(
         self,
-        format: Format,
+        backend: ArrayBackend,
         path: str,
         mode: str = "r",
-        *,
-        options: dict[str, Any] | None = None,
-        resizable: bool = False,
-        checksum: bool = False,
-        as_stack: bool = False,
-        allow_pickle: bool = False,
+        options: FileOptions = FileOptions(),  # frozen
         root: Any = None,
     ) -> None:
         if mode not in MODES:
             raise ValueError(f"{printable(path)}: the mode is one of {', '.join(MODES)}, not {mode!r}")
-        self.format = format
+        self.backend = backend
         self.path = path
         self.mode = mode
-        self.options: dict[str, Any] = options or {}
-        format.check_options(self.options)
-        self.resizable = resizable
-        self.checksum: bool = checksum  #: tensors are written with one
-        self.as_stack = as_stack
-        self.allow_pickle = allow_pickle
-        self.is_blank: bool = False  #: tensors are arrays of zeros, their values are not written
-        self.shown: Bar[Any] | None = None  #: is told of the bytes that are written
-        self.section: Uninterrupted | None = None  #: in which it is written: interrupts come between values
+        self.options: FileOptions = options
+        backend.check_options(options.arrays)
+        self.writes_zeros: bool = False  #: arrays are created without values, as zeros
+        self.progress_bar: Bar[Any] | None = None  #: advanced by the bytes that are written
+        self.section: Uninterrupted | None = None  #: the block that writes: interrupts come between values
         self.is_closed: bool = False
-        self.is_lent: bool = root is not None  # whoever opened it closes it
-        self._root = None if root is None else format.lent(root)
+        self.is_borrowed: bool = root is not None  # the user closes it
+        self._root = None if root is None else backend.borrow(root)
         self._pid = os.getpid()
         self._inherited: list[Any] = []
-        self._end: weakref.finalize[[Format, Any, int], File] | None = None
-        self._changes = 0  #: blocks of changes that are open
-        self._is_pending = False  #: the library may hold some of a change
+        self._end: weakref.finalize[[ArrayBackend, Any, int], ArrayFile] | None = None
+        self._changes = 0  #: open blocks of :meth:`changing`
+        self._is_pending = False  #: the library may hold data that is not in the file
 
     @property
     def root(self) -> Any:
-        """The root group, opened now if it is not yet."""
+        """The root group. Opens the file if necessary."""
         if self.is_closed:
             raise ValueError(f"{printable(self.path)}: the file was closed; open it again")
         if self._root is not None:
             if self._pid == os.getpid():
-                if not self.format.is_open(self._root):
+                if not self.backend.is_open(self._root):
                     raise ValueError(f"{printable(self.path)}: the file was closed; open it again")
                 if self.mode != "r":
-                    self._check_there()
+                    self._check_unreplaced()
                 return self._root
-            self._inherited.append(self._root)  # of the process that forked this one, whose file it is: never closed
+            self._inherited.append(self._root)  # the file of the process that forked this one: never closed here
         with self._guarded():
-            self._root = self.format.open(self.path, self.mode)
+            self._root = self.backend.open(self.path, self.mode)
             self._pid = os.getpid()
             self._watch()
         if self.mode not in ("r", "r+"):
-            self.mode = "r+"  # opened again, what is in it stays
+            self.mode = "r+"  # opening it again must keep its content
         return self._root
 
     def adopt(self, root: Any) -> None:
-        """Takes the root group of the file, which was opened under another name."""
+        """Use a root group of this file that was opened under another path."""
         with self._guarded():
             self._root = root
             self._pid = os.getpid()
             self._watch()
 
     def close(self) -> None:
-        """Closes the file, for all collections that stand on it.
+        """Close the file for all its collections.
 
         Raises:
-            OSError: the disk is full. The message says what has become of the last change.
+            OSError: the last change could not be written, on a full disk for example. The message gives its outcome.
         """
         with self._guarded():
             root, self._root = self._root, None
-            is_open = root is not None and self._pid == os.getpid() and not self.is_lent and not self.is_closed
+            is_open = root is not None and self._pid == os.getpid() and not self.is_borrowed and not self.is_closed
             self.is_closed = True
             self._unwatch()
-            if is_open and (error := self.format.close(root)) is not None and self._is_pending:
+            if is_open and (error := self.backend.close(root)) is not None and self._is_pending:
                 raise OSError(error.errno, error.strerror, self.path)
 
     def _watch(self) -> None:
-        """Have the file closed where nobody does it: when the last of it is dropped the library writes, too."""
+        """Close the file when it is dropped open: the library may write at that time."""
         self._unwatch()
-        if self.mode != "r" and not self.is_lent:
-            self._end = weakref.finalize(self, _close_dropped, self.format, self._root, self._pid)
+        if self.mode != "r" and not self.is_borrowed:
+            self._end = weakref.finalize(self, _close_dropped, self.backend, self._root, self._pid)
             self._end.atexit = False
 
     def _unwatch(self) -> None:
@@ -140,17 +151,20 @@ class File:
             end.detach()
 
     def _guarded(self) -> AbstractContextManager[object]:
-        """A block that interrupts wait for, where the file is open for writing: a library may write at any call."""
+        """Make interrupts wait if the file is open for writing: a library may write at any call."""
         return nullcontext() if self.mode == "r" else uninterrupted()
 
     @contextmanager
-    def changing(self, whole: bool = True) -> Generator[None, None, None]:
-        """A change of the file: when the outermost block ends it is written, or is an error and undone.
+    def changing(self, complete: bool = True) -> Generator[None, None, None]:
+        """Group the writes of a block into one change. At the end of the outermost block it is written, or undone.
 
-        Interrupts wait for its end, or come between the values of a collection that is written.
+        Interrupts wait for the end of the block, or come between the values of a collection that is written.
 
         Args:
-            whole: it is in the file when the block ends; otherwise the library may hold some of it.
+            complete: write all of it to the file at the end. Otherwise the library may keep some of it in memory.
+
+        Raises:
+            OSError: the change could not be written. The file is closed.
         """
         with uninterrupted() as section:
             outer, self.section = self.section, self.section or section
@@ -166,29 +180,29 @@ class File:
                 self._changes -= 1
                 self.section = outer
             if not self._changes:
-                self.settle(whole)
+                self.flush_changes(complete)
 
-    def settle(self, whole: bool) -> None:
-        """Raises an error where a change could not be written, and closes the file; see :meth:`changing`."""
+    def flush_changes(self, complete: bool) -> None:
+        """Raise, and close the file, if a change could not be written; see :meth:`changing`."""
         root = self._root
         if root is None or self.mode == "r" or self._pid != os.getpid():
             return
-        error = self.format.settle(root, whole)
+        error = self.backend.flush_changes(root, complete)
         if error is not None:
             self._root, self.is_closed = None, True
             self._unwatch()
-            closed = self.format.close(root) or error
+            closed = self.backend.close(root) or error
             raise OSError(closed.errno, closed.strerror, self.path)
-        if whole:
+        if complete:
             self._is_pending = False
 
     def __getstate__(self) -> dict[str, Any]:
-        if self.is_lent:
+        if self.is_borrowed:
             raise TypeError(
-                f"{printable(self.path)}: a group that was opened elsewhere cannot be sent; open it by its file name"
+                f"{printable(self.path)}: an open group cannot be sent to another process; open it by its file name"
             )
         if self._root is not None and self._pid == os.getpid() and self.mode != "r":
-            self.settle(True)
+            self.flush_changes(True)
         return {
             **self.__dict__,
             "_root": None,
@@ -199,7 +213,7 @@ class File:
         }
 
     def check_writable(self, what: str = "") -> None:
-        """Raises an error where the file is open for reading alone."""
+        """Raise if the file is open for reading only."""
         if self.mode == "r":
             raise NotWritable(
                 f"{self.path}: {what + ': ' if what else ''}cannot be written, the file is open for reading (mode "
@@ -208,106 +222,116 @@ class File:
 
     @contextmanager
     def reading(self, path: tuple[str, ...]) -> Generator[None, None, None]:
-        """What a library raises for a damaged file, as a ``FileError``."""
+        """Turn the errors that a library raises for a damaged file into a ``FileError`` that names the key."""
         with self._guarded():
             try:
                 yield
-                self._check_there()
+                self._check_unreplaced()
             except Replaced:
                 raise
             except Exception as error:
-                self._check_there()  # what was read of the one folder and of the other does not fit: neither is damaged
+                self._check_unreplaced()  # a mix of two versions is not damage
                 if isinstance(error, FileError):
                     raise
                 where = f"{dotted(path)}: " if path else ""
                 too_large = "it does not fit in memory: " if isinstance(error, MemoryError) else ""
                 raise FileError(f"{self.path}: {where}{too_large}{_first_line(error)}") from None
 
-    def _check_there(self) -> None:
+    def _check_unreplaced(self) -> None:
         if self._root is not None:
             try:
-                self.format.check_there(self._root)
+                self.backend.check_unreplaced(self._root)
             except Replaced as error:
                 raise Replaced(f"{printable(self.path)}: {error}") from None
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def put(self, parent: Any, name: str, value: Any) -> Any:
-        """Writes a value, which :func:`check` has looked at, under a name that is free."""
+    def write_value(self, parent: Any, name: str, value: Any) -> Any:
+        """Write a value that has passed :func:`check` under a free name; return its group or array."""
         if self.section is not None:
             self.section.check()
         if isinstance(value, Tensor):
             if value.is_nested:
-                return self._put_jagged(parent, name, value)
-            return self._put_tensor(parent, name, value)
+                return self._write_jagged(parent, name, value)
+            return self._write_tensor(parent, name, value)
         if isinstance(value, UnbatchedTensor):
-            return self._put_tensor(parent, name, value._tensor, "unbatched")
+            return self._write_tensor(parent, name, value._tensor, "unbatched")
         if isinstance(value, NonTensorDataBase):
-            return self._put_objects(parent, name, value)
-        group = self.format.make_group(parent, name)
-        self.fill(group, value)
+            return self._write_objects(parent, name, value)
+        group = self.backend.make_group(parent, name)
+        self.write_collection(group, value)
         return group
 
-    def fill(self, group: Any, value: Any) -> None:
-        """Writes a collection into a group."""
+    def write_collection(self, group: Any, value: Any) -> None:
+        """Write the entries of a collection to an empty group."""
         if isinstance(value, LazyStacked):
             store: Any = value._store
-            said: Said = {"type": "lazy_stack", "version": tree.VERSION, "parts": len(store.items_)}
-            self.format.say(group, {**said, "stack_dim": store.dim, "stack_dim_name": store.name})
+            note: Note = {"type": "lazy_stack", "version": tree.VERSION, "parts": len(store.items_)}
+            self.backend.write_note(group, {**note, "stack_dim": store.dim, "stack_dim_name": store.name})
             for at, part in enumerate(store.items_):
-                self.put(group, str(at), part)
+                self.write_value(group, str(at), part)
             return
-        self.format.say(group, note_of(value, self.format))
+        self.backend.write_note(group, collection_note(value, self.backend))
         for key in value._store:
-            self.put(group, escaped(key), value._store[key])
+            self.write_value(group, escaped(key), value._store[key])
 
-    def _put_tensor(self, parent: Any, name: str, value: Tensor, kind: str = "tensor") -> Any:
-        values = None if self.is_blank else as_array(value)
-        sums = [tree.checksum_of(value)] if self.checksum else []
-        made = self.make_array(parent, name, value.shape, value.dtype, values, kind, sums)
-        if self.shown is not None:
-            self.shown.advance(value.numel() * value.element_size())
-        return made
+    def _write_tensor(self, parent: Any, name: str, value: Tensor, kind: str = "tensor") -> Any:
+        values = None if self.writes_zeros else as_array(value)
+        sums = [tree.checksum_of(value)] if self.options.checksum else []
+        array = self.create_tensor(parent, name, value.shape, value.dtype, values, kind, sums)
+        if self.progress_bar is not None:
+            self.progress_bar.advance(value.numel() * value.element_size())
+        return array
 
-    def make_array(
+    def create_tensor(
         self,
         parent: Any,
         name: str,
         shape: Size,
         dtype: torch.dtype,
-        values: Any,
+        values: np.ndarray[Any, Any] | None,
         kind: str = "tensor",
         sums: Sequence[int] = (),
     ) -> Any:
-        """A new array for a tensor; zeros where there are no values."""
-        format = self.format
-        made = format.make_array(parent, name, shape, stored_as(dtype), values, self.options, self.resizable)
-        said: Said = {} if kind == "tensor" else {"type": kind}
-        if dtype not in NATIVE:
-            said = {"type": kind, "dtype": str(dtype).removeprefix("torch.")}
-        if sums:
-            said = {"type": kind, **said, "crc32": sums}
-        if said or not format.has_seals:
-            said = {"type": kind, **said}
-            format.say(made, said)
-        return made
+        """Create the array of a tensor, and its note.
 
-    def _put_jagged(self, parent: Any, name: str, value: Any) -> Any:
-        group = self.format.make_group(parent, name)
+        Args:
+            parent: the group.
+            name: its name in the group.
+            shape: the shape of the tensor.
+            dtype: the dtype of the tensor.
+            values: the values; ``None`` for zeros.
+            kind: the type of its node, ``"tensor"`` or ``"unbatched"``.
+            sums: checksums of the values.
+        """
+        backend, options = self.backend, self.options
+        array = backend.make_array(parent, name, shape, stored_as(dtype), values, options.arrays, options.resizable)
+        note: Note = {} if kind == "tensor" else {"type": kind}
+        if dtype not in NATIVE:
+            note = {"type": kind, "dtype": str(dtype).removeprefix("torch.")}
+        if sums:
+            note = {"type": kind, **note, "crc32": sums}
+        if note or not backend.protects_metadata:
+            note = {"type": kind, **note}
+            backend.write_note(array, note)
+        return array
+
+    def _write_jagged(self, parent: Any, name: str, value: Any) -> Any:
+        group = self.backend.make_group(parent, name)
         dtype = str(value.dtype).removeprefix("torch.")
-        said: Said = {"type": "jagged", "dtype": dtype, "rows": len(value)}
+        note: Note = {"type": "jagged", "dtype": dtype, "rows": len(value)}
         values, offsets = value.values(), value.offsets().to(torch.int64)
-        if self.checksum:
-            said["crc32"] = [tree.checksum_of(values), tree.checksum_of(offsets)]
-        self.format.say(group, said)
-        self._put_tensor(group, "values", values)
-        self._put_tensor(group, "offsets", offsets)
+        if self.options.checksum:
+            note["crc32"] = [tree.checksum_of(values), tree.checksum_of(offsets)]
+        self.backend.write_note(group, note)
+        self._write_tensor(group, "values", values)
+        self._write_tensor(group, "offsets", offsets)
         return group
 
-    def _put_objects(self, parent: Any, name: str, value: NonTensorDataBase) -> Any:
-        node, _ = tree.described(value, (name,), self.allow_pickle)
+    def _write_objects(self, parent: Any, name: str, value: NonTensorDataBase) -> Any:
+        node, _ = tree.describe_value(value, (name,), self.options.allow_pickle)
         data = node.pop("data")
-        plain = self.format.can_hold_text
+        plain = self.backend.can_hold_text
         texts: str | list[str]
         if node["type"] == "object":
             is_text = isinstance(data, str) and "metadata" not in node and plain(data)
@@ -316,35 +340,42 @@ class File:
             is_text = all(isinstance(item, str) and plain(item) for item in data)
             texts = data if is_text else [_json(item) for item in data]
         node["form"] = "text" if is_text else "json"
-        made = self.format.make_texts(parent, name, texts, node)
-        self.format.say(made, node)
+        made = self.backend.write_texts(parent, name, texts, node)
+        self.backend.write_note(made, node)
         return made
 
 
-def _close_dropped(format: Format, root: Any, pid: int) -> None:
-    """Close a file that was dropped open."""
-    if pid == os.getpid() and format.is_open(root):
+def _close_dropped(backend: ArrayBackend, root: Any, pid: int) -> None:
+    """Close a file that was dropped while open."""
+    if pid == os.getpid() and backend.is_open(root):
         with uninterrupted():
-            error = format.close(root)
+            error = backend.close(root)
         if error is not None:
             raise error
 
 
 def check(value: Any, path: tuple[str, ...], what: str, allow_pickle: bool) -> None:
-    """Raises an error where a value, or one below it, cannot be written."""
-    problems = tree.described(value, path, allow_pickle, strict=False)[1]
+    """Raise if a value, or one nested in it, cannot be written.
+
+    Args:
+        value: the value.
+        path: its key.
+        what: the caller, for errors.
+        allow_pickle: whether objects without a JSON form are pickled.
+    """
+    problems = tree.describe_value(value, path, allow_pickle, strict=False)[1]
     if problems:
         raise TypeError(f"{what}: nothing was written; " + "; ".join(problems))
 
 
-def note_of(value: Any, format: Format) -> Said:
-    """What is noted of a collection."""
-    said = {"type": "collection", "version": tree.VERSION, **tree.head_of(value)}
-    return said if format.keeps_order else {**said, "order": [escaped(key) for key in value._store]}
+def collection_note(value: Any, backend: ArrayBackend) -> Note:
+    """Return the note of a collection."""
+    note = {"type": "collection", "version": tree.VERSION, **tree.collection_head(value)}
+    return note if backend.keeps_order else {**note, "order": [escaped(key) for key in value._store]}
 
 
 def as_array(value: Tensor) -> np.ndarray[Any, Any]:
-    """The values of a tensor, in the dtype that they are stored as."""
+    """Return the values of a tensor in the dtype in which they are stored; shares memory where possible."""
     plain: Any = value.detach().as_subclass(Tensor).cpu().resolve_conj().resolve_neg().contiguous()
     if plain.dtype in NATIVE:
         return plain.numpy()  # type: ignore[no-any-return]
@@ -353,7 +384,7 @@ def as_array(value: Tensor) -> np.ndarray[Any, Any]:
 
 
 def as_tensor(array: np.ndarray[Any, Any], dtype: torch.dtype) -> Tensor:
-    """The tensor that an array stands for."""
+    """Return the tensor that an array of a file stores; shares memory where possible."""
     native: Any = np.require(array, array.dtype.newbyteorder("="), ["C", "W"])
     from_numpy: Any = torch.from_numpy  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if dtype in NATIVE:
@@ -362,14 +393,14 @@ def as_tensor(array: np.ndarray[Any, Any], dtype: torch.dtype) -> Tensor:
     return from_numpy(signed).view(dtype)  # type: ignore[no-any-return]
 
 
-def replaced(file: File, parent: Any, name: str, value: Any) -> Any:
-    """Writes a value in the place of what is there."""
-    make: Callable[[Any, str], Any] = lambda group, draft: file.put(group, draft, value)  # noqa: E731
-    return file.format.replaced(parent, name, make)
+def replace_value(file: ArrayFile, parent: Any, name: str, value: Any) -> Any:
+    """Write a value in the place of an entry; return its group or array."""
+    make: Callable[[Any, str], Any] = lambda group, draft: file.write_value(group, draft, value)  # noqa: E731
+    return file.backend.replace(parent, name, make)
 
 
 def escaped(key: str) -> str:
-    """The name of a key in a file: a slash would make it two.
+    """Return the name of a key in a file, with characters escaped that names must not contain.
 
     >>> escaped("a/b"), escaped("50%"), escaped("..")
     ('a%2Fb', '50%25', '%2E%2E')
@@ -383,7 +414,7 @@ def escaped(key: str) -> str:
 
 
 def unescaped(name: str) -> str:
-    """The key of a name.
+    """Return the key of a name: the inverse of :func:`escaped`.
 
     >>> [unescaped(escaped(key)) for key in ("a/b", "50%", "..", "", "__x")]
     ['a/b', '50%', '..', '', '__x']
@@ -406,5 +437,5 @@ def _first_line(error: BaseException) -> str:
 
 
 def is_record(cls: type[TensorCollection]) -> bool:
-    """Whether a class is that of a record, with fields."""
+    """Return whether a class is a record, with declared fields."""
     return hasattr(cls, "_specs")

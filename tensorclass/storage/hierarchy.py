@@ -1,10 +1,10 @@
-"""Formats that hold groups of arrays under names, as HDF5 and zarr do: what :mod:`.persistent` asks of one."""
+"""The interface that :mod:`.persistent` needs from a format with named groups of arrays; HDF5 and zarr implement it."""
 
 from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
@@ -14,175 +14,219 @@ import torch
 
 from tensorclass.atomic import whole_path
 
-from .paths import above
+from .paths import check_parent
 from .tree import DTYPES, FileError
 
-#: what a file says of a group or an array: a node of :mod:`.tree`, without entries
-Said: TypeAlias = dict[str, Any]
+#: the metadata of a group or an array: a node of :mod:`.tree` without its entries
+Note: TypeAlias = dict[str, Any]
 Texts: TypeAlias = str | list[str]
 
-NOTE = "tensorclass"  #: the attribute that has it
-DRAFT = "%draft"  #: how the name begins of what is written to take the place of something; that of no key does
-BEFORE = "%before"  #: the name of what a draft takes the place of, in that instant
-STACK = "__tensordict_stack__"  #: of the peer: an array holds objects, and not a tensor
+NOTE = "tensorclass"  #: the attribute that holds the note
+DRAFT = "%draft"  #: prefix of the name of a replacement while it is written; no key has a name that begins so
+BEFORE = "%before"  #: the name of the replaced value until the draft has taken its name
+STACK = "__tensordict_stack__"  #: an attribute of the peer: the array holds objects, not a tensor
 
 
 class DamagedFile(FileError, OSError):
-    """A file cannot be opened, or read, because it is damaged or of another format."""
+    """The file cannot be opened or read: it is damaged, or of another format."""
 
 
 class NotWritable(FileError, OSError):
-    """A file is open for reading alone."""
+    """The file is open for reading only."""
 
 
 class Replaced(FileError):
-    """What was open has been written over by another process."""
+    """Another process has replaced the open file."""
 
 
-class Format(ABC):
-    """Groups and arrays of a file. What it raises for a damaged one becomes a ``FileError``."""
+class ArrayBackend(ABC):
+    """Groups and arrays of one file format.
+
+    Its methods may raise any error for a damaged file: :meth:`.ArrayFile.reading` turns them into a ``FileError``.
+    """
 
     name: ClassVar[str]
-    options: ClassVar[tuple[str, ...]]  #: that arrays are made with
-    keeps_order: ClassVar[bool] = True  #: names come in the order in which they were written
-    can_stop: ClassVar[bool] = True  #: an interrupt in the midst of a call of the library is one of its errors
-    has_seals: ClassVar[bool] = True  #: what is said of an array has a checksum without a note
+    options: ClassVar[tuple[str, ...]]  #: the arguments that the library accepts for new arrays
+    keeps_order: ClassVar[bool] = True  #: groups list their names in the order of writing
+    is_interruptible: ClassVar[bool] = True  #: the library survives an exception in the middle of a call
+    protects_metadata: ClassVar[bool] = True  #: shape and dtype of an array have a checksum without a note
 
     @abstractmethod
     def open(self, path: str, mode: str) -> Any:
-        """The root group of a file."""
+        """Open a file; return its root group."""
 
     def create(self, path: str) -> Any:
-        """The root group of a new file that is filled, and closed."""
+        """Create a file that is filled and then closed; return its root group."""
         return self.open(path, "w")
 
     def whole(self, path: str) -> AbstractContextManager[Path]:
-        """A place to write a file to, that takes its own when it is whole."""
-        above(path)
+        """Return a context that gives the path of a draft, which replaces ``path`` at its end."""
+        check_parent(path)
         return whole_path(path)
 
-    def lent(self, root: Any) -> Any:
-        """A group that was opened elsewhere, as this format reads it."""
+    def borrow(self, root: Any) -> Any:
+        """Return a group that the user has opened, in the form in which this backend reads it."""
         return root
 
     @abstractmethod
     def close(self, root: Any) -> OSError | None:
-        """Close the file. Return the error that kept the last change from being written, which says what was undone."""
+        """Close the file. Return the error that kept the last change from being written; it says what was undone."""
 
     @abstractmethod
-    def settle(self, root: Any, whole: bool) -> OSError | None:
-        """Gives what kept a change from being written.
+    def flush_changes(self, root: Any, complete: bool) -> OSError | None:
+        """Return the error that kept a change from being written.
 
         Args:
             root: the root group.
-            whole: write what is not in the file yet; the next change that fails leaves the file as it is then.
+            complete: write all that the library holds. If a later change fails, the file returns to this state.
         """
 
     def moved(self, root: Any, path: str) -> None:  # noqa: B027  # most need no path
-        """Take note of the path to which the open file was moved."""
+        """Note the path to which the open file was moved."""
 
-    def check_there(self, root: Any) -> None:  # noqa: B027  # most hold what they have open
-        """Raises an error where another file has taken the place of the one that is open."""
+    def check_unreplaced(self, root: Any) -> None:  # noqa: B027  # most hold the open file
+        """Raise :class:`Replaced` if another file has taken the path of the open one."""
 
     @abstractmethod
     def is_open(self, root: Any) -> bool:
-        """Whether it is open."""
+        """Return whether the file of a root group is open."""
 
     @abstractmethod
     def names(self, group: Any) -> list[str]:
-        """What is in a group."""
+        """Return the names of the groups and arrays in a group."""
 
     @abstractmethod
     def find(self, group: Any, name: str) -> Any:
-        """A group or an array; ``KeyError`` where there is none, ``ValueError`` where it is not in this file."""
+        """Return a group or an array.
+
+        Raises:
+            KeyError: there is none of this name.
+            ValueError: it is not in this file.
+        """
 
     def has(self, group: Any, name: str) -> bool:
-        """Return whether a name is taken, by whatever it is; no link is followed."""
+        """Return whether a name is taken in a group. No link is followed."""
         return name in group
 
     @abstractmethod
     def address(self, node: Any) -> object:
-        """What tells groups apart, however they were reached."""
+        """Return a value that identifies a group, whatever path led to it."""
 
     @abstractmethod
     def is_group(self, node: Any) -> bool:
-        """Whether a node is a group, and not an array."""
+        """Return whether a node is a group, not an array."""
 
     @abstractmethod
-    def said(self, node: Any) -> Said | None:
-        """What this package has noted of it."""
+    def read_note(self, node: Any) -> Note | None:
+        """Return the note of a group or an array."""
 
-    def is_ours(self, group: Any) -> bool:
-        """Whether this package has made the names in a group, where some characters stand for others."""
-        return self.said(group) is not None
+    def has_escaped_names(self, group: Any) -> bool:
+        """Return whether this package has named the entries of a group: then some characters are escaped."""
+        return self.read_note(group) is not None
 
     @abstractmethod
-    def say(self, node: Any, said: Said) -> None:
-        """Notes something of it."""
+    def write_note(self, node: Any, note: Note) -> None:
+        """Set the note of a group or an array."""
 
     @abstractmethod
     def make_group(self, parent: Any, name: str) -> Any:
-        """A new group."""
+        """Create a group."""
 
-    @abstractmethod
     def make_array(
         self,
         parent: Any,
         name: str,
         shape: Sequence[int],
         dtype: np.dtype[Any],
-        values: Any,
-        options: dict[str, Any],
+        values: np.ndarray[Any, Any] | None,
+        options: Mapping[str, Any],
         resizable: bool,
     ) -> Any:
-        """A new array with values, or with zeros where these are ``None``."""
+        """Create an array.
+
+        Args:
+            parent: the group.
+            name: its name in the group.
+            shape: its shape.
+            dtype: its dtype.
+            values: its values; ``None`` for zeros.
+            options: ``chunks``, ``compression``, ... under the names of the library. Arrays without values or
+                dimensions ignore them.
+            resizable: whether rows can be appended.
+        """
+        has_values = values is not None and all(shape)
+        settings = self.array_settings(dict(options) if len(shape) and all(shape) else {}, shape, resizable)
+        if values is not None and has_values and self.is_created_with(values):
+            return self.create_array(parent, name, {"data": values, **settings})
+        if values is None:
+            settings = self.zero_settings(settings)
+        array = self.create_array(parent, name, {"shape": tuple(shape), "dtype": dtype, **settings})
+        if values is not None and has_values:
+            self.write(array, (), values)
+        return array
 
     @abstractmethod
-    def replaced(self, parent: Any, name: str, make: Callable[[Any, str], Any]) -> Any:
-        """What ``make(parent, name)`` makes, in the place of what is there; that stays where making it fails."""
+    def array_settings(self, options: dict[str, Any], shape: Sequence[int], resizable: bool) -> dict[str, Any]:
+        """Return the library's arguments for an array of a shape. Changes ``options``."""
+
+    def zero_settings(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments for an array of zeros whose values are not written."""
+        return settings
+
+    def is_created_with(self, values: np.ndarray[Any, Any]) -> bool:
+        """Return whether values are passed when the array is created, which takes half the time, or written then."""
+        return True
+
+    @abstractmethod
+    def create_array(self, parent: Any, name: str, settings: dict[str, Any]) -> Any:
+        """Call the library to create an array."""
+
+    @abstractmethod
+    def replace(self, parent: Any, name: str, make: Callable[[Any, str], Any]) -> Any:
+        """Put the result of ``make(parent, name)`` in the place of an entry, which stays if ``make`` fails."""
 
     @abstractmethod
     def remove(self, parent: Any, name: str) -> None:
-        """Removes a group or an array."""
+        """Remove a group or an array."""
 
     @abstractmethod
     def read(self, array: Any, box: tuple[Any, ...]) -> np.ndarray[Any, Any]:
-        """The values in a box (:class:`.partial.Part`)."""
+        """Return the values in a box (:class:`.partial.Selection`)."""
 
     @abstractmethod
     def write(self, array: Any, box: tuple[Any, ...], values: np.ndarray[Any, Any]) -> None:
-        """Writes the values of a box."""
+        """Write the values of a box."""
 
     @abstractmethod
     def resize(self, array: Any, length: int) -> None:
-        """Gives an array another number of rows."""
+        """Set the number of rows of an array."""
 
     @abstractmethod
     def can_resize(self, array: Any) -> bool:
-        """Whether it can be given one."""
+        """Return whether the number of rows of an array can change."""
 
     @abstractmethod
-    def make_texts(self, parent: Any, name: str, texts: Texts, said: Said) -> Any:
-        """Text, one for all rows or one for each."""
+    def write_texts(self, parent: Any, name: str, texts: Texts, note: Note) -> Any:
+        """Create an array of text: one for all rows, or one for each. Adds a checksum to ``note``."""
 
     @abstractmethod
-    def texts(self, array: Any) -> Any:
-        """What :meth:`make_texts` wrote; from another program: text, or nested lists of it."""
+    def read_texts(self, array: Any) -> Any:
+        """Return what :meth:`write_texts` wrote; from another program: text, or nested lists of it."""
 
-    def shape_of_texts(self, array: Any, said: Said) -> Sequence[int]:
-        """The batch size of objects, one for each row."""
+    def shape_of_texts(self, array: Any, note: Note) -> Sequence[int]:
+        """Return the batch size of objects, one for each row."""
         return tuple(array.shape)
 
     @abstractmethod
     def is_text(self, array: Any) -> bool:
-        """Whether an array of which nothing is noted holds text."""
+        """Return whether an array without a note holds text."""
 
     @abstractmethod
     def can_hold_text(self, text: str) -> bool:
-        """Whether text can be written as it is."""
+        """Return whether text can be written unchanged."""
 
-    def check_options(self, options: dict[str, Any]) -> None:
-        """Raises an error for arguments that are none of arrays."""
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise if the library has no such arguments for arrays."""
         if unknown := [name for name in options if name not in self.options]:
             raise TypeError(f"unknown arguments {unknown}; arrays of the format {self.name} take {list(self.options)}")
 
@@ -192,7 +236,7 @@ class Format(ABC):
 
 
 def flat(given: Any, ndim: int) -> list[Any]:
-    """The items of lists in lists.
+    """Return the items of lists nested ``ndim`` deep.
 
     >>> flat([["a", "b"], ["c", "d"]], 2)
     ['a', 'b', 'c', 'd']
@@ -208,13 +252,13 @@ def flat(given: Any, ndim: int) -> list[Any]:
 # ---------------------------------------------------------------------------------------------------------------------
 # dtypes
 
-_RAW = {1: "u1", 2: "u2", 4: "u4"}  # of bfloat16, the floats of eight bits, complex numbers of halves
+_RAW = {1: "u1", 2: "u2", 4: "u4"}  # for bfloat16, floats of eight bits, complex numbers of halves
 
 
 def _native() -> dict[torch.dtype, np.dtype[Any]]:
     found: dict[torch.dtype, np.dtype[Any]] = {}
     for dtype in DTYPES.values():
-        if dtype is torch.complex32:  # torch warns of it
+        if dtype is torch.complex32:  # torch warns about it
             continue
         try:
             found[dtype] = torch.empty(0, dtype=dtype, device="cpu").numpy().dtype
@@ -229,7 +273,7 @@ TORCH: dict[np.dtype[Any], torch.dtype] = {theirs: ours for ours, theirs in NATI
 
 
 def stored_as(dtype: torch.dtype) -> np.dtype[Any]:
-    """The dtype of an array that holds tensors of a dtype.
+    """Return the dtype of the array that holds tensors of a dtype.
 
     >>> stored_as(torch.float32), stored_as(torch.bfloat16)
     (dtype('float32'), dtype('uint16'))
@@ -237,13 +281,17 @@ def stored_as(dtype: torch.dtype) -> np.dtype[Any]:
     return NATIVE[dtype] if dtype in NATIVE else np.dtype(_RAW[dtype.itemsize])
 
 
-def dtype_of(dtype: np.dtype[Any], said: Said | None) -> torch.dtype:
-    """The dtype of a tensor that is stored in an array of a dtype.
+def tensor_dtype(dtype: np.dtype[Any], note: Note | None) -> torch.dtype:
+    """Return the dtype of the tensor in an array.
+
+    Args:
+        dtype: the dtype of the array.
+        note: the note of the array.
 
     Raises:
-        ValueError: torch has none for it, or the note does not fit.
+        ValueError: torch has no such dtype, or the note does not fit.
     """
-    named = None if said is None else said.get("dtype")
+    named = None if note is None else note.get("dtype")
     given: Any = dtype
     native: np.dtype[Any] = given.newbyteorder("=")
     if named is not None:
@@ -260,13 +308,14 @@ def dtype_of(dtype: np.dtype[Any], said: Said | None) -> torch.dtype:
 
 
 def chunk_shape(chunks: Any, shape: Sequence[int], option: str = "chunks", cut: bool = True) -> Any:
-    """The chunks of an array of a shape: the rows of one, or its first dimensions, go for all arrays of a file.
+    """Return the chunk shape of an array, for an option that is given once for all arrays of a file.
 
     Args:
-        chunks: what was asked for.
-        shape: of the array.
-        option: its name, for errors.
-        cut: whether a chunk is no larger than the array.
+        chunks: the number of rows in a chunk, or the first dimensions of one; ``None``, a bool, a dict and ``"auto"``
+            are returned as they are.
+        shape: the shape of the array.
+        option: the name of the option, for errors.
+        cut: whether a chunk is at most as large as the array.
 
     >>> chunk_shape(100, (1000, 3)), chunk_shape((100, 2), (50, 3)), chunk_shape(True, (5,))
     ((100, 3), (50, 2), True)

@@ -1,10 +1,10 @@
-"""What stands where in a folder of memory-mapped files: the layout of the peer, so that each reads what the other has.
+"""The layout of a memory-mapped folder. It is the layout of the peer, so that each reads the folders of the other.
 
 A folder holds ``meta.json``, ``KEY.memmap`` for each tensor (values in C order and the byte order of the machine, no
-header), and a folder ``KEY`` for each nested collection or object. What the peer's ``meta.json`` cannot say stands in
-it under ``"_tensorclass"``, which the peer passes over. docs/formats.md has all of it.
+header), and a folder ``KEY`` for each nested collection or object. Metadata that the peer has no place for is in
+``meta.json`` under ``"_tensorclass"``, which the peer ignores. docs/formats.md has all of it.
 
-Here nodes become what ``meta.json`` says in each folder, and nodes again, wherever the folders are.
+This module turns nodes into the content of the ``meta.json`` files, and back, for folders on disk and in archives.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from tensorclass.td.objects import flatten_lists, nest_lists
 
 from . import sealing, tree
 from .objects import TAG, encode
-from .tree import FileError, Leaf, Node, as_dict, as_list
+from .tree import FileError, Node, TensorLeaf, as_dict, as_list
 
 META = "meta.json"
-INSIDE = "_tensordict"  #: the folder in that of a record, as the peer writes it, which has its values
-OWN = "_tensorclass"  #: where our own part of it is
+VALUES_FOLDER = "_tensordict"  #: the subfolder in which the peer puts the values of a record
+OWN = "_tensorclass"  #: the key of our own metadata in ``meta.json``
 SUFFIX = ".memmap"
-VERSION = 1  #: of our own part
+VERSION = 1  #: the version of our own metadata
 
-#: what of ``meta.json`` is about the folder itself; a value under such a key stands in our own part
+#: keys of ``meta.json`` that describe the folder itself; entries with such a key are described in our own metadata
 RESERVED = frozenset(("shape", "device", "_type", "_format_version", "_class", "_names", OWN))
 _OWN_KEYS = frozenset(("version", "class", "entries", "parts", "crc32"))
-#: how much of ``meta.json`` is read at all, in bytes
+#: the most bytes of a ``meta.json``
 LONGEST = 2**30
 
 _PLAIN = {"_type": "<class 'tensordict._td.TensorDict'>", "_format_version": 1, "_class": "tensordict:TensorDict"}
@@ -54,12 +54,12 @@ _OBJECTS = {
 
 
 def file_name(key: str) -> str:
-    """The name of the file (without its suffix) or the folder of a key.
+    """Return the name of the file (without its suffix) or the folder of a key.
 
     >>> file_name("a/b"), file_name(".."), file_name("")
     ('a%2Fb', '%2E%2E', '%')
     """
-    if key.isidentifier():  # most are, and no pattern has to be looked for
+    if key.isidentifier():  # the common case, without a regular expression
         return key
     if not key:
         return "%"
@@ -71,18 +71,20 @@ def file_name(key: str) -> str:
 _UNSAFE = re.compile(r'[\x00-\x20\x7f"%*/:<>?\\|\ud800-\udfff]')
 
 
-def tensor_file(key: str, part: str) -> str:
-    if part == "shapes":  # as the peer calls it
+def tensor_file(key: str, buffer: str) -> str:
+    """Return the name of the file of a buffer of a tensor."""
+    if buffer == "shapes":  # the peer's name
         return f"{file_name(key)}.shape{SUFFIX}"
-    return file_name(key) + (f"%{part}" if part else "") + SUFFIX  # no key gives a percent sign and a letter like o
+    return file_name(key) + (f"%{buffer}" if buffer else "") + SUFFIX  # no escaped key has "%o", as in "%offsets"
 
 
-def place_of(leaf: Leaf) -> str:
-    """The file of a tensor, seen from the folder of the whole."""
-    return "/".join([*map(file_name, leaf.path[:-1]), tensor_file(leaf.path[-1], leaf.part)])
+def tensor_path(leaf: TensorLeaf) -> str:
+    """Return the path of the file of a tensor, relative to the outermost folder."""
+    return "/".join([*map(file_name, leaf.path[:-1]), tensor_file(leaf.path[-1], leaf.buffer)])
 
 
 def check_keys(data: TensorCollection, what: str) -> None:
+    """Raise if keys are not names of files (``robust_key=False``). ``what`` is the caller, for errors."""
     keys: list[Any] = [key if isinstance(key, tuple) else (key,) for key in data.keys(True)]
     if unsafe := [".".join(key) for key in keys if any(file_name(name) != name for name in key)]:
         raise ValueError(
@@ -94,14 +96,14 @@ def check_keys(data: TensorCollection, what: str) -> None:
 # writing
 
 
-def metas_of(node: Node, folder: str, found: list[tuple[str, bytes]]) -> None:
-    """What ``meta.json`` says in each folder, the outer ones first."""
+def add_meta_files(node: Node, folder: str, found: list[tuple[str, bytes]]) -> None:
+    """Append (folder, content of its ``meta.json``) for a node and all below it, outer folders first."""
     kind = node["type"]
     if kind == "lazy_stack":
         meta: dict[str, Any] = {**_STACK, "stack_dim": node["stack_dim"], "stack_dim_name": node["stack_dim_name"]}
         found.append((folder, sealing.sealed({**meta, OWN: {"version": VERSION, "parts": len(node["parts"])}}, 2)))
-        for at, part in enumerate(node["parts"]):
-            metas_of(part, f"{folder}{at}/", found)
+        for at, item in enumerate(node["parts"]):
+            add_meta_files(item, f"{folder}{at}/", found)
         return
     own: dict[str, Any] = {"version": VERSION}
     if "class" in node:
@@ -118,20 +120,20 @@ def metas_of(node: Node, folder: str, found: list[tuple[str, bytes]]) -> None:
             }  # fmt: skip
             if "crc32" in entry:
                 more[key] = {"crc32": entry["crc32"]}
-        elif kind == "unbatched" or kind == "jagged":  # the peer has no files of them
+        elif kind == "unbatched" or kind == "jagged":  # the peer's layout has none
             more[key] = entry
             continue
         else:
             known = {"type": PEER_TYPES[kind]}
-            place = f"{folder}{file_name(key)}/"
+            folder_path = f"{folder}{file_name(key)}/"
             if kind == "object" or kind == "objects":
-                shown, more[key] = _for_peer(entry)
-                text = json.dumps(_meta_of_objects(shown)).encode()
-                if "data" not in more[key]:  # it is read there; the peer allows for no more in it
+                for_peer, more[key] = _split_object(entry)
+                text = json.dumps(_meta_of_objects(for_peer)).encode()
+                if "data" not in more[key]:  # the data is in that file alone, in which the peer allows no checksum
                     more[key] = {**more[key], "meta_crc32": zlib.crc32(text)}
-                objects.append((place, text))
+                objects.append((folder_path, text))
             else:
-                below.append((entry, place))
+                below.append((entry, folder_path))
         if key in RESERVED:
             more[key] = entry if "dtype" in entry else more.get(key) or {"type": kind}
         else:
@@ -144,33 +146,33 @@ def metas_of(node: Node, folder: str, found: list[tuple[str, bytes]]) -> None:
     meta[OWN] = own
     found.append((folder, sealing.sealed(meta, 2)))
     found.extend(objects)
-    for entry, place in below:
-        metas_of(entry, place, found)
+    for entry, folder_path in below:
+        add_meta_files(entry, folder_path, found)
 
 
-def metas(node: Node, what: str, where: str | os.PathLike[str]) -> list[tuple[str, bytes]]:
-    """:func:`metas_of` all folders of a tree.
+def meta_files(node: Node, what: str, where: str | os.PathLike[str]) -> list[tuple[str, bytes]]:
+    """Return (folder, content of its ``meta.json``) for all folders of a tree.
 
     Args:
         node: the tree.
-        what: who writes them, to begin errors with.
-        where: the folder, for errors.
+        what: the caller, for errors.
+        where: the outermost folder, for errors.
 
     Raises:
-        ValueError: one is longer than what is read again.
+        ValueError: a ``meta.json`` is longer than the limit for reading.
     """
     found: list[tuple[str, bytes]] = []
-    metas_of(node, "", found)
+    add_meta_files(node, "", found)
     for folder, text in found:
         check_length(text, what, f"{where}/{folder}")
     return found
 
 
 def check_length(text: bytes, what: str, where: str) -> None:
-    """Raise an error if a ``meta.json`` is longer than what is read again."""
+    """Raise if a ``meta.json`` is longer than the limit for reading."""
     if len(text) > LONGEST:
         raise ValueError(
-            f"{what}: nothing was written; what is said of {where} takes {len(text)} bytes as JSON, at most {LONGEST} "
+            f"{what}: nothing was written; the metadata of {where} takes {len(text)} bytes as JSON, at most {LONGEST} "
             "can be read: objects take most of it"
         )
 
@@ -181,11 +183,11 @@ PEER_TYPES = {
 }  # fmt: skip
 
 
-def _for_peer(node: Node) -> tuple[Node, Node]:
-    """What the folder of an object says, for the peer too, and what stands beside it that only we know.
+def _split_object(node: Node) -> tuple[Node, Node]:
+    """Split the node of an object in two: one for its folder, which the peer reads, and one for our own metadata.
 
-    Objects that JSON has stand in the folder alone; others beside it, and in the folder what the peer makes of them:
-    lists of tuples, nothing of the rest.
+    Data of JSON's own types is in the folder alone. Other data is in our own metadata; the folder has what the peer can
+    make of it: lists for tuples, nothing for the rest.
     """
     if TAG not in json.dumps(node["data"]):
         return node, {key: value for key, value in node.items() if key != "data"}
@@ -202,7 +204,7 @@ def _untagged(form: Any) -> Any:
     if items is None:
         return form
     if items[:1] == [TAG]:
-        if items[1] == "float":  # nan and infinities, which the peer writes as Python does
+        if items[1] == "float":  # nan and infinities, which the peer writes in Python's form
             return float(items[2])
         if items[1] not in ("tuple", "list"):
             raise ValueError(items[1])
@@ -222,58 +224,61 @@ def _meta_of_objects(node: Node) -> dict[str, Any]:
 # reading
 
 
-class Place(Protocol):
-    """A folder of a tree, on disk or in an archive."""
+class MetaFolder(Protocol):
+    """A folder of a collection, on disk or in an archive."""
 
     @property
     def name(self) -> str: ...
 
-    def content(self, name: str, /) -> bytes | bytearray:
-        """What a file in it says."""
+    def read_file(self, name: str, /) -> bytes | bytearray:
+        """Return the content of a file in the folder."""
         ...
 
     def names(self) -> set[str]:
-        """Those of its files and folders."""
+        """Return the names of the files and folders in the folder."""
         ...
 
 
-class Places(Protocol):
-    """The folders of a tree, by their path in it."""
+class FolderTree(Protocol):
+    """The folders of a collection and of those nested in it, by key."""
 
     @property
-    def pickles(self) -> bool:
-        """Whether objects that were written as pickles are read."""
+    def allow_pickle(self) -> bool:
+        """True if objects that were pickled are loaded."""
         ...
 
-    def at(self, path: tuple[str, ...], /) -> Place:
-        """A folder, until another one is asked for."""
+    def at(self, path: tuple[str, ...], /) -> MetaFolder:
+        """Return the folder of a key. It is valid until another one is asked for."""
         ...
 
-    def enter(self, path: tuple[str, ...], /) -> None:
-        """What is in a folder stands in the folder ``_tensordict`` in it."""
+    def use_values_folder(self, path: tuple[str, ...], /) -> None:
+        """Use the subfolder ``_tensordict`` of a folder in place of it."""
         ...
 
-    def say_foreign(self, path: tuple[str, ...], /) -> None:
-        """The peer wrote a folder; its files may be named as the keys are."""
+    def mark_foreign(self, path: tuple[str, ...], /) -> None:
+        """Note that the peer wrote a folder, so that its files may have the unescaped keys as names."""
         ...
 
 
-def read_node(folders: Places, path: tree.Path, checksum: object = None) -> Node:
-    """The tree that the ``meta.json`` of a folder and of those below it tell of.
+def read_node(folders: FolderTree, path: tree.Path, checksum: object = None) -> Node:
+    """Return the tree that the ``meta.json`` files of a folder and of those below it describe.
 
     Args:
-        folders: those of the tree.
-        path: where it is in the tree.
-        checksum: of the ``meta.json``, where another file says it.
+        folders: the folders.
+        path: the key of the folder.
+        checksum: the checksum of its ``meta.json``, if the outer one has it.
+
+    Raises:
+        FileError: a ``meta.json`` is damaged.
     """
     folder = folders.at(path)
     meta = read_meta(folder, checksum)
-    foreign = OWN not in meta or _is_entry(meta[OWN])  # the latter: a key of the peer that is called so
+    foreign = OWN not in meta or _is_entry(meta[OWN])  # the latter: an entry of the peer with this key
     own: dict[str, Any] | None = {} if foreign else as_dict(meta[OWN])
     if own is None or not own.keys() <= _OWN_KEYS:
         raise FileError(f"{folder.name}/{META}: {OWN} is damaged")
     if foreign:
-        folders.say_foreign(path)
+        folders.mark_foreign(path)
     version = own.get("version", VERSION)
     if version != VERSION:
         raise FileError(
@@ -285,7 +290,7 @@ def read_node(folders: Places, path: tree.Path, checksum: object = None) -> Node
         return read_node(folders, (*path, key))
 
     if kind in ("NonTensorData", "NonTensorStack"):
-        return _node_of_objects(kind, meta, folder, folders.pickles)
+        return _node_of_objects(kind, meta, folder, folders.allow_pickle)
     if len(path) > tree.DEPTH:
         raise FileError(f"{folder.name}: collections are nested deeper than {tree.DEPTH} levels")
     if kind == "LazyStackedTensorDict":
@@ -293,13 +298,13 @@ def read_node(folders: Places, path: tree.Path, checksum: object = None) -> Node
         if count is None:
             count = _count_parts(folder)
         if type(count) is not int:
-            raise FileError(f"{folder.name}/{META}: expected the number of parts, got {_shown(count)}")
+            raise FileError(f"{folder.name}/{META}: expected the number of items of a stack, got {_excerpt(count)}")
         return {
             "type": "lazy_stack", "stack_dim": meta.get("stack_dim"), "stack_dim_name": meta.get("stack_dim_name"),
             "parts": [below(str(at)) for at in range(count)],
         }  # fmt: skip
-    if "shape" not in meta:  # a record as the peer writes it
-        folders.enter(path)
+    if "shape" not in meta:  # a record of the peer
+        folders.use_values_folder(path)
         return read_node(folders, path)
     more = as_dict(own.get("entries", {}))
     if more is None:
@@ -311,7 +316,7 @@ def read_node(folders: Places, path: tree.Path, checksum: object = None) -> Node
         form: object = known
         if type(form) is dict and len(known) == 4 and known.get("is_nested") is False and key not in more:
             named = known.get("dtype")
-            if type(named) is str:  # of a plain tensor, as most are: a node once it has a type
+            if type(named) is str:  # a plain tensor, the common case: turn the dict into a node
                 known["type"] = "tensor"
                 known["dtype"] = named.removeprefix("torch.")
                 entries[key] = known
@@ -329,75 +334,75 @@ def read_node(folders: Places, path: tree.Path, checksum: object = None) -> Node
 
 
 def _is_entry(known: Any) -> bool:
-    """Whether it is what the peer says of a value."""
+    """Return whether a value of ``meta.json`` is the peer's description of an entry."""
     given = as_dict(known)
     return given is not None and ("dtype" in given or "type" in given)
 
 
-def _entry(key: str, known: Any, own: Any, folders: Places, path: tree.Path, folder: str) -> Node:
-    """The node of a key, of what the peer reads and what only we do."""
+def _entry(key: str, known: Any, own: Any, folders: FolderTree, path: tree.Path, folder: str) -> Node:
+    """Return the node of an entry from the peer's description of it, ``known``, and our own."""
     given, more = as_dict(known), as_dict(own)
     if given is None or (own is not None and more is None):
-        raise FileError(f"{folder}/{META}: expected what is known of {_shown(key)}, got {_shown(known or own)}")
+        raise FileError(f"{folder}/{META}: expected a description of {_excerpt(key)}, got {_excerpt(known or own)}")
     if more is not None and ("dtype" in more or "data" in more):
         return more
     if "dtype" not in given:
         if len(given) > 1 or not isinstance(given.get("type", ""), str):
-            raise FileError(f"{folder}/{META}: what is known of {_shown(key)} is damaged: {_shown(given)}")
+            raise FileError(f"{folder}/{META}: the description of {_excerpt(key)} is damaged: {_excerpt(given)}")
         return {**read_node(folders, (*path, key), (more or {}).get("meta_crc32")), **(more or {})}
     dtype = str(given["dtype"]).removeprefix("torch.")
     if given.get("is_nested") is True:
         shape = as_list(given.get("shape"))
         if shape is None or len(shape) != 2:
-            raise FileError(f"{folder}/{META}: {_shown(key)}: expected a shape of two numbers, got {_shown(shape)}")
+            raise FileError(f"{folder}/{META}: {_excerpt(key)}: expected a shape of two numbers, got {_excerpt(shape)}")
         return {"type": "nested", "dtype": dtype, "shape": None, "rows": shape[0], "dims": shape[1]}
     return {"type": "tensor", "dtype": dtype, "shape": given.get("shape"), **(more or {})}
 
 
-def _shown(given: object) -> str:
+def _excerpt(given: object) -> str:
     return ascii(given)[:80]
 
 
-def _node_of_objects(kind: str, meta: dict[str, Any], folder: Place, pickles: bool) -> Node:
+def _node_of_objects(kind: str, meta: dict[str, Any], folder: MetaFolder, allow_pickle: bool) -> Node:
     if kind == "NonTensorStack" and "data" in meta:
         items = as_list(meta["data"])
-        if items is None:  # the name of a file
-            items, size = flatten_lists(_unpickled(folder, "pickle.pkl", list, pickles))
-            items = [_encoded(item, folder) for item in items]
+        if items is None:  # the name of a pickle file
+            items, size = flatten_lists(_load_peer_pickle(folder, "pickle.pkl", list, allow_pickle))
+            items = [_encode_pickled(item, folder) for item in items]
         else:
             items, size = flatten_lists(items)
         return {"type": "objects", "batch_size": size, "data": items}
     if "data" in meta:
         return {"type": "object", "batch_size": [], "data": meta["data"]}
-    held = as_dict(_unpickled(folder, "other.pickle", dict, pickles)) or {}
-    return {"type": "object", "batch_size": [], "data": _encoded(held.get("data"), folder)}
+    held = as_dict(_load_peer_pickle(folder, "other.pickle", dict, allow_pickle)) or {}
+    return {"type": "object", "batch_size": [], "data": _encode_pickled(held.get("data"), folder)}
 
 
-def _unpickled(folder: Place, name: str, kind: type[Any], allowed: bool) -> Any:
-    """What the peer pickled."""
+def _load_peer_pickle(folder: MetaFolder, name: str, kind: type[Any], allowed: bool) -> Any:
+    """Load a pickle of the peer."""
     if not allowed:
         raise FileError(
-            f"{folder.name}: the objects were written as a pickle by another program, and reading one can run any "
-            "code; allow_pickle=True reads it, for files that you trust"
+            f"{folder.name}: the objects were written as a pickle by another program, and loading a pickle can run any "
+            "code; pass allow_pickle=True for files that you trust"
         )
-    content = folder.content(name)
+    content = folder.read_file(name)
     try:
         found = pickle.loads(content)
     except Exception as error:  # of any class
-        raise FileError(f"{folder.name}/{name}: it cannot be read: {type(error).__name__}: {error}") from None
+        raise FileError(f"{folder.name}/{name}: the pickle cannot be loaded: {type(error).__name__}: {error}") from None
     if type(found) is not kind:
         raise FileError(f"{folder.name}/{name}: expected a {kind.__name__}, got a {type(found).__name__}")
     return found
 
 
-def _encoded(value: Any, folder: Place) -> Any:
+def _encode_pickled(value: Any, folder: MetaFolder) -> Any:
     try:
         return encode(value, True)
-    except Exception as error:  # of its pickle
+    except Exception as error:  # raised while pickling it
         raise FileError(f"{folder.name}: an object cannot be read: {type(error).__name__}: {error}") from None
 
 
-def _count_parts(folder: Place) -> int:
+def _count_parts(folder: MetaFolder) -> int:
     names = folder.names()
     count = 0
     while str(count) in names:
@@ -405,23 +410,27 @@ def _count_parts(folder: Place) -> int:
     return count
 
 
-def read_meta(folder: Place, checksum: object = None) -> dict[str, Any]:
-    text = folder.content(META)
+def read_meta(folder: MetaFolder, checksum: object = None) -> dict[str, Any]:
+    """Return the content of a folder's ``meta.json``; raise if its checksum differs.
+
+    If the peer has rewritten the file, as it does when it appends rows, outdated parts of our own metadata are dropped.
+    """
+    text = folder.read_file(META)
     name = f"{folder.name}/{META}"
     if checksum is not None and zlib.crc32(text) != checksum:
-        raise FileError(f"{name}: it is not what was written, its checksum differs")
+        raise FileError(f"{name}: it has changed since it was written: its checksum differs")
     try:
         return sealing.unsealed(text, name, OWN, nan=True)
     except FileError:
         if not sealing.is_rewritten(text):
             raise
-    meta = sealing.parsed(text, name, nan=True)
-    meta[OWN] = _outdated(as_dict(meta.get(OWN)) or {})
+    meta = sealing.parse_json(text, name, nan=True)
+    meta[OWN] = _without_outdated(as_dict(meta.get(OWN)) or {})
     return meta
 
 
-def _outdated(own: dict[str, Any]) -> dict[str, Any]:
-    """Our part of a file that the peer wrote anew, as where it appended rows, without what may hold no more."""
+def _without_outdated(own: dict[str, Any]) -> dict[str, Any]:
+    """Return our own metadata without checksums, and batch sizes that the peer's metadata has too."""
     entries: dict[str, Any] = {}
     for key, entry in (as_dict(own.get("entries")) or {}).items():
         known = as_dict(entry) or {}
@@ -431,7 +440,7 @@ def _outdated(own: dict[str, Any]) -> dict[str, Any]:
 
 
 def _peer_class(meta: dict[str, Any]) -> str:
-    """The name of the class that a collection had in the peer."""
+    """Return the name of the class that a collection had in the peer."""
     named = meta.get("_class") or meta.get("_type") or ""
     if named == _PLAIN["_class"]:
         return "TensorDict"

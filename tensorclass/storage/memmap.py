@@ -1,4 +1,4 @@
-"""Memory-mapped collections: those whose tensors lie in the files of a folder. The format is :mod:`.folder`."""
+"""The methods of collections that map tensors to files: ``memmap``, ``load_memmap``, ``make_memmap`` and their kin."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def memmap(
     progress: bool | None = None,
 ) -> Any:
     """See :meth:`TensorDict.memmap`."""
-    return _write(
+    return _memmap(
         "memmap", data, prefix, copy_existing, True, num_threads=num_threads, return_early=return_early,
         share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
         allow_pickle=allow_pickle, checksum=checksum, progress=progress, archive=archive, compression=compression,
@@ -73,12 +73,12 @@ def memmap_(
 ) -> Any:
     """See :meth:`TensorDict.memmap_`."""
 
-    def taken(made: Any) -> Any:
-        take(data, made)
+    def finish(made: Any) -> Any:
+        take_values(data, made)
         return data.lock_()
 
-    return _write(
-        "memmap_", data, prefix, copy_existing, True, taken, num_threads=num_threads, return_early=return_early,
+    return _memmap(
+        "memmap_", data, prefix, copy_existing, True, finish, num_threads=num_threads, return_early=return_early,
         share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
         allow_pickle=allow_pickle, checksum=checksum, progress=progress,
     )  # fmt: skip
@@ -99,14 +99,14 @@ def memmap_like(
     allow_pickle: bool = False,
 ) -> Any:
     """See :meth:`TensorDict.memmap_like`."""
-    return _write(
+    return _memmap(
         "memmap_like", data, prefix, copy_existing, False, num_threads=num_threads, return_early=return_early,
         share_non_tensor=share_non_tensor, existsok=existsok, robust_key=robust_key, atomic=atomic,
         allow_pickle=allow_pickle, archive=archive,
     )  # fmt: skip
 
 
-def _write(
+def _memmap(
     what: str,
     data: Any,
     prefix: Filename | None,
@@ -134,7 +134,7 @@ def _write(
     if share_non_tensor and any(is_non_tensor(value) for value in data.values(True)):
         raise NotImplementedError(f"{what}: share_non_tensor=True is not supported: each process has its own objects")
     if not values:
-        data = _with_memory(data)
+        data = _materialize_meta(data)
     if archive or (archive is None and prefix is not None and prefix.endswith(archives.SUFFIX)):
         if prefix is None:
             raise ValueError(f"{what}: an archive needs a path")
@@ -143,13 +143,13 @@ def _write(
                 f"{what}: an archive is written by one thread; leave out return_early, num_threads"
             )
         if not existsok and os.path.lexists(prefix):
-            raise FileThere(f"{what}: there is a file {prefix}; existsok=True writes over it")
+            raise FileThere(f"{what}: there is a file {prefix}; existsok=True replaces it")
         loaded: list[Any] = []
 
         def load(path: str) -> None:
-            loaded.append(archives.load(data, path, allow_pickle=allow_pickle, same_objects=True))
+            loaded.append(archives.load_archive(data, path, allow_pickle=allow_pickle, same_objects=True))
 
-        archives.save(
+        archives.save_archive(
             data, prefix, what=what, compression=compression, allow_pickle=allow_pickle, values=values,
             robust_key=robust_key is not False, copy_existing=copy_existing, checksum=checksum,
             progress=progress, then=load,
@@ -157,17 +157,17 @@ def _write(
         return loaded[0]
     if compression is not None:
         raise ValueError(
-            f"{what}: only an archive is compressed; archive=True, or a path that ends with .tdz, makes one"
+            f"{what}: only archives can be compressed; archive=True, or a path that ends with .tdz, writes one"
         )
     if prefix is not None and not existsok and (Path(prefix) / layout.META).exists():
-        raise FileThere(f"{what}: a collection is saved in {prefix}; existsok=True writes over it")
+        raise FileThere(f"{what}: a collection is saved in {prefix}; existsok=True replaces it")
 
     def work() -> Any:
         if prefix is None:
-            made = _shared(data, values, what)
+            made = _in_shared_memory(data, values, what)
         else:
-            load = functools.partial(folder.load, data, prefix, allow_pickle=allow_pickle, same_objects=True)
-            made = folder.save(
+            load = functools.partial(folder.load_folder, data, prefix, allow_pickle=allow_pickle, same_objects=True)
+            made = folder.save_folder(
                 data, prefix, what=what, copy_existing=copy_existing, num_threads=num_threads,
                 allow_pickle=allow_pickle, values=values, robust_key=robust_key is not False,
                 checksum=checksum, progress=progress, existsok=existsok,
@@ -179,12 +179,12 @@ def _write(
         return work()
     pool = ThreadPoolExecutor(1, thread_name_prefix=what)
     future: Future[Any] = pool.submit(work)
-    pool.shutdown(wait=False)  # the thread goes when its work is done
+    pool.shutdown(wait=False)  # the thread ends with its work
     return future
 
 
-def _with_memory(data: Any) -> Any:
-    """The collection, where it is on the device ``meta`` with zeros in place of its tensors, which take no memory."""
+def _materialize_meta(data: Any) -> Any:
+    """Return the collection with tensors on the device ``meta`` replaced by expanded zeros, which take no memory."""
     leaves = list(data._leaves())
     if not any(leaf.is_meta and leaf.layout is torch.strided for leaf in leaves):
         return data
@@ -199,8 +199,8 @@ def _with_memory(data: Any) -> Any:
     return made
 
 
-def _shared(data: Any, values: bool, what: str) -> Any:
-    """A collection with its tensors in memory that processes share."""
+def _in_shared_memory(data: Any, values: bool, what: str) -> Any:
+    """Return the collection with its tensors in memory that processes share."""
     if without := [".".join(path) for path, leaf in data._named_leaves() if leaf.is_meta]:
         raise TypeError(f"{what}: tensors on the device meta have no values: {without}")
     leaves = [
@@ -214,29 +214,29 @@ def _shared(data: Any, values: bool, what: str) -> Any:
     return made
 
 
-def take(data: Any, made: Any) -> None:
-    """Puts the values of one collection into another of the same structure, at every level; all or none."""
+def take_values(data: Any, made: Any) -> None:
+    """Replace the values of a collection by those of another with the same structure, at every level; all or none."""
     with uninterrupted():
-        _take(data, made)
+        _take_values(data, made)
 
 
-def _take(data: Any, made: Any) -> None:
+def _take_values(data: Any, made: Any) -> None:
     data._batch_size, data._device = made._batch_size, made._device
     if not data._holds_values():
-        parts: list[Any] = data._store.items_
+        items: list[Any] = data._store.items_
         others: list[Any] = made._store.items_
-        for part, other in zip(parts, others, strict=False):
-            _take(part, other)
-        for other in others[len(parts) :]:
+        for item, other in zip(items, others, strict=False):
+            _take_values(item, other)
+        for other in others[len(items) :]:
             if data._lock is not None:
                 other._lock_under((weakref.ref(data),))
-            parts.append(other)
-        del parts[len(others) :]
+            items.append(other)
+        del items[len(others) :]
         return
     for key, value in made._store.items():
         own = data._store.get(key)
         if isinstance(own, TensorCollection) and own._is_tree():
-            _take(own, value)
+            _take_values(own, value)
         else:
             data._store[key] = value
 
@@ -284,27 +284,27 @@ def _loaded(
     verify: bool,
 ) -> Any:
     if path.is_file():
-        return archives.load(
+        return archives.load_archive(
             target, path, device=as_device(device), non_blocking=non_blocking, mode=mode,
             subpath=subpath, allow_pickle=bool(allow_pickle), strict=strict, verify=verify, num_threads=num_threads,
         )  # fmt: skip
     if subpath is not None:
-        path = _below(path, unravel_key_to_tuple(subpath))
-    return folder.load(
+        path = _nested_folder(path, unravel_key_to_tuple(subpath))
+    return folder.load_folder(
         target, path, device=as_device(device), non_blocking=non_blocking, mode=mode,
         num_threads=num_threads, allow_pickle=bool(allow_pickle), strict=strict, verify=verify,
         robust_key=robust_key is not False,
     )  # fmt: skip
 
 
-def _below(path: Path, keys: tuple[str, ...]) -> Path:
-    """The folder of a nested collection."""
+def _nested_folder(path: Path, keys: tuple[str, ...]) -> Path:
+    """Return the folder of a nested collection."""
     found = path
     for key in keys:
-        found = folder.inside(found)
+        found = folder.values_folder(found)
         own = found / layout.file_name(key)
         plain = own.is_dir() or "/" in key or "\0" in key or key in ("", ".", "..")
-        found = folder.not_linked(own if plain else found / key)
+        found = folder.check_not_link(own if plain else found / key)
     if path.is_dir() and not (found / layout.META).is_file():
         raise FileError(f"{path}: no collection is saved there under {'.'.join(keys)!r}")
     return found
@@ -320,10 +320,13 @@ def load_memmap_(
 ) -> Any:
     """See :meth:`TensorDict.load_memmap_`."""
     path = path_of(prefix, "load_memmap_")
-    source: Any = archives if os.path.isfile(path) else folder
-    options = {} if source is archives else {"robust_key": robust_key is not False}
+    pickles = bool(allow_pickle)
     with loading(path, "load_memmap"):
-        loaded = source.load(data, path, mode=mode, allow_pickle=bool(allow_pickle), **options)
+        if os.path.isfile(path):
+            loaded = archives.load_archive(data, path, mode=mode, allow_pickle=pickles)
+        else:
+            keys_escaped = robust_key is not False
+            loaded = folder.load_folder(data, path, mode=mode, allow_pickle=pickles, robust_key=keys_escaped)
     return data.update(loaded, inplace=True)
 
 
@@ -333,13 +336,13 @@ def memmap_refresh_(data: Any, *, allow_pickle: bool | None = None) -> Any:
         path = saved_path(data)
     except AttributeError as error:
         raise RuntimeError(f"memmap_refresh_: {error}") from None
-    take(data, folder.load(data.__class__, path, allow_pickle=bool(allow_pickle)))
+    take_values(data, folder.load_folder(data.__class__, path, allow_pickle=bool(allow_pickle)))
     return data
 
 
 def saved_path(data: Any) -> Path:
     """See :attr:`TensorDict.saved_path`."""
-    if not data._holds_values():  # a lazy stack, whose parts have folders in its own
+    if not data._holds_values():  # a lazy stack: the folders of its items are in its own
         return saved_path(data._nodes()[0]).parent
     leaves: list[tuple[tuple[str, ...], Any]] = data._named_leaves()
     for path, leaf in leaves:
@@ -348,7 +351,7 @@ def saved_path(data: Any) -> Path:
             if leaf._filename.endswith(f"/{end}"):
                 return Path(leaf._filename[: -len(end) - 1])
         break
-    raise AttributeError("the collection does not lie in a folder; memmap(folder) writes it to one")
+    raise AttributeError("the collection is not saved in a folder; memmap(folder) writes it to one")
 
 
 def make_memmap(
@@ -376,18 +379,18 @@ def _make_memmap(
     if robust_key is False and any(layout.file_name(name) != name for name in path):
         raise ValueError(f"make_memmap: with robust_key=False the key must be the name of a file, got {key!r}")
     if not data._holds_values():
-        raise RuntimeError("make_memmap: a lazy stack has no tensors of its own; make one in each of its parts")
+        raise RuntimeError("make_memmap: a lazy stack has no tensors of its own; make one in each of its items")
     if not data.is_memmap():
-        kinds: set[type[Any]] = {type(leaf) for leaf in data._leaves()}
-        hint = "lock_() makes it so" if kinds == {MemoryMappedTensor} else "memmap(folder) makes it so"
-        raise RuntimeError(f"make_memmap: the collection is not memory-mapped; {hint}")
+        leaf_classes: set[type[Any]] = {type(leaf) for leaf in data._leaves()}
+        hint = "lock_()" if leaf_classes == {MemoryMappedTensor} else "memmap(folder)"
+        raise RuntimeError(f"make_memmap: the collection is not memory-mapped; call {hint} first")
     if data._find(path) is not MISSING:
-        raise RuntimeError(f"make_memmap: there is a value for {key!r} already; write into it in place")
+        raise RuntimeError(f"make_memmap: there is a value at {key!r} already; write to it in place")
     if size[: data.ndim] != data.batch_size:
         raise RuntimeError(
             f"make_memmap: the shape {list(size)} does not begin with the batch size {list(data.batch_size)}"
         )
-    place = _place(data)
+    saved = _saved_folder(data)
     holder: Any = data
     with uninterrupted() as section, FolderLock(section) as folder_lock:
         for depth, name in enumerate(path[:-1]):
@@ -395,20 +398,20 @@ def _make_memmap(
             if below is None:
                 below = TensorDict({}, data.batch_size, device=CPU)
                 below._lock_under((weakref.ref(holder),))
-                if place is not None:
-                    folder.add_folder(folder_lock, place, path[: depth + 1], data.batch_size, holder.batch_size)
+                if saved is not None:
+                    folder.add_folder(folder_lock, saved, path[: depth + 1], data.batch_size, holder.batch_size)
                 holder._store[name] = below
             holder = below
-        if place is None:
+        if saved is None:
             made = MemoryMappedTensor.empty(size, dtype=dtype)
         else:
-            made = folder.add_tensor(folder_lock, place, path, size, dtype, holder.batch_size, existsok)
+            made = folder.add_tensor(folder_lock, saved, path, size, dtype, holder.batch_size, existsok)
         holder._store[path[-1]] = made
     return made
 
 
-def _place(data: Any) -> Path | None:
-    """The folder that a collection lies in; ``None`` in memory that processes share."""
+def _saved_folder(data: Any) -> Path | None:
+    """Return the folder in which a collection is saved; ``None`` if it is in shared memory."""
     try:
         return saved_path(data)
     except AttributeError:

@@ -1,8 +1,8 @@
-"""Objects in files: JSON, and tags for what JSON lacks; pickles only where both sides ask for them.
+"""Objects as JSON, with tags for types that JSON lacks; pickles only if writer and reader allow them.
 
-What JSON has (``None``, ``bool``, ``int``, ``float``, ``str``, lists, dicts with strings as keys) stands for itself.
-All else is a list of three: a tuple is ``["<tag>", "tuple", [...]]``. A list that begins with that string is tagged,
-too, so that nothing is taken for something else.
+Values of JSON's own types (``None``, ``bool``, ``int``, ``float``, ``str``, lists, dicts with strings as keys) are
+unchanged. Any other value is a list of three items: a tuple is ``["<tag>", "tuple", [...]]``. A list that begins with
+that string is tagged too, so that it is not mistaken for one.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tensorclass.convert.node import PytreeLeaf, PytreeNode
 
 TAG = "<tag>"
 
-#: how deep an object may be nested; Python's own recursion ends at some 1,000 levels
+#: the most levels of a nested object; Python's recursion ends at some 1,000
 DEPTH = 100
 
-#: how many items of a set may have one hash; those that do not collide on purpose are one or two
-_MOST_ALIKE = 100
+#: the most items of a set with the same hash; without intent it is one or two
+_MOST_COLLISIONS = 100
 
-_OR_PICKLE = ", or allow_pickle=True, here and when it is loaded"
+_OR_PICKLE = ", or pass allow_pickle=True, here and on loading"
 
 
 class Unwritable(TypeError):
@@ -40,10 +40,15 @@ class Unwritable(TypeError):
 
 
 def encode(value: Any, allow_pickle: bool | None = False, depth: int = 0) -> Any:
-    """An object as JSON has it; ``allow_pickle`` is ``None`` where a format has no pickles.
+    """Return an object as JSON.
+
+    Args:
+        value: the object.
+        allow_pickle: pickle an object that has no JSON form; ``None`` if the format has no pickles.
+        depth: the number of levels above the object.
 
     Raises:
-        Unwritable: there is no form for it, and pickles are not allowed.
+        Unwritable: the object has no JSON form, and pickles are not allowed.
 
     >>> encode({"a": (1, 2)})
     {'a': ['<tag>', 'tuple', [1, 2]]}
@@ -72,7 +77,7 @@ def encode(value: Any, allow_pickle: bool | None = False, depth: int = 0) -> Any
     if issubclass(kind, np.generic) and value.dtype.kind in "biufcSUmM":
         return [TAG, "numpy", [value.dtype.str, base64.b64encode(value.tobytes()).decode("ascii")]]
     if kind is PytreeNode:
-        if allow_pickle and not _plain(value):
+        if allow_pickle and not _has_plain_class(value):
             return _pickled(value)
         return [TAG, "pytree", _node_form(value, allow_pickle, depth)]
     for known, (name, write, _) in _FORMS.items():
@@ -80,17 +85,21 @@ def encode(value: Any, allow_pickle: bool | None = False, depth: int = 0) -> Any
             return [TAG, name, write(value)]
     if not allow_pickle:
         raise Unwritable(
-            f"a {kind.__module__}.{kind.__qualname__} cannot be written as JSON; write what it consists of (text, "
-            "numbers, lists, dicts)" + (_OR_PICKLE if allow_pickle is False else "")
+            f"a {kind.__module__}.{kind.__qualname__} cannot be written as JSON; write its content as text, numbers, "
+            "lists and dicts" + (_OR_PICKLE if allow_pickle is False else "")
         )
     return _pickled(value)
 
 
 def decode(value: Any, allow_pickle: bool = False) -> Any:
-    """The object of what :func:`encode` gave.
+    """Return the object of a JSON value that :func:`encode` made.
+
+    Args:
+        value: the JSON value.
+        allow_pickle: load pickles, which can run any code.
 
     Raises:
-        ValueError: it is nothing that :func:`encode` gives, or a pickle, and these are not allowed.
+        ValueError: :func:`encode` does not make such a value, or it is a pickle and these are not allowed.
 
     >>> decode(["<tag>", "tuple", [1, 2]])
     (1, 2)
@@ -107,8 +116,8 @@ def decode(value: Any, allow_pickle: bool = False) -> Any:
     if name == "pickle":
         if not allow_pickle:
             raise ValueError(
-                "an object was written as a pickle, and reading one can run any code; allow_pickle=True reads it, for "
-                "files that you trust"
+                "an object was written as a pickle, and loading a pickle can run any code; pass allow_pickle=True for "
+                "a file that you trust"
             )
         return pickle.loads(base64.b64decode(content, validate=True))
     try:
@@ -138,23 +147,25 @@ def decode(value: Any, allow_pickle: bool = False) -> Any:
 
 
 def _distinct(items: list[Any]) -> list[Any]:
-    """Items that a set can hold, each of which is found without a look at many others.
+    """Return the items for a set. Raise if many of them have the same hash.
 
-    The hash of a number is its remainder by 2**61 - 1, so that a set of multiples takes the square of their number.
+    The hash of an int is its remainder by 2**61 - 1, so making a set of multiples of that takes quadratic time.
     """
-    if _are_alike(items):
-        raise ValueError(f"more than {_MOST_ALIKE} of its items have one hash")
+    if _collide(items):
+        raise ValueError(f"more than {_MOST_COLLISIONS} of its items have the same hash")
     return items
 
 
 def _check_hashes(items: Iterable[Any]) -> None:
-    if _are_alike(items):
-        raise Unwritable(f"more than {_MOST_ALIKE} items of a set, or keys, have one hash: that is not read again")
+    if _collide(items):
+        raise Unwritable(
+            f"more than {_MOST_COLLISIONS} items of a set, or keys, have the same hash, which loading would refuse"
+        )
 
 
-def _are_alike(items: Iterable[Any]) -> bool:
-    """Return whether very many items have one hash."""
-    return max(collections.Counter(map(hash, items)).values(), default=0) > _MOST_ALIKE
+def _collide(items: Iterable[Any]) -> bool:
+    """Return whether very many items have the same hash."""
+    return max(collections.Counter(map(hash, items)).values(), default=0) > _MOST_COLLISIONS
 
 
 def _encoded(items: Iterable[Any], allow_pickle: bool | None, depth: int) -> list[Any]:
@@ -165,8 +176,8 @@ def _pickled(value: Any) -> list[Any]:
     return [TAG, "pickle", base64.b64encode(pickle.dumps(value)).decode("ascii")]
 
 
-def _plain(node: PytreeNode) -> bool:
-    """Whether a part of a pytree is of Python's own kinds: others are made by code that a file cannot name."""
+def _has_plain_class(node: PytreeNode) -> bool:
+    """Return whether a pytree node is a dict, list or tuple: a file cannot name the code that makes others."""
     return node.kind in _NODES and node.context is None and node.namespace is None
 
 
@@ -175,9 +186,9 @@ def _is_dtype(leaf: Any) -> bool:
 
 
 def _node_form(node: PytreeNode, allow_pickle: bool | None, depth: int) -> dict[str, Any]:
-    if not _plain(node):
+    if not _has_plain_class(node):
         raise Unwritable(
-            f"the pytree has a {node.kind.__module__}.{node.kind.__qualname__} here, which a file cannot make again; "
+            f"the pytree has a {node.kind.__module__}.{node.kind.__qualname__} here, which cannot be made from a file; "
             "use dicts, lists and tuples" + (_OR_PICKLE if allow_pickle is False else "")
         )
     form: dict[str, Any] = {"kind": node.kind.__name__}
@@ -197,7 +208,7 @@ def _node_form(node: PytreeNode, allow_pickle: bool | None, depth: int) -> dict[
 
 def _node(form: Any) -> PytreeNode:
     keys = {name: decode(key) for name, key in form.get("keys", {}).items()}
-    if len(set(_distinct(list(keys.values())))) < len(keys):  # which also says whether they can be keys
+    if len(set(_distinct(list(keys.values())))) < len(keys):  # set() also raises if they cannot be keys
         raise ValueError("two keys are the same")
     leaves: dict[str, Any] = {key: decode(leaf) for key, leaf in form.get("numbers", {}).items()}
     if not all(isinstance(leaf, (int, float, complex, np.generic)) for leaf in leaves.values()):
@@ -210,7 +221,7 @@ def _node(form: Any) -> PytreeNode:
     return PytreeNode(_NODE_KINDS[form["kind"]], leaves, keys)
 
 
-#: by name; an attribute of torch is not asked for, since some are modules, which would be imported
+#: dtypes by name: getattr(torch, name) could import a module
 _DTYPES = {str(found).removeprefix("torch."): found for found in vars(torch).values() if isinstance(found, torch.dtype)}
 
 
@@ -237,7 +248,7 @@ _NODES = frozenset((dict, list, tuple, collections.OrderedDict))
 _NODE_KINDS = {kind.__name__: kind for kind in _NODES}
 _COLLECTIONS: tuple[Any, ...] = (tuple, set, frozenset)
 
-#: type -> its name in files, its form, and back
+#: type -> its name in files, the function to JSON, and the function back
 _FORMS: dict[Any, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     float: ("float", repr, float),  # nan and infinities, which JSON lacks
     complex: ("complex", lambda value: [repr(value.real), repr(value.imag)], lambda pair: complex(*map(float, pair))),

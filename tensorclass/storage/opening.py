@@ -1,9 +1,10 @@
-"""Opening and writing files of groups and arrays as collections."""
+"""Load and save collections in files with groups of arrays, HDF5 and zarr."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,9 +23,9 @@ from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import BatchMismatch
 
 from . import tree
-from .entries import Entries, unread
-from .file import File, check, escaped, format_of, is_record
-from .hierarchy import Replaced, Said
+from .entries import GroupStore, unread
+from .file import ArrayFile, FileOptions, check, escaped, is_record, make_backend
+from .hierarchy import Note, Replaced
 from .paths import loading, path_of
 from .persistent import PersistentTensorDict
 from .tree import FileError, Source
@@ -33,190 +34,173 @@ if TYPE_CHECKING:
     from tensorclass.td.base import TensorCollection
 
 
-_TRIES = 20  #: to open what is written over meanwhile
+_TRIES = 20  #: attempts to open a file that is replaced meanwhile
 
 
 class SizeMismatch(BatchMismatch, ValueError):
-    """What is in a file does not have the batch size in front that was asked for."""
+    """A value in a file does not begin with the batch size that was asked for."""
 
 
-def opened(
-    cls: type[Any],
-    file: File,
-    size: Size | None,
-    device: torch.device | None,
-    *,
-    guess: bool = False,
-    dims: int | None = None,
-    missing_size: Size | None = None,
-    validate: bool = True,
-    strict: bool = True,
-    verify: bool = False,
-) -> Any:
-    """The collection in a file.
+@dataclass(frozen=True)
+class LoadOptions:
+    """Options for making the collections of a file."""
 
-    Args:
-        cls: its class.
-        file: the file.
-        size: the batch size; what the file says by default, and where it says nothing what all values share.
-        device: where tensors go when they are read.
-        guess: take what all values share in any case.
-        dims: how many dimensions to take of it.
-        missing_size: the batch size of a file that says nothing.
-        validate: look whether all values have the batch size in front.
-        strict: for a record, the file has its fields and no others.
-        verify: read all tensors, and compare them with their checksums.
-    """
-    opening = Opening(file, size, device, guess, dims, missing_size, validate, strict, verify)
+    batch_size: Size | None = None  #: by default that of the file, or the dimensions that all values share
+    device: torch.device | None = None  #: where tensors go when they are read
+    infer_batch_size: bool = False  #: take the dimensions that all values share in any case
+    batch_dims: int | None = None  #: the most dimensions of an inferred batch size
+    default_batch_size: Size | None = None  #: for a file that has none; by default it is inferred
+    check_batch_size: bool = True  #: raise if a value does not begin with the batch size
+    strict: bool = True  #: a record needs all its fields, and the file no others
+    verify: bool = False  #: read all tensors and compare them with their checksums
+
+
+def load_root(cls: type[Any], file: ArrayFile, options: LoadOptions) -> Any:
+    """Return the collection in a file, of the class ``cls``. Closes the file if that fails."""
+    loader = GroupLoader(file, options)
     is_new = file.mode in ("w", "w-", "x")
     try:
         root = file.root
         if is_new:
-            result = opening.made(cls, Entries(file, ()), size or missing_size or Size([]), None)
+            size = options.batch_size or options.default_batch_size or Size([])
+            result = loader.on_group(cls, GroupStore(file, ()), size, None)
             result._note()
             return result
         with file.reading(()):
-            said = file.format.said(root)
-        return opening.collection(cls, root, said, (), ())
+            note = file.backend.read_note(root)
+        return loader.load(cls, root, note, (), ())
     except BaseException:
         file.close()
         raise
 
 
-def open_group(parent: Entries, key: str, name: str, cls: type[Any]) -> Any:
-    """The nested collection that was written under a key."""
-    owner = parent.owner()
-    opening = Opening(parent.file, None, owner._device, False, None, None, False, True)
-    node, said = parent.find(key)
-    return opening.collection(dense_class(cls), node, said, (*parent.path, name), (key,))
+def open_group(parent: GroupStore, key: str, name: str, cls: type[Any]) -> Any:
+    """Return the nested collection that was just written at a key."""
+    loader = GroupLoader(parent.file, LoadOptions(device=parent.owner()._device))
+    node, note = parent.find(key)
+    return loader.load(dense_class(cls), node, note, (*parent.path, name), (key,))
 
 
-class Opening:
-    """Makes the collections of a file. It walks through the groups once, and looks at shapes; no values are read."""
+class GroupLoader:
+    """Makes the collections of a file. It visits each group once and looks at shapes; it reads no values."""
 
-    def __init__(
-        self,
-        file: File,
-        size: Size | None,
-        device: torch.device | None,
-        guess: bool,
-        dims: int | None,
-        missing_size: Size | None,
-        validate: bool,
-        strict: bool,
-        verify: bool = False,
-    ) -> None:
-        self.file: File = file
-        self.size: Size | None = size
-        self.device: torch.device | None = device
-        self.guess: bool = guess
-        self.dims: int | None = dims
-        self.missing_size: Size | None = missing_size
-        self.validate: bool = validate
-        self.strict: bool = strict
-        self.verify: bool = verify
-        self.source: Source = Source(file.path, unread, device)
-        self.seen: set[object] = set()
+    def __init__(self, file: ArrayFile, options: LoadOptions) -> None:
+        self.file: ArrayFile = file
+        self.options: LoadOptions = options
+        self.source: Source = Source(file.path, unread, options.device)
+        self.seen: set[object] = set()  #: addresses of visited groups
 
-    def made(self, cls: type[Any], store: Entries, size: Size, names: Names) -> Any:
-        """A collection on a group. Nothing is looked at."""
+    def on_group(self, cls: type[Any], store: GroupStore, size: Size, names: Names) -> Any:
+        """Make a collection on a group without checks."""
         new = object.__new__(on_store(PersistentTensorDict, cls))
         new._store = store
         new._batch_size = size
-        new._device = self.device
+        new._device = self.options.device
         new._names = names
         new._lock = None
         store.owner = weakref.ref(new)
         return new
 
-    def written(self, data: TensorDict, names: tuple[str, ...]) -> Any:
-        """The collection of a group that was just written: there is no need to look what is in it."""
-        store = Entries(self.file, names)
-        result = self.made(TensorDict, store, data._batch_size, data._names)
+    def on_written(self, data: TensorDict, names: tuple[str, ...]) -> Any:
+        """Make the collection of a group to which ``data`` was just written, without looking at the file."""
+        store = GroupStore(self.file, names)
+        result = self.on_group(TensorDict, store, data._batch_size, data._names)
         for key, value in data._store.items():
             if type(value) is TensorDict:
-                store.kept[key] = self.written(value, (*names, escaped(key)))
+                store.children[key] = self.on_written(value, (*names, escaped(key)))
         return result
 
-    def collection(
-        self, cls: type[Any], group: Any, said: Said | None, names: tuple[str, ...], path: tuple[str, ...]
-    ) -> Any:
-        """The collection of a group."""
+    def load(self, cls: type[Any], group: Any, note: Note | None, names: tuple[str, ...], path: tuple[str, ...]) -> Any:
+        """Make the collection of a group.
+
+        Args:
+            cls: its class.
+            group: the group.
+            note: the note of the group.
+            names: the names of the group and those that it is in.
+            path: its key, for errors.
+        """
         file = self.file
         with file.reading(path):
-            if not file.format.is_group(group):
+            if not file.backend.is_group(group):
                 raise ValueError("expected a group")
-            address = file.format.address(group)
+            address = file.backend.address(group)
         if len(path) > tree.DEPTH:
             raise self.source.damaged(path[:3], f"collections are nested deeper than {tree.DEPTH} levels")
         if address in self.seen:
-            raise self.source.damaged(path, "a group is in the file at two places, or in itself")
+            raise self.source.damaged(path, "the file has this group at two paths, or inside itself")
         self.seen.add(address)
-        if said is not None:
-            if said.get("type") == "lazy_stack":
-                return self._lazy_stack(cls, group, said, names, path)
-            if said.get("version") != tree.VERSION or said.get("type") != "collection":
-                found_version = f"{str(said.get('type'))[:40]} of the version {str(said.get('version'))[:20]}"
-                raise self.source.damaged(path, f"a {found_version}; this package reads {tree.VERSION}")
-        store = Entries(file, names)
-        result = self.made(cls, store, Size([]), None)
-        found = store.keys_in_file()
+        if note is not None:
+            if note.get("type") == "lazy_stack":
+                return self._lazy_stack(cls, group, note, names, path)
+            if note.get("version") != tree.VERSION or note.get("type") != "collection":
+                found = f"{str(note.get('type'))[:40]!r} of version {str(note.get('version'))[:20]}"
+                raise self.source.damaged(
+                    path, f"the group is of the type {found}; this package reads version {tree.VERSION}"
+                )
+        store = GroupStore(file, names)
+        result = self.on_group(cls, store, Size([]), None)
+        keys = store.keys_in_file()
         if is_record(cls):
-            self._check_keys(cls, result, found, path)
-        children: dict[str, tuple[Any, Said | None]] = {}
-        for key, name in found.items():
+            self._check_keys(cls, result, keys, path)
+        nodes: dict[str, tuple[Any, Note | None]] = {}
+        for key, name in keys.items():
             if key in store.hidden:
                 continue
-            node, noted = children[key] = store.find(key)
-            if file.format.is_group(node) and (noted is None or noted.get("type") in ("collection", "lazy_stack")):
-                below = result._nested_class(key)
-                if below is TensorDict:
-                    below = tree.class_of(noted or {}, None)
-                store.kept[key] = self.collection(below, node, noted, (*names, name), (*path, key))
-            elif self.verify:
-                store.verify(key, node, noted)
-        self._metadata(result, said, children, path)
+            node, child_note = nodes[key] = store.find(key)
+            if file.backend.is_group(node) and (
+                child_note is None or child_note.get("type") in ("collection", "lazy_stack")
+            ):
+                nested_class = result._nested_class(key)
+                if nested_class is TensorDict:
+                    nested_class = tree.target_class(child_note or {}, None)
+                store.children[key] = self.load(nested_class, node, child_note, (*names, name), (*path, key))
+            elif self.options.verify:
+                store.verify(key, node, child_note)
+        self._set_batch_size(result, note, nodes, path)
         if is_record(cls):
-            self._check_fields(cls, result, tree.none_of(said or {}), path)
+            self._check_fields(cls, result, tree.none_fields(note or {}), path)
         return result
 
-    def _metadata(
-        self, result: Any, said: Said | None, children: dict[str, tuple[Any, Said | None]], path: tuple[str, ...]
+    def _set_batch_size(
+        self, result: Any, note: Note | None, nodes: dict[str, tuple[Any, Note | None]], path: tuple[str, ...]
     ) -> None:
-        """Sets batch size and names, and looks whether they fit."""
-        store = result._store
-        given = None if path or self.guess else self.size
-        sizes: list[tuple[str, Size]] = []
-        for key, (node, noted) in children.items():
-            kind = store.kind(node, noted)
-            kept = store.kept.get(key)
-            if kept is not None:
-                sizes.append((key, kept._batch_size))
-            elif kind == "tensor" or (kind == "text" and self._rows(node)):
-                sizes.append((key, store.shape(key, node)))
+        """Set batch size and dimension names of a collection; raise if a value does not fit."""
+        store, options = result._store, self.options
+        given = None if path or options.infer_batch_size else options.batch_size
+        value_shapes: list[tuple[str, Size]] = []
+        for key, (node, child_note) in nodes.items():
+            kind = store.node_type(node, child_note)
+            child = store.children.get(key)
+            if child is not None:
+                value_shapes.append((key, child._batch_size))
+            elif kind == "tensor" or (kind == "text" and node.shape):
+                value_shapes.append((key, store.shape(key, node)))
             elif kind == "jagged":
-                sizes.append((key, tree.size_of([(noted or {}).get("rows")], self.source, (*path, key))))
-        if given is None and said is not None and not self.guess:
-            size = tree.size_of(said.get("batch_size"), self.source, path)
-            result._names = tree.names_of(said.get("names"), size, self.source, path)
+                rows = [(child_note or {}).get("rows")]
+                value_shapes.append((key, tree.parse_size(rows, self.source, (*path, key))))
+        if given is None and note is not None and not options.infer_batch_size:
+            size = tree.parse_size(note.get("batch_size"), self.source, path)
+            result._names = tree.parse_names(note.get("names"), size, self.source, path)
         elif given is not None:
             size = given
-        elif path and self.size is not None and not self.guess:
-            size = self.size
-        elif not path and self.missing_size is not None and not self.guess:
-            size = self.missing_size
+        elif path and options.batch_size is not None and not options.infer_batch_size:
+            size = options.batch_size
+        elif not path and options.default_batch_size is not None and not options.infer_batch_size:
+            size = options.default_batch_size
         else:
-            shared = [shape for key, shape in sizes if key not in store.kept or len(store.kept[key]._store)]
-            size = shapes.common(shared, self.dims) if shared else Size([])
+            children = store.children
+            shared = [shape for key, shape in value_shapes if key not in children or len(children[key]._store)]
+            size = shapes.common(shared, options.batch_dims) if shared else Size([])
         result._batch_size = size
-        for key, shape in sizes:
+        for key, shape in value_shapes:
             if shape[: len(size)] == size:
                 continue
-            nested = store.kept.get(key)
-            if nested is not None and len(shape) < len(size) and self._fits(nested, size):
-                _resize(nested, size)
+            child = store.children.get(key)
+            if child is not None and len(shape) < len(size) and _can_have_batch_size(child, size):
+                _resize(child, size)
                 continue
-            if self.validate:
+            if options.check_batch_size:
                 what = (
                     f"{dotted((*path, key))}: its shape {list(shape)} does not begin with the batch size {list(size)}"
                 )
@@ -224,49 +208,39 @@ class Opening:
                     raise FileError(f"{self.file.path}: {what}")
                 raise SizeMismatch((*path, key), f"{self.file.path}: {what}")
 
-    def _fits(self, nested: Any, size: Size) -> bool:
-        try:
-            nested._check_batch_size(size, ())
-        except RuntimeError:
-            return False
-        return True
-
-    def _rows(self, node: Any) -> bool:
-        return bool(node.shape)
-
-    def _lazy_stack(self, cls: type[Any], group: Any, said: Said, names: tuple[str, ...], path: tuple[str, ...]) -> Any:
-        count, dim, name = said.get("parts"), said.get("stack_dim"), said.get("stack_dim_name")
+    def _lazy_stack(self, cls: type[Any], group: Any, note: Note, names: tuple[str, ...], path: tuple[str, ...]) -> Any:
+        count, dim, name = note.get("parts"), note.get("stack_dim"), note.get("stack_dim_name")
         with self.file.reading(path):
-            held = len(self.file.format.names(group))
+            held = len(self.file.backend.names(group))
         if type(count) is not int or not 0 < count <= held or not (name is None or isinstance(name, str)):
-            raise self.source.damaged(path, "a lazy stack without its parts")
-        parts: list[Any] = []
+            raise self.source.damaged(path, "a lazy stack without its items")
+        items: list[Any] = []
         for at in range(count):
             with self.file.reading(path):
-                node = self.file.format.find(group, str(at))
-                noted = self.file.format.said(node)
-            below = tree.class_of(noted or {}, None) if path and cls is TensorDict else cls
-            parts.append(self.collection(below, node, noted, (*names, str(at)), (*path, str(at))))
-        if not isinstance(dim, int) or not all(0 <= dim <= part.ndim == parts[0].ndim for part in parts):
+                node = self.file.backend.find(group, str(at))
+                item_note = self.file.backend.read_note(node)
+            item_class = tree.target_class(item_note or {}, None) if path and cls is TensorDict else cls
+            items.append(self.load(item_class, node, item_note, (*names, str(at)), (*path, str(at))))
+        if not isinstance(dim, int) or not all(0 <= dim <= item.ndim == items[0].ndim for item in items):
             raise self.source.damaged(path, f"a lazy stack cannot have the dimension {str(dim)[:20]}")
-        return lazily(parts, dim, name=name)
+        return lazily(items, dim, name=name)
 
     # -- records ------------------------------------------------------------------------------------------------------
 
-    def _check_keys(self, cls: Any, result: Any, found: dict[str, str], path: tuple[str, ...]) -> None:
+    def _check_keys(self, cls: Any, result: Any, keys: dict[str, str], path: tuple[str, ...]) -> None:
         specs = cls._specs
-        unexpected = [key for key in found if key not in specs]
-        if unexpected and not self.strict:
+        unexpected = [key for key in keys if key not in specs]
+        if unexpected and not self.options.strict:
             result._store.hidden = frozenset(unexpected)
             unexpected = []
         try:
-            cls._check_keys([*[key for key in found if key in specs], *unexpected])
+            cls._check_keys([*[key for key in keys if key in specs], *unexpected])
         except ValueError as error:
             hint = " (strict=False leaves the last ones out)" if unexpected else ""
-            raise self.source.damaged(path, f"{error}; the file has {list(found)}{hint}") from None
+            raise self.source.damaged(path, f"{error}; the file has {list(keys)}{hint}") from None
 
     def _check_fields(self, cls: Any, result: Any, none: list[Any], path: tuple[str, ...]) -> None:
-        """Looks whether the record in the file is one, and takes defaults for fields that the file lacks."""
+        """Raise if the values do not fit the fields of a record; take defaults for fields that the file lacks."""
         store = result._store
         outline = result._outline(None, torch.device("meta"))
         missing = [name for name in cls._specs if name not in outline._store]
@@ -281,12 +255,21 @@ class Opening:
         try:
             outline._check_changed({})
             if missing:
-                whole = cls._from_mapping({**result._outline()._store}, result._batch_size, self.device, result._names)
+                values = {**result._outline()._store}
+                whole = cls._from_mapping(values, result._batch_size, self.options.device, result._names)
                 for key in missing:
                     if key in whole._store and not (key in none and cls._specs[key].allows_none(whole)):
                         store.in_memory[key] = whole._store[key]
         except (ValueError, TypeError, RuntimeError) as error:
             raise self.source.damaged(path, f"it does not fit {cls.__name__}: {error}") from None
+
+
+def _can_have_batch_size(nested: Any, size: Size) -> bool:
+    try:
+        nested._check_batch_size(size, ())
+    except RuntimeError:
+        return False
+    return True
 
 
 def _resize(nested: Any, size: Size) -> None:
@@ -297,12 +280,11 @@ def _resize(nested: Any, size: Size) -> None:
     nested._names = shapes.names_fitted(nested._names, len(size))
 
 
-def reopened(cls: type[Any], file: File, path: tuple[str, ...], state: tuple[Any, ...]) -> Any:
-    """What a pickle holds: the file is opened again where it is read."""
+def reopened(cls: type[Any], file: ArrayFile, path: tuple[str, ...], state: tuple[Any, ...]) -> Any:
+    """Make a collection from a pickle: open its file again, in the process that unpickles."""
     size, device, names, locked, in_memory, hidden = state
-    result = _found(
-        opened(cls if not path else TensorDict, file, None, device, validate=False, strict=False), path, cls
-    )
+    options = LoadOptions(device=device, check_batch_size=False, strict=False)
+    result = _find_group(load_root(cls if not path else TensorDict, file, options), path, cls)
     if result._batch_size != size:
         result._batch_size = size
     result._names = names
@@ -311,15 +293,15 @@ def reopened(cls: type[Any], file: File, path: tuple[str, ...], state: tuple[Any
     return result.lock_() if locked else result
 
 
-def _found(root: Any, path: tuple[str, ...], cls: type[Any]) -> Any:
+def _find_group(root: Any, path: tuple[str, ...], cls: type[Any]) -> Any:
     if not path:
         return root
-    parent: Entries = root._store
-    node = parent.group
+    file: ArrayFile = root._store.file
+    node = root._store.group
     for name in path:
-        node = parent.file.format.find(node, name)
-    opening = Opening(parent.file, None, root._device, False, None, None, False, True)
-    return opening.collection(dense_class(cls), node, parent.file.format.said(node), path, path)
+        node = file.backend.find(node, name)
+    loader = GroupLoader(file, LoadOptions(device=root._device))
+    return loader.load(dense_class(cls), node, file.backend.read_note(node), path, path)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -424,16 +406,23 @@ def load(
     size = None if batch_size is None else shapes.as_size(batch_size)
     if verify and device is not None and torch.device(device).type == "meta":
         raise ValueError("verify=True needs values, which the device meta has not")
+    made = dense_class(cls) if is_record(cls) or issubclass(cls, TensorDict) else TensorDict
     left = _TRIES
     with loading(path, f"from_{backend}"):
         while True:
-            file = File(format_of(backend), path, mode, as_stack=non_tensor_as_stack, allow_pickle=bool(allow_pickle))
+            file_options = FileOptions(objects_as_stack=non_tensor_as_stack, allow_pickle=bool(allow_pickle))
+            file = ArrayFile(make_backend(backend), path, mode, file_options)
+            options = LoadOptions(
+                batch_size=size,
+                device=as_device(device),
+                infer_batch_size=auto_batch_size,
+                batch_dims=batch_dims,
+                strict=strict,
+                verify=verify,
+            )
             try:
-                return opened(
-                    dense_class(cls) if is_record(cls) or issubclass(cls, TensorDict) else TensorDict, file, size,
-                    as_device(device), guess=auto_batch_size, dims=batch_dims, strict=strict, verify=verify,
-                )  # fmt: skip
-            except Replaced:  # by another one, which is whole
+                return load_root(made, file, options)
+            except Replaced:  # the new file is whole
                 left -= 1
                 if not left:
                     raise
@@ -452,47 +441,44 @@ def save(
     progress: bool | None = False,
     options: dict[str, Any],
 ) -> Any:
-    """See :meth:`TensorDict.to_h5`; without ``values`` the arrays are of zeros, which are not written."""
+    """See :meth:`TensorDict.to_h5`. Without ``values``, the arrays are zeros, which are not written."""
     given: Any = data
     what = f"to_{backend}"
     path = path_of(filename, what, writes=True)
-    format = format_of(backend)
-    source = given._outline() if isinstance(given, PersistentTensorDict) else given
-    check(source, (), what, bool(allow_pickle))
-    kept: dict[str, Any] = {
-        "options": options, "resizable": resizable, "checksum": checksum, "allow_pickle": bool(allow_pickle)
-    }  # fmt: skip
-    with uninterrupted() as section, format.whole(path) as draft:
-        file = File(format, str(draft), "w", **kept)
-        file.adopt(format.create(str(draft)))
-        file.is_blank = not values
+    library = make_backend(backend)
+    outline = given._outline() if isinstance(given, PersistentTensorDict) else given
+    check(outline, (), what, bool(allow_pickle))
+    file_options = FileOptions(arrays=options, resizable=resizable, checksum=checksum, allow_pickle=bool(allow_pickle))
+    with uninterrupted() as section, library.whole(path) as draft:
+        file = ArrayFile(library, str(draft), "w", file_options)
+        file.adopt(library.create(str(draft)))
+        file.writes_zeros = not values
         try:
-            with bytes_of(source.bytes() if values else 0, what, progress) as file.shown:
-                if format.can_stop:
+            with bytes_of(outline.bytes() if values else 0, what, progress) as file.progress_bar:
+                if library.is_interruptible:
                     with section.interruptible():
-                        file.fill(file.root, data)
+                        file.write_collection(file.root, data)
                 else:
                     file.section = section
-                    file.fill(file.root, data)
+                    file.write_collection(file.root, data)
         finally:
             file.section = None
             file.close()
-        # opened before it takes its place: by its path, it could be what another process has saved there meanwhile
-        target = File(format, path, "r+", **kept)
-        root = format.open(str(draft), "r+")
+        # open it before it gets its name, at which another process may soon save another file
+        target = ArrayFile(library, path, "r+", file_options)
+        root = library.open(str(draft), "r+")
         target.adopt(root)
-        found: Any
+        load_options = LoadOptions(device=as_device(device))
         if _is_plain(given):
-            opening = Opening(target, None, as_device(device), False, None, None, False, True)
-            found = opening.written(given, ())
+            loaded: Any = GroupLoader(target, load_options).on_written(given, ())
         else:
-            found = opened(dense_class(type(data)), target, None, as_device(device))
-    format.moved(root, path)
-    return found
+            loaded = load_root(dense_class(type(data)), target, load_options)
+    library.moved(root, path)
+    return loaded
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a collection, and those below it, have nothing that a file would have to be asked for."""
+    """Return whether a collection and all nested ones are of the class ``TensorDict``."""
     return type(value) is TensorDict and all(
         _is_plain(item) for item in value._store.values() if isinstance(item, Collection)
     )

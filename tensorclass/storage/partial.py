@@ -1,4 +1,4 @@
-"""Which part of an array has to be read, or written, for an index."""
+"""Find the box of an array that must be read or written for an index."""
 
 from __future__ import annotations
 
@@ -7,35 +7,39 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Size, Tensor
+from torch import Tensor
 
 
-class Part(NamedTuple):
-    """A box in an array, and what of it an index asks for.
+class Selection(NamedTuple):
+    """A box in an array, and an index into the values of the box.
 
-    The box has an entry for each dimension that the index has: a slice, or an array of positions that rise. At most one
-    is such an array, which is what HDF5 can read.
+    The box has an item for each dimension of the index: a slice, or an array of rising positions. At most one item is
+    an array, since HDF5 reads no more.
     """
 
     box: tuple[Any, ...]
-    rest: tuple[Any, ...]  #: the index into what the box holds
-    exact: bool  #: the index asks for all that is in the box
+    rest: tuple[Any, ...]  #: the index into the values of the box
+    exact: bool  #: whether the index selects all values of the box
 
     def shape(self, shape: Sequence[int]) -> list[int]:
-        """The shape of the box in an array of some shape."""
+        """Return the shape of the box in an array of a shape."""
         pairs: list[tuple[Any, int]] = list(zip(self.box, shape, strict=False))
         lengths = [len(range(*item.indices(size))) if type(item) is slice else len(item) for item, size in pairs]
         return [*lengths, *shape[len(lengths) :]]
 
 
-def part_of(index: tuple[Any, ...], shape: Sequence[int]) -> Part:
-    """The part of an array for a prepared index (:func:`tensorclass.td.indexing.prepare_index`).
+def select(index: tuple[Any, ...], shape: Sequence[int]) -> Selection:
+    """Return the selection of a prepared index (:func:`tensorclass.td.indexing.prepare_index`).
+
+    Args:
+        index: the index.
+        shape: the shape of the array.
 
     Raises:
         IndexError: a position is out of range.
 
-    >>> part_of((slice(1, 3), 4), (5, 5))
-    Part(box=(slice(1, 3, 1), slice(4, 5, 1)), rest=(slice(None, None, None), 0), exact=True)
+    >>> select((slice(1, 3), 4), (5, 5))
+    Selection(box=(slice(1, 3, 1), slice(4, 5, 1)), rest=(slice(None, None, None), 0), exact=True)
     """
     box: list[Any] = []
     rest: list[Any] = []
@@ -75,7 +79,7 @@ def part_of(index: tuple[Any, ...], shape: Sequence[int]) -> Part:
             at = at % size
             box.append(slice(at, at + 1, 1))
             rest.append(0)
-    return Part(tuple(box), tuple(rest), exact)
+    return Selection(tuple(box), tuple(rest), exact)
 
 
 def _check(positions: Tensor, size: int, dim: int) -> None:
@@ -86,10 +90,11 @@ def _check(positions: Tensor, size: int, dim: int) -> None:
             raise IndexError(f"index {wrong} is out of bounds for dimension {dim} with size {size}")
 
 
-def pieces(box: tuple[Any, ...], most: int = 1000) -> list[tuple[slice, tuple[Any, ...]]]:
-    """A box whose array of positions is long in several: HDF5's time for one grows with the square of its length.
+def split_box(box: tuple[Any, ...], most: int = 1000) -> list[tuple[slice, tuple[Any, ...]]]:
+    """Split a box with many positions into boxes of ``most``: HDF5's time grows with the square of their number.
 
-    Each comes with where it lies along that dimension.
+    Returns:
+        The boxes, each with its slice along the dimension of the positions.
     """
     for dim, item in enumerate(box):
         if not isinstance(item, slice) and len(item) > most:
@@ -100,29 +105,19 @@ def pieces(box: tuple[Any, ...], most: int = 1000) -> list[tuple[slice, tuple[An
     return [(slice(None), box)]
 
 
-def along(box: tuple[Any, ...], where: slice) -> tuple[slice, ...]:
-    """The index of a piece in the values of its box."""
+def piece_index(box: tuple[Any, ...], where: slice) -> tuple[slice, ...]:
+    """Return the index of a piece of :func:`split_box` in the values of the whole box."""
     return tuple([slice(None) if isinstance(item, slice) else where for item in box])
 
 
-def picked(value: Tensor, part: Part) -> Tensor:
-    """What the index asks for, of the values in the box."""
-    plain = all(isinstance(item, slice) for item in part.rest)
-    result: Tensor = value if plain else value[part.rest]
+def take_selected(value: Tensor, selection: Selection) -> Tensor:
+    """Return the selected values, given those of the box."""
+    plain = all(isinstance(item, slice) for item in selection.rest)
+    result: Tensor = value if plain else value[selection.rest]
     return result
 
 
-def spread(rows: Any, part: Part, box: Tensor) -> Tensor:
-    """The values of a box with rows, or a number, written into it."""
-    box[part.rest or ...] = rows.to(device=box.device, dtype=box.dtype) if isinstance(rows, Tensor) else rows
+def assign_rows(rows: Any, selection: Selection, box: Tensor) -> Tensor:
+    """Write rows, or a number, to the selected values of a box; return the box."""
+    box[selection.rest or ...] = rows.to(device=box.device, dtype=box.dtype) if isinstance(rows, Tensor) else rows
     return box
-
-
-def whole(shape: Sequence[int]) -> Part:
-    """The part that is everything."""
-    return Part(tuple([slice(0, length, 1) for length in shape]), (), True)
-
-
-def size_after(part: Part, shape: Sequence[int]) -> Size:
-    """The shape that an index gives."""
-    return torch.zeros((), device="cpu").expand(part.shape(shape))[part.rest or ...].shape

@@ -1,4 +1,4 @@
-"""Paths as users give them, and what is found at them."""
+"""Check the paths that users give, and recognize the format of a file to name its loader in errors."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def path_of(path: Filename, what: str, writes: bool = False) -> str:
-    """A path as an absolute one.
+    """Check a path; return it as an absolute one.
 
     Args:
         path: the path.
-        what: who asks, to begin errors with.
-        writes: something is written there.
+        what: the caller, for errors.
+        writes: whether the caller writes to the path.
 
     Raises:
-        TypeError: it is no path.
-        ValueError: it is empty, or has a null character, or is an address as ``s3://...``.
-        FileNotFoundError: it is written to, and begins with a ``~``, which is no folder here.
+        TypeError: it is not a path.
+        ValueError: it is empty, has a null character, or is a URL such as ``s3://...``.
+        FileNotFoundError: the caller writes to it, and it begins with ``~``, which is not a folder here.
     """
     try:
         given: Any = os.fspath(path)
@@ -43,22 +43,22 @@ def path_of(path: Filename, what: str, writes: bool = False) -> str:
     if "\0" in given:
         raise ValueError(f"{what}: the path {given!r} has a null character in it")
     if _URL.match(given):
-        raise ValueError(f"{what}: expected a path of this system, got the address {given!r}; copy the file yourself")
+        raise ValueError(f"{what}: expected a path of this system, got the URL {given!r}; copy the file yourself")
     first = Path(given).parts[:1]
     if writes and first and first[0].startswith("~") and not os.path.lexists(first[0]):
         raise FileNotFoundError(
-            f"{what}: there is no folder {first[0]!r} here; a home folder is what Path({given!r}).expanduser() leads to"
+            f"{what}: there is no folder {first[0]!r} here; Path({given!r}).expanduser() gives a path in a home folder"
         )
     return os.path.abspath(given)
 
 
 @contextmanager
 def loading(path: str, *own: str) -> Generator[None, None, None]:
-    """Errors about a file of another kind say what loads it.
+    """Add to errors about a file of another format the name of the method that loads it.
 
     Args:
         path: the file, or the folder.
-        own: the methods that load what is expected.
+        own: the methods that load the expected format.
     """
     try:
         yield
@@ -70,12 +70,12 @@ def loading(path: str, *own: str) -> Generator[None, None, None]:
             if isinstance(error, IsADirectoryError):
                 raise FileError(f"{path}: expected a file, found a folder") from None
             raise
-        kind = type(error) if isinstance(error, FileNotFoundError) else FileError
-        raise kind(f"{error}; it is what {method}() loads") from None
+        error_class = type(error) if isinstance(error, FileNotFoundError) else FileError
+        raise error_class(f"{error}; {method}() loads it") from None
 
 
 def loader_of(path: str) -> str | None:
-    """The name of the method that loads what is at a path; ``None`` where that is unknown."""
+    """Return the name of the method that loads a file or folder; ``None`` if its format is unknown."""
     if os.path.isdir(path):
         return next((method for name, method in _IN_FOLDERS.items() if os.path.exists(os.path.join(path, name))), None)
     try:
@@ -83,8 +83,8 @@ def loader_of(path: str) -> str | None:
             begin = file.read(9)
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - 8))
-            shown = int.from_bytes(file.read(8), "little")
-            file.seek(max(0, size - 16 - shown))
+            peer_length = int.from_bytes(file.read(8), "little")
+            file.seek(max(0, size - 16 - peer_length))
             mark = file.read(8)
     except (OSError, ValueError, OverflowError):
         return None
@@ -108,17 +108,17 @@ _IN_FOLDERS = {"meta.json": "load_memmap", "zarr.json": "from_zarr", ".zgroup": 
 _BEGINNINGS = {b"\x89HDF\r\n\x1a\n": "from_h5", b"PAR1": "from_parquet", b"ARROW1": "from_feather"}
 
 
-def above(path: str) -> None:
-    """Looks whether a file can stand at a path: the folder that it is in is there.
+def check_parent(path: str) -> None:
+    """Raise if the folder of a path does not exist.
 
     Raises:
-        FileNotFoundError: it is not.
-        NotADirectoryError: it is a file.
+        FileNotFoundError: it does not exist.
+        NotADirectoryError: it, or a folder above it, is a file.
     """
     parent = os.path.dirname(path)
     if os.path.isdir(parent):
         return
-    found = next(place for place in Path(parent, "x").parents if os.path.lexists(place))
+    found = next(folder for folder in Path(parent, "x").parents if os.path.lexists(folder))
     if not os.path.isdir(found):
         raise NotADirectoryError(errno.ENOTDIR, f"expected a folder, {found} is a file", path)
     raise FileNotFoundError(errno.ENOENT, f"there is no folder {parent}; make it first", path)

@@ -1,4 +1,4 @@
-"""Collections in a file of groups and arrays, HDF5 or zarr: read and written there, part by part."""
+"""Collections that stay in an HDF5 or zarr file, whose values are read and written in place."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from tensorclass.td.stores.written import WrittenBack
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.values import as_tensor as tensor_of
 
-from .entries import Entries
-from .file import File, format_of, note_of
-from .hierarchy import Said
-from .partial import part_of
+from .entries import GroupStore
+from .file import ArrayFile, FileOptions, collection_note, make_backend
+from .hierarchy import Note
+from .partial import select
 from .paths import path_of
 from .tree import FileError
 
 
 class Unreadable(NamedTuple):
-    """Stands for a value that cannot be read, where a collection is printed."""
+    """Printed in place of a value that cannot be read."""
 
     why: str
 
@@ -43,30 +43,32 @@ class Unreadable(NamedTuple):
 
 
 class PersistentTensorDict(WrittenBack):
-    """A collection that lies in an HDF5 file or a zarr folder.
+    """A collection whose values stay in an HDF5 file or a zarr folder.
 
-    Values are read when they are asked for, rows alone where an index asks for rows, and nothing is kept. What is
-    written goes to the file. Results of operations are in memory. ``TensorDict.from_h5(path)`` gives one, and
-    ``Sample.from_h5(path)`` a record on it; this constructor also makes a file that is filled key by key.
+    Each access reads a value from the file; an index reads only its rows. Nothing is cached. Writes go to the file, and
+    results of operations are in memory. ``TensorDict.from_h5(path)`` opens such a collection, ``Sample.from_h5(path)``
+    a record of this form. Use this constructor to open a group, or to make a file that is filled key by key.
 
     Args:
-        batch_size: the dimensions that all values have in front; by default what the file says, or none.
+        batch_size: the leading dimensions of all values; by default that of the file, or ``[]``.
         filename: the file.
         group: an open group of ``h5py`` or ``zarr``, instead of a file.
-        mode: ``"r"``, ``"r+"``, ``"w"`` (a new file, what is there is lost), ``"w-"`` or ``"x"`` (a new file), ``"a"``.
+        mode: ``"r"``; ``"r+"``; ``"w"`` (a new file, which replaces an old one); ``"w-"`` or ``"x"`` (a new file);
+            ``"a"`` (``"r+"``, or a new file).
         backend: ``"h5"`` or ``"zarr"``.
         device: where tensors go when they are read.
-        validate_batch_size: look whether all values have the batch size in front.
+        validate_batch_size: raise if a value does not begin with the batch size.
         non_tensor_as_stack: read one object for all rows as one for each.
-        allow_pickle: read and write objects as pickles, where JSON has no form for them. A pickle can run any code.
+        allow_pickle: pickle objects that have no JSON form. Loading a pickle can run any code.
         resizable: whether new arrays can get more rows: :meth:`extend`.
-        options: how new arrays are stored: ``chunks``, ``compression``, ... as ``h5py`` (or ``zarr``) names them.
+        options: ``chunks``, ``compression``, ... for new arrays, under the names of ``h5py`` (or ``zarr``).
 
     Raises:
-        RuntimeError: neither a file nor a group, or both.
+        RuntimeError: neither a file nor a group is given, or both are.
         FileNotFoundError: there is no such file.
         ValueError: the file is damaged, or the batch size does not fit.
 
+    Example:
     >>> import tempfile, torch
     >>> from tensorclass import PersistentTensorDict
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -80,10 +82,10 @@ class PersistentTensorDict(WrittenBack):
 
     __slots__ = ()
 
-    LOCKING: Any = None  #: of the peer: the file locking of HDF5 is as the library has it by default
+    LOCKING: Any = None  #: an attribute of the peer; HDF5's file locking is the library's default
 
     if TYPE_CHECKING:
-        _store: Entries  # pyright: ignore[reportIncompatibleVariableOverride]  # no other store comes here
+        _store: GroupStore  # pyright: ignore[reportIncompatibleVariableOverride]  # always such a store
 
     def __new__(
         cls,
@@ -100,7 +102,7 @@ class PersistentTensorDict(WrittenBack):
         resizable: bool = False,
         **options: Any,
     ) -> Self:
-        from .opening import opened
+        from .opening import LoadOptions, load_root
 
         if (filename is None) == (group is None):
             raise RuntimeError(f"expected a filename or a group, and not both; got {filename!r} and {group!r}")
@@ -109,18 +111,24 @@ class PersistentTensorDict(WrittenBack):
             if filename is not None
             else str(getattr(group, "name", group))
         )
-        file = File(
-            format_of(backend), name, mode, options=options, resizable=resizable, as_stack=non_tensor_as_stack,
-            allow_pickle=bool(allow_pickle), root=group,
-        )  # fmt: skip
-        size = None if batch_size is None else shapes.as_size(batch_size)
-        made = TensorDict if cls is PersistentTensorDict else dense_class(cls)
-        return opened(  # type: ignore[no-any-return]
-            made, file, size, as_device(device), missing_size=Size([]), validate=validate_batch_size
+        file_options = FileOptions(
+            arrays=options,
+            resizable=resizable,
+            objects_as_stack=non_tensor_as_stack,
+            allow_pickle=bool(allow_pickle),
         )
+        file = ArrayFile(make_backend(backend), name, mode, file_options, group)
+        load_options = LoadOptions(
+            batch_size=None if batch_size is None else shapes.as_size(batch_size),
+            device=as_device(device),
+            default_batch_size=Size([]),
+            check_batch_size=validate_batch_size,
+        )
+        made = TensorDict if cls is PersistentTensorDict else dense_class(cls)
+        return load_root(made, file, load_options)  # type: ignore[no-any-return]
 
     def __init__(self, **options: Any) -> None:
-        """:meth:`__new__` has set it up."""
+        """Do nothing: :meth:`__new__` has set up the collection."""
 
     @classmethod
     def from_dict(  # type: ignore[override]
@@ -136,20 +144,21 @@ class PersistentTensorDict(WrittenBack):
         allow_pickle: bool | None = None,
         **options: Any,
     ) -> Self:
-        """A new file with the values of a mapping, as a collection.
+        """Write the values of a mapping to a new file; return the collection in it.
 
         Args:
             input_dict: the values.
-            filename: the file; one that is there is replaced.
-            auto_batch_size: take the dimensions that all values have in front, as is done without a ``batch_size``.
-            batch_size: the batch size.
+            filename: the file; an existing one is replaced. Without it, the result is in memory.
+            auto_batch_size: infer the batch size from the leading dimensions that all values share, even if
+                ``batch_size`` is given.
+            batch_size: the batch size; by default it is inferred.
             device: where tensors go when they are read.
             backend: ``"h5"`` or ``"zarr"``.
-            batch_dims: how many dimensions the batch size has at most, where it is found.
-            allow_pickle: write objects as pickles, where JSON has no form for them.
-            options: how arrays are stored.
+            batch_dims: the most dimensions of an inferred batch size.
+            allow_pickle: pickle objects that have no JSON form.
+            options: ``chunks``, ``compression``, ... for the arrays.
         """
-        if cls is not PersistentTensorDict or filename is None:  # a result that is to be like one in a file
+        if cls is not PersistentTensorDict or filename is None:  # an operation's result, which is in memory
             made: Any = TensorDict
             return made.from_dict(input_dict, batch_size=batch_size, device=device, batch_dims=batch_dims)  # type: ignore[no-any-return]
         data = TensorDict(input_dict, batch_size)
@@ -170,16 +179,16 @@ class PersistentTensorDict(WrittenBack):
 
     @property
     def mode(self) -> str:
-        """How the file is open."""
+        """The mode in which the file is open."""
         return self._store.file.mode
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """How new arrays are stored."""
-        return dict(self._store.file.options)
+        """The options for new arrays: ``chunks``, ``compression``, ..."""
+        return dict(self._store.file.options.arrays)
 
     def close(self) -> None:
-        """Closes the file, also for all nested collections."""
+        """Close the file, also for nested collections."""
         self._store.file.close()
 
     def __enter__(self) -> Self:
@@ -197,7 +206,7 @@ class PersistentTensorDict(WrittenBack):
             del self._context
         else:
             self._context = before
-        PersistentTensorDict.close(self)  # a field of a record can have that name
+        PersistentTensorDict.close(self)  # a record may have a field of that name
 
     def __reduce__(self) -> Any:
         from .opening import reopened
@@ -208,17 +217,17 @@ class PersistentTensorDict(WrittenBack):
         return reopened, (dense_class(type(self)), store.file, store.path, state)
 
     def to_memory(self) -> TensorDict:
-        """The same in memory: all values are read."""
+        """Read all values; return a collection in memory."""
         return _in_memory(self)  # type: ignore[no-any-return]
 
     def extend(self, rows: Collection | Mapping[str, Any]) -> Self:
-        """Appends rows along the first batch dimension, in the file.
+        """Append rows along the first batch dimension, in the file.
 
         Args:
             rows: a collection or a mapping with the same keys.
 
         Raises:
-            RuntimeError: arrays were not made ``resizable``, or rows do not fit. Nothing was written.
+            RuntimeError: arrays were not created with ``resizable=True``, or rows do not fit. Nothing was written.
         """
         if not self._batch_size:
             raise RuntimeError("extend: a collection without batch dimensions has no rows")
@@ -232,7 +241,7 @@ class PersistentTensorDict(WrittenBack):
         _check_room(self, rows, (), problems)
         if problems:
             raise RuntimeError("extend: nothing was written; " + "; ".join(problems))
-        grown: list[Grown] = []
+        grown: list[GrownEntry] = []
         with uninterrupted():
             try:
                 with self._store.file.changing():
@@ -245,10 +254,10 @@ class PersistentTensorDict(WrittenBack):
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def _outline(self, keys: Iterable[str] | None = None, device: torch.device | None = None) -> Any:
-        """A collection in memory of the same form: its tensors have shapes and dtypes, but take no memory."""
+        """Return a collection in memory with the same shapes and dtypes, whose tensors take no memory."""
         store = self._store
         wanted = list(store) if keys is None else [key for key in keys if key in store]
-        result = self._same({key: store.stand_in(key, device) for key in wanted})
+        result = self._same({key: store.placeholder(key, device) for key in wanted})
         if device is not None:
             result._device = None
         result._lock = self._lock
@@ -267,47 +276,47 @@ class PersistentTensorDict(WrittenBack):
         rows: dict[str, Any] = {key: store.rows(key, index) for key in store}
         size = shapes.indexed(self._batch_size, index)
         if not rows:
-            size = torch.zeros((), device="cpu").expand(self._batch_size)[index].shape  # it looks at the positions
+            size = torch.zeros((), device="cpu").expand(self._batch_size)[index].shape  # raises if out of range
         return self._like(rows, size, names)
 
     def __iter__(self) -> Iterator[Any]:
-        """The rows, read one after the other."""
+        """Iterate over the rows along the first batch dimension; each is read when its turn comes."""
         if not self._batch_size:
             raise TypeError(f"a {type(self).__name__} without batch dimensions has no rows to iterate over")
         return (self[at] for at in range(self._batch_size[0]))
 
-    def _array(self, key: NestedKey) -> tuple[Entries, str, Any, Said | None] | None:
-        """The array of a key, nested or not, that holds a tensor."""
+    def _array(self, key: NestedKey) -> tuple[GroupStore, str, Any, Note | None] | None:
+        """Find the array of a tensor in the file: its store, key, node and note; ``None`` if the value is not one."""
         *path, last = unravel_key_to_tuple(key)
         parent = self._find(tuple(path))
         if not isinstance(parent, PersistentTensorDict) or last in parent._store.in_memory:
             return None
         store = parent._store
-        if last in store.kept or last not in store:
+        if last in store.children or last not in store:
             return None
-        node, said = store.find(last)
-        return (store, last, node, said) if store.kind(node, said) == "tensor" else None
+        node, note = store.find(last)
+        return (store, last, node, note) if store.node_type(node, note) == "tensor" else None
 
     def get_at(self, key: NestedKey, index: Any, default: Any = MISSING) -> Any:
-        """``data.get(key)[index]``, of which nothing else is read; the default when the key is missing."""
+        """Return ``data.get(key)[index]``, reading only that; ``default`` if the key is missing."""
         found = self._array(key)
         if found is None:
             return super().get_at(key, index, default)
-        store, name, node, said = found
+        store, name, node, note = found
         shape = store.shape(name, node)
-        return store.read(name, node, said, part_of(prepare_index(index, shape), shape))
+        return store.read(name, node, note, select(prepare_index(index, shape), shape))
 
     def get_item_shape(self, key: NestedKey) -> Size:
-        """The shape of the value at ``key``, which is not read."""
+        """Return the shape of the value at ``key`` without reading the value."""
         found = self._array(key)
         return super().get_item_shape(key) if found is None else found[0].shape(found[1], found[2])
 
     def entry_class(self, key: NestedKey) -> type:
-        """The class of the value at ``key``, which is not read."""
+        """Return the class of the value at ``key``; a tensor is not read for that."""
         return super().entry_class(key) if self._array(key) is None else Tensor
 
     def _nodes(self) -> Any:
-        return [value for value in self._store.kept.values() if isinstance(value, Collection)]
+        return [value for value in self._store.children.values() if isinstance(value, Collection)]
 
     def _keys_into(self, keys: Any, leaves_only: bool, path: tuple[str, ...]) -> None:
         self._outline()._keys_into(keys, leaves_only, path)
@@ -319,24 +328,24 @@ class PersistentTensorDict(WrittenBack):
         return key in self._outline(first)
 
     def is_empty(self) -> bool:
-        """Whether there is no leaf at any depth."""
+        """Return whether there is no leaf at any depth."""
         return bool(self._outline().is_empty())
 
     def is_shared(self) -> bool:
-        """Never: the values are in the file."""
+        """Return ``False``: the values are in the file."""
         return False
 
     def is_memmap(self) -> bool:
-        """Never: the values are read."""
+        """Return ``False``: the values are read, not mapped."""
         return False
 
     def _shown(self) -> Any:
-        """:meth:`_outline` to be printed, which says of what cannot be read that it cannot."""
+        """Return :meth:`_outline` for printing, with :class:`Unreadable` in place of damaged values."""
         store, shown = self._store, dict[str, Any]()
         for key in store:
-            nested = store.kept.get(key)
+            nested = store.children.get(key)
             try:
-                shown[key] = nested._shown() if isinstance(nested, PersistentTensorDict) else store.stand_in(key)
+                shown[key] = nested._shown() if isinstance(nested, PersistentTensorDict) else store.placeholder(key)
             except FileError as error:
                 shown[key] = NonTensorData(Unreadable(str(error)), batch_size=self._batch_size)
         return self._same(shown)
@@ -350,7 +359,7 @@ class PersistentTensorDict(WrittenBack):
     def _repr_html_(self) -> str | None:
         return self._shown()._repr_html_()  # type: ignore[no-any-return]
 
-    # -- what is looked at before writing -----------------------------------------------------------------------------
+    # -- checks before writing ----------------------------------------------------------------------------------------
 
     def _check_rows(self, rows: Collection, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
         self._store.file.check_writable(".".join(path))
@@ -371,12 +380,12 @@ class PersistentTensorDict(WrittenBack):
         store = self._store
         store.file.check_writable()
         for key, value in values._store.items():
-            nested = store.kept.get(key)
+            nested = store.children.get(key)
             if isinstance(value, Collection) and not value._is_tree() and not objects:
                 continue
-            if isinstance(nested, PersistentTensorDict) and isinstance(value, Collection) and _alike(nested, value):
-                for gone in [name for name in nested._store if name not in value._store]:
-                    del nested._store[gone]
+            if isinstance(nested, PersistentTensorDict) and isinstance(value, Collection) and _same_form(nested, value):
+                for removed in [name for name in nested._store if name not in value._store]:
+                    del nested._store[removed]
                 nested._take(value, objects)
             else:
                 store[key] = value
@@ -396,7 +405,8 @@ class PersistentTensorDict(WrittenBack):
 
     def _make_room(self, source: Any, wanted: Any, undo: Any) -> NoReturn:
         raise NotImplementedError(
-            "update: update_batch_size is not supported in a file; read it first, .to_tensordict(), or write a new file"
+            "update: update_batch_size is not supported in a file; read it into memory first with to_tensordict(), or "
+            "write a new file"
         )
 
     def _set_at(self, key: str, value: Any, index: Any) -> None:
@@ -407,9 +417,9 @@ class PersistentTensorDict(WrittenBack):
         if found is None or not isinstance(rows, (Tensor, bool, int, float, complex)):
             super()._set_at(key, value, index)
             return
-        store, name, node, said = found
+        store, name, node, note = found
         shape = store.shape(name, node)
-        store.write(name, node, said, rows, part_of(prepare_index(index, shape, writing=True), shape))
+        store.write(name, node, note, rows, select(prepare_index(index, shape, writing=True), shape))
 
     def _fill_at(self, key: str, value: Any) -> None:
         if self._array(key) is None:
@@ -421,7 +431,7 @@ class PersistentTensorDict(WrittenBack):
         store = self._store
         store.file.check_writable()
         for key in store:
-            nested = store.kept.get(key)
+            nested = store.children.get(key)
             found = self._array(key)
             if nested is not None:
                 nested._fill(item, value)
@@ -448,8 +458,8 @@ class PersistentTensorDict(WrittenBack):
                     store[key] = row._allocated(shape)
             found = self._array(key)
             if found is not None and isinstance(row, Tensor):
-                _, name, node, said = found
-                store.write(name, node, said, row, part_of(index, store.shape(name, node)))
+                _, name, node, note = found
+                store.write(name, node, note, row, select(index, store.shape(name, node)))
                 continue
             value: Any = store[key]
             if isinstance(value, Tensor):
@@ -457,11 +467,11 @@ class PersistentTensorDict(WrittenBack):
                 store[key] = value
             else:
                 written: Any = value._write_checked(index, row, ndim, row_ndim)
-                if store.kept.get(key) is not written:
+                if store.children.get(key) is not written:
                     store[key] = written
         return self
 
-    # -- what the collection is ---------------------------------------------------------------------------------------
+    # -- batch size and dimension names -------------------------------------------------------------------------------
 
     def _take_batch_size(self, size: Size) -> None:
         for value in self._nodes():
@@ -485,17 +495,17 @@ class PersistentTensorDict(WrittenBack):
             self._note()
 
     def _note(self) -> None:
-        """Writes what the collection is to the file, where it is one of this package and can be written."""
+        """Write the note of the collection, unless the file is read only or was made by another program."""
         store = self._store
         if store.file.mode != "r":
-            store.group  # noqa: B018
-            if store._noted or not len(store):
-                store.note(note_of(self, store.file.format))
+            store.group  # noqa: B018  # sets _has_note
+            if store._has_note or not len(store):
+                store.write_note(collection_note(self, store.file.backend))
 
     def _refuse_memory(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(
-            "the values of this collection are in a file: they have no memory, history or gradients of their own; read "
-            "it first, .to_tensordict() or .to_memory()"
+            "the values of this collection are in a file, without memory, history or gradients of their own; read it "
+            "into memory first with to_tensordict() or to_memory()"
         )
 
 
@@ -507,18 +517,20 @@ _CLOSE: Any = "close the file"
 
 def _in_memory(value: Any) -> Any:
     if isinstance(value, LazyStacked):
-        return value._with_parts([_in_memory(part) for part in value._store.items_])  # their shapes may differ
+        return value._with_parts([_in_memory(item) for item in value._store.items_])  # shapes may differ between items
     if not isinstance(value, PersistentTensorDict):
         return value
     return value._same({key: _in_memory(item) for key, item in value._store.items()})
 
 
 def _undo(data: Any) -> Any:
+    """Return what the next ``with`` block of a collection undoes, such as ``unlock_()``."""
     context = getattr(data, "_context", None)
     return None if context is None else context[1]
 
 
 def _blocks(data: Any) -> Any:
+    """Return the open ``with`` blocks of a collection."""
     context = getattr(data, "_context", None)
     return () if context is None else context[0]
 
@@ -527,7 +539,8 @@ def _keys_of(source: Any) -> Any:
     return source._store if isinstance(source, Collection) else source
 
 
-def _alike(a: Any, b: Any) -> bool:
+def _same_form(a: Any, b: Any) -> bool:
+    """Return whether two collections have the same class, batch size and dimension names."""
     if not b._is_tree():
         return False
     same_class = dense_class(a.__class__) is dense_class(b.__class__)
@@ -535,7 +548,7 @@ def _alike(a: Any, b: Any) -> bool:
 
 
 def _snapshot(data: Any) -> dict[str, Any]:
-    """The values of a tree, to see which of them change."""
+    """Return the values of a collection and those nested in it, to find changed ones later."""
     return {
         key: (value, _snapshot(value) if isinstance(value, Collection) and value._is_tree() else None)
         for key, value in data._store.items()
@@ -568,7 +581,7 @@ def _check_room(data: Any, rows: Any, path: tuple[str, ...], problems: list[str]
             shape = store.shape(key, found[2])
             if not isinstance(row, Tensor) or row.shape[1:] != shape[1:]:
                 problems.append(f"{where}: expected rows of shape {list(shape[1:])}, got {list(row.shape[1:])}")
-            elif not store.file.format.can_resize(found[2]):
+            elif not store.file.backend.can_resize(found[2]):
                 problems.append(f"{where}: its array has a fixed size; write the file with resizable=True")
         elif isinstance(store[key], PersistentTensorDict) and isinstance(row, Collection):
             _check_room(store[key], row, (*path, key), problems)
@@ -578,43 +591,44 @@ def _check_room(data: Any, rows: Any, path: tuple[str, ...], problems: list[str]
             problems.append(f"{where}: a {type(store[key]).__name__} cannot get more rows in a file")
 
 
-class Grown(NamedTuple):
-    """Something that has got more rows: a collection, or, with a name, an array in its group."""
+class GrownEntry(NamedTuple):
+    """A collection that has got more rows, or an array in its group."""
 
     data: Any
-    key: str
-    rows: int  #: that there were before
+    key: str  #: the key of the array; ``""`` for the collection
+    rows: int  #: the number of rows before
 
 
-def _grow(data: Any, rows: Any, grown: list[Grown]) -> None:
+def _grow(data: Any, rows: Any, grown: list[GrownEntry]) -> None:
+    """Append rows to all entries of a collection. Note each step in ``grown``, so that it can be undone."""
     store, before = data._store, data._batch_size[0]
     size = Size([before + rows._batch_size[0], *data._batch_size[1:]])
     for key in list(store):
         found = data._array(key)
         if found is not None:
-            grown.append(Grown(data, key, before))
-            store.file.format.resize(found[2], size[0])
-            node, said = store.find(key)
+            grown.append(GrownEntry(data, key, before))
+            store.file.backend.resize(found[2], size[0])
+            node, note = store.find(key)
             index = (slice(before, size[0]),)
-            store.write(key, node, said, rows._store[key], part_of(index, store.shape(key, node)))
+            store.write(key, node, note, rows._store[key], select(index, store.shape(key, node)))
         elif isinstance(store[key], PersistentTensorDict):
             _grow(store[key], rows._store[key], grown)
         else:
             store[key] = torch.cat([store[key], rows._store[key]])
-    grown.append(Grown(data, "", before))
+    grown.append(GrownEntry(data, "", before))
     data._batch_size = size
     data._note()
 
 
-def _shrink(file: Any, grown: list[Grown]) -> None:
-    """Take rows away that could not be appended everywhere: in the file too, where it is open and does not do it."""
+def _shrink(file: Any, grown: list[GrownEntry]) -> None:
+    """Undo an append that failed. A closed file has undone it already."""
     for data, key, rows in reversed(grown):
         if not key:
             data._batch_size = Size([rows, *data._batch_size[1:]])
-        if file.is_closed:  # and as it was before
+        if file.is_closed:
             continue
         with suppress(OSError, ValueError, KeyError):
             if key:
-                file.format.resize(data._array(key)[2], rows)
+                file.backend.resize(data._array(key)[2], rows)
             else:
                 data._note()

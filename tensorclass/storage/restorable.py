@@ -1,8 +1,9 @@
-"""A file that is open for writing, and can be taken back to its last state that was whole.
+"""A file object for HDF5 that can be restored to the state before a change that failed.
 
-HDF5 writes where it likes, in any order, and ends the process where that fails: then it cannot close the file either.
-So it never hears of an error. The file keeps what is overwritten until all of a change is written. Where the disk is
-full, later writes go nowhere, and what was there before is put back when the library has closed the file.
+HDF5 writes to any offset, in any order. If a write fails, it ends the process, since it cannot close the file either.
+So it must not see an error: this file keeps the bytes that a change overwrites until all of the change is written.
+After an error, on a full disk for example, it discards writes; when the library has closed the file, the old bytes are
+put back.
 """
 
 from __future__ import annotations
@@ -27,41 +28,42 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 _BLOCK = 4096
-_LARGEST = 2**20  #: bytes of a write that can be more than values: HDF5 writes no more at once of what it says of them
-_MOST = 2**26  #: bytes that are kept
-_HEAVY = 2**24  #: bytes that are kept when it is time to write all, and to forget them
+_LARGEST = 2**20  #: the most bytes of a write of metadata; larger writes are values of arrays
+_MOST = 2**26  #: the most overwritten bytes that are kept
+_HEAVY = 2**24  #: kept bytes at which the library should flush, so that they can be dropped
 
 
 class RestorableFile:
-    """A file for the library; see the module.
+    """A file object for h5py that can be restored; see the module.
 
     Args:
-        path: of the file.
-        mode: as that of ``h5py``, for writing.
+        path: the path of the file.
+        mode: a mode of ``h5py.File`` for writing.
 
     Raises:
-        BlockingIOError: another one has it open.
-        FileError: it is no regular file.
+        BlockingIOError: another process has the file open.
+        FileError: it is not a regular file.
     """
 
     def __init__(self, path: str, mode: str) -> None:
         self.path: str = path
-        self.error: OSError | None = None  #: that of the first write that failed
-        self.is_whole: bool = True  #: all that is overwritten is kept, but for values that are written in large pieces
-        self._is_exact = True  #: those, too
+        self.error: OSError | None = None  #: the error of the first write that failed
+        self.is_whole: bool = True  #: overwritten bytes are kept, except for values that are written in large pieces
+        self._is_exact = True  #: no values were overwritten in large pieces
         self._pid = os.getpid()
         self._at = 0
-        self._kept: dict[int, bytes] = {}
-        self._lost: list[tuple[int, bytes]] = []  #: what was written after the error
+        self._kept: dict[int, bytes] = {}  #: overwritten blocks by their number
+        self._lost: list[tuple[int, bytes]] = []  #: writes after the error, which the library may read again
         creates = {"r+": 0, "a": os.O_CREAT, "w": os.O_CREAT}.get(mode, os.O_CREAT | os.O_EXCL)
         flags = os.O_RDWR | creates | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
         self._handle = -1
-        self._size = self._there = self._before = 0
+        #: sizes: as the library sees it; on disk; before the change
+        self._size = self._size_on_disk = self._size_before = 0
         self._handle = os.open(path, flags, 0o666)
         try:
             found = os.fstat(self._handle)
             if not stat.S_ISREG(found.st_mode):
-                raise FileError(f"{path}: it is no regular file")
+                raise FileError(f"{path}: expected a regular file")
             self.key: tuple[int, int] = (found.st_dev, found.st_ino)
             self._take_lock()
             if mode == "w":
@@ -70,27 +72,27 @@ class RestorableFile:
             os.close(self._handle)
             self._handle = -1
             raise
-        self._size = self._there = self._before = os.fstat(self._handle).st_size
+        self._size = self._size_on_disk = self._size_before = os.fstat(self._handle).st_size
 
     def _take_lock(self) -> None:
-        """Lock the file as HDF5 does, which this keeps from doing it."""
+        """Lock the file, since HDF5 does not lock file objects."""
         if fcntl is None or os.environ.get("HDF5_USE_FILE_LOCKING", "").upper() in ("FALSE", "0"):
             return
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise
-        except OSError:  # a file system without locks, on which HDF5 goes on, too
+        except OSError:  # a file system without locks, on which HDF5 continues too
             pass
 
     @property
     def is_empty(self) -> bool:
-        """Whether the file had no content when it was opened."""
+        """True if the file is empty."""
         return not self._size
 
     @property
     def is_here(self) -> bool:
-        """Whether this process has opened it, and not the one that it was forked from."""
+        """True if this process has opened the file, not the process that it was forked from."""
         return self._pid == os.getpid()
 
     @property
@@ -99,10 +101,10 @@ class RestorableFile:
 
     @property
     def is_heavy(self) -> bool:
-        """Whether much of what was overwritten is kept."""
+        """True if so many overwritten bytes are kept that the library should flush."""
         return len(self._kept) * _BLOCK >= _HEAVY
 
-    # -- for the library ----------------------------------------------------------------------------------------------
+    # -- called by the library ----------------------------------------------------------------------------------------
 
     def seek(self, at: int, whence: int = os.SEEK_SET) -> int:
         self._at = at + (0, self._at, self._size)[whence]
@@ -111,8 +113,8 @@ class RestorableFile:
     def tell(self) -> int:
         return self._at
 
-    def readinto(self, place: Any) -> int:
-        view = memoryview(place).cast("B")
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
         count = max(0, min(len(view), self._size - self._at))
         done = 0
         while done < count and (piece := os.pread(self._handle, count - done, self._at + done)):
@@ -128,8 +130,8 @@ class RestorableFile:
         return count
 
     def read(self, count: int = -1) -> bytes:
-        place = bytearray(max(0, self._size - self._at) if count < 0 else count)
-        return bytes(place[: self.readinto(place)])
+        buffer = bytearray(max(0, self._size - self._at) if count < 0 else count)
+        return bytes(buffer[: self.readinto(buffer)])
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
@@ -140,15 +142,15 @@ class RestorableFile:
 
     def truncate(self, size: int) -> int:
         if size > self._size and self.error is None:
-            zeros = min(size, self._there) - self._size
-            if zeros > 0:  # what was cut before is still in the file
+            zeros = min(size, self._size_on_disk) - self._size
+            if zeros > 0:  # bytes of an earlier truncation are still on disk
                 self._put(self._size, memoryview(bytes(zeros)))
-            self._try(lambda: os.ftruncate(self._handle, max(size, self._there)))
-        self._size = size  # a shorter one is cut when the change is whole
+            self._try(lambda: os.ftruncate(self._handle, max(size, self._size_on_disk)))
+        self._size = size  # commit() cuts the file on disk
         return size
 
     def flush(self) -> None:
-        """Nothing is held here."""
+        """Do nothing: writes are not buffered."""
 
     def _put(self, at: int, view: memoryview) -> None:
         def put() -> None:
@@ -156,7 +158,7 @@ class RestorableFile:
             done = 0
             while done < len(view):
                 done += os.pwrite(self._handle, view[done:], at + done)
-            self._there = max(self._there, at + len(view))
+            self._size_on_disk = max(self._size_on_disk, at + len(view))
 
         if not self._try(put) and len(view) <= _LARGEST and sum(len(piece) for _, piece in self._lost) < _MOST:
             self._lost.append((at, bytes(view)))
@@ -174,8 +176,8 @@ class RestorableFile:
         return True
 
     def _keep(self, at: int, count: int) -> None:
-        """Keep what stands where something is written."""
-        stop = min(at + count, self._before)
+        """Keep the bytes that a write will overwrite."""
+        stop = min(at + count, self._size_before)
         if at >= stop or not self.is_whole:
             return
         if count > _LARGEST:
@@ -186,33 +188,33 @@ class RestorableFile:
             self.is_whole = False
             return
         for block in wanted:
-            length = min(_BLOCK, self._before - block * _BLOCK)
+            length = min(_BLOCK, self._size_before - block * _BLOCK)
             self._kept[block] = os.pread(self._handle, length, block * _BLOCK)
 
-    # -- for whoever has opened it ------------------------------------------------------------------------------------
+    # -- called by the backend ----------------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Note that what is in the file is whole: the library has written all that it holds."""
-        if self._size < self._there:
+        """Note that a change is complete: the library has flushed. Drops the kept bytes."""
+        if self._size < self._size_on_disk:
             self._try(lambda: os.ftruncate(self._handle, self._size))
-        self._there = self._before = self._size
+        self._size_on_disk = self._size_before = self._size
         self._kept.clear()
         self.is_whole = self._is_exact = True
 
     @property
     def outcome(self) -> str:
-        """The state of the closed file, and of the change that failed, in words."""
+        """The state of the closed file and of the change that failed, for errors."""
         if not self.is_whole:
-            return "the last change was written in part and could not be undone: write the file anew"
+            return "the last change was written in part and could not be undone: write the file again"
         if not self._is_exact:
             return (
-                "the last change was not written, and the file was closed as it was before, but for values that it "
-                "wrote over: these may be new, old or both"
+                "the last change was not written, and the file was closed as it was before, except for the values that "
+                "the change overwrites: these may be new, old or a mix"
             )
         return "the last change was not written, and the file was closed as it was before"
 
     def finish(self) -> None:
-        """Close the file, which the library has closed: as it is, or as it was before the change that failed."""
+        """Close the file after the library has closed it. Restore the state before a change that failed."""
         handle, self._handle = self._handle, -1
         if handle < 0:
             return
@@ -220,13 +222,13 @@ class RestorableFile:
             if not self.is_here:
                 return
             if self.error is None:
-                if self._size < self._there:
+                if self._size < self._size_on_disk:
                     os.ftruncate(handle, self._size)
             elif self.is_whole:
                 try:
                     for block, content in self._kept.items():
                         os.pwrite(handle, content, block * _BLOCK)
-                    os.ftruncate(handle, self._before)
+                    os.ftruncate(handle, self._size_before)
                 except OSError:
                     self.is_whole = False
         finally:
@@ -241,17 +243,17 @@ class RestorableFile:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# files of the process
+# open files of the process
 
 
 class _Open(NamedTuple):
-    """A file that this process has open, and its root groups: one that is opened twice has two, and one state."""
+    """A file that this process has open, and its root groups: one for each time it was opened."""
 
     file: weakref.ref[RestorableFile]
     roots: list[weakref.ref[Any]]
 
-    def held(self) -> list[Any]:
-        """The root groups that are open."""
+    def open_roots(self) -> list[Any]:
+        """Return the root groups that are open."""
         found = [reference() for reference in self.roots]
         return [root for root in found if root is not None and root]
 
@@ -267,29 +269,29 @@ class AlreadyOpen(OSError):
 
 
 def open_root(library: Any, path: str, mode: str, **options: Any) -> tuple[Any, RestorableFile]:
-    """The root group of an HDF5 file that is open for writing.
+    """Open an HDF5 file for writing; return its root group and its file object.
 
     Args:
         library: ``h5py``.
-        path: of the file.
+        path: the path of the file.
         mode: ``"r+"``, ``"a"``, ``"w"``, ``"w-"`` or ``"x"``.
-        options: of ``h5py.File``.
+        options: arguments of ``h5py.File``.
 
     Raises:
-        AlreadyOpen: in another mode, by this process.
-        BlockingIOError: by another one.
+        AlreadyOpen: this process has the file open in another mode.
+        BlockingIOError: another process has it open.
     """
     if (known := _found(path)) is not None:
         file, opened = known
         if mode not in ("r+", "a"):
             raise AlreadyOpen
-        root = library.File(opened.held()[0].id.reopen())
+        root = library.File(opened.open_roots()[0].id.reopen())
         opened.roots.append(weakref.ref(root))
         return root, file
     try:
         file = RestorableFile(path, mode)
     except BlockingIOError:
-        library.File(path, mode, **options).close()  # the library knows why, and says it
+        library.File(path, mode, **options).close()  # raises with a better message
         raise
     try:
         root = library.File(file, "w" if file.is_empty else "r+", **options)
@@ -301,7 +303,7 @@ def open_root(library: Any, path: str, mode: str, **options: Any) -> tuple[Any, 
 
 
 def check_unopened(path: str) -> None:
-    """Raise if this process has a file open for writing: another one would not see what it holds."""
+    """Raise if this process has a file open for writing: a second file object would not see buffered changes."""
     if _found(path) is not None:
         raise AlreadyOpen
 
@@ -310,16 +312,16 @@ def close_root(root: Any, file: RestorableFile) -> OSError | None:
     """Close a root group, and the file with the last one.
 
     Returns:
-        The error that kept values from being written. Its message says what has become of the file.
+        The error that kept values from being written. Its message gives the state of the file.
     """
     opened = _OPEN.get(file.key)
-    others = [other for other in opened.held() if other is not root] if opened is not None else []
+    others = [other for other in opened.open_roots() if other is not root] if opened is not None else []
     if others and root:
         root.flush()
         if file.error is None:
             file.commit()
     root.close()
-    if file.error is not None:  # none of them can write any more
+    if file.error is not None:  # the others cannot write any more either
         for other in others:
             other.close()
     if file.error is not None or not others:
@@ -332,22 +334,22 @@ def close_root(root: Any, file: RestorableFile) -> OSError | None:
 
 
 def _found(path: str) -> tuple[RestorableFile, _Open] | None:
-    """The open file of a path."""
+    """Return the open file at a path."""
     try:
         found = os.stat(path)
     except OSError:
         return None
     opened = _OPEN.get((found.st_dev, found.st_ino))
     file = None if opened is None else opened.file()
-    return None if opened is None or file is None or file.is_closed or not opened.held() else (file, opened)
+    return None if opened is None or file is None or file.is_closed or not opened.open_roots() else (file, opened)
 
 
 @atexit.register
 def _close_all() -> None:
-    """Close files that the program has left open: when the library does, there is no Python to write for it."""
+    """Close files that are open at exit: the library would close them when Python cannot write for it any more."""
     for opened in [*_OPEN.values()]:
         with uninterrupted():
             file = opened.file()
-            for root in opened.held():
+            for root in opened.open_roots():
                 if file is not None and (error := close_root(root, file)) is not None:
                     print(f"{printable(file.path)}: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""JSON that says at its end what the text before adds up to, so that damage is seen; and JSON of other writers."""
+"""JSON that ends with a checksum of itself, the seal; and JSON that other programs wrote."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from .tree import FileError, Node, as_dict
 
 
 def sealed(known: Node, levels: int = 1) -> bytes:
-    """A dict as JSON that says at its end what the text before adds up to, so that damage is seen.
+    """Return a dict as JSON whose last key ``"crc32"`` is the checksum of the text before it.
 
     Args:
         known: the dict, not empty.
-        levels: where that stands: 1 for the dict itself, 2 for the dict that is its last value, which is not empty.
+        levels: where the key goes: 1 for the dict itself, 2 for the dict that is its last value, which is not empty.
     """
     text = json.dumps(known, allow_nan=False, separators=_FORM).encode()[:-levels]
     return text + b', "crc32":"%08x"' % zlib.crc32(text) + b"}" * levels
 
 
-#: between values, and behind keys; other programs write neither, so that what they have written anew can be told
+#: the separators: no other program uses this combination, so that its rewritten JSON can be recognized
 _FORM = (", ", ":")
 
 
 def unsealed(text: bytes | bytearray, name: str, inner: str | None = None, *, nan: bool = False) -> Node:
-    """The dict of a JSON text, sealed or not.
+    """Parse a JSON object, and check and remove its seal if it has one.
 
     Args:
         text: the JSON.
-        name: of the file, for errors.
-        inner: the key of the dict that has the seal, where it is not the dict itself.
+        name: the name of the file, for errors.
+        inner: the key of the nested dict that has the seal; by default the outer dict has it.
         nan: see :func:`parsed`.
 
     Raises:
-        FileError: the text is no JSON object, has a key twice, or is not what was sealed.
+        FileError: the text is not a JSON object, has a key twice, or has changed since it was sealed.
 
     >>> unsealed(sealed({"a": 1}), "file")
     {'a': 1}
     """
     levels = 1 if inner is None else 2
     intact = _is_intact(text, levels)
-    known = parsed(text, name, intact, nan=nan)
+    known = parse_json(text, name, intact, nan=nan)
     holder = known if inner is None else as_dict(known.get(inner))
     if holder is not None:
         seal = holder.pop("crc32", None)
@@ -51,44 +51,54 @@ def unsealed(text: bytes | bytearray, name: str, inner: str | None = None, *, na
 
 
 def _is_intact(text: bytes | bytearray, levels: int) -> bool:
-    """Whether a text is one that :func:`sealed` has made."""
+    """Return whether a text is unchanged since :func:`sealed` made it."""
     end = len(text) - 20 - levels
     return end > 0 and text[end:] == b', "crc32":"%08x"%b' % (zlib.crc32(memoryview(text)[:end]), b"}" * levels)
 
 
-def parsed(text: bytes | bytearray, name: str, intact: bool = False, *, nan: bool = False) -> Node:
-    """The dict of a JSON text, in which no key may stand twice.
+def parse_json(text: bytes | bytearray, name: str, intact: bool = False, *, nan: bool = False) -> Node:
+    """Parse a JSON object in which no key occurs twice.
 
     Args:
         text: the JSON.
-        name: of the file, for errors.
-        intact: it is sealed, so that there is no need to look for keys that stand twice, which takes as long again.
-        nan: take nan and infinities as Python writes them, of which JSON has none; the peer's objects can have them.
+        name: the name of the file, for errors.
+        intact: do not look for repeated keys, which takes as long again: the seal has been checked.
+        nan: accept nan and infinities, which Python writes and JSON does not have; the peer's objects can hold them.
+
+    Raises:
+        FileError: the text is not such an object.
     """
     try:
         known = as_dict((_loads_intact if intact else _loads_nan if nan else _loads)(text.decode()))
     except (ValueError, RecursionError) as error:
-        raise FileError(f"{name}: it is no JSON that can be read ({str(error)[:200]})") from None
+        raise FileError(f"{name}: not valid JSON ({str(error)[:200]})") from None
     if known is None:
         raise FileError(f"{name}: expected a JSON object")
     return known
 
 
 def check_seal(text: bytes | bytearray, levels: int, seal: object, name: str) -> None:
-    """Compares a text with its seal, which stands at the end of the last object of some levels."""
+    """Raise if a text does not fit its seal.
+
+    Args:
+        text: the JSON.
+        levels: see :func:`sealed`.
+        seal: the parsed seal; ``None`` for JSON of another program, which is accepted.
+        name: the name of the file, for errors.
+    """
     if seal is None:
-        return  # another program wrote it
+        return
     before, _, after = text.rstrip().rpartition(b'"crc32"')
     before = before.rstrip().removesuffix(b",")
     if after != b':"%08x"%b' % (zlib.crc32(before), b"}" * levels):
         raise FileError(
-            f"{name}: it is not what was written, its checksum differs; where it was changed on purpose, take "
-            'the "crc32" out of it'
+            f"{name}: it has changed since it was written: its checksum differs; if that was done on purpose, take the "
+            '"crc32" out of it'
         )
 
 
 def is_rewritten(text: bytes | bytearray) -> bool:
-    """Whether another program has written a sealed JSON text anew: it is whole, and in the form of another writer.
+    """Return whether another program has rewritten a sealed text: it is valid JSON with common separators.
 
     >>> is_rewritten(b'{"a": [1, 2]}'), is_rewritten(b'{"a":[1,2]}'), is_rewritten(b'{"a":[1, 2]}')
     (True, True, False)
@@ -108,12 +118,12 @@ def is_rewritten(text: bytes | bytearray) -> bool:
 def _unique(pairs: list[tuple[str, Any]]) -> Node:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a key stands there twice")
+        raise ValueError("a key occurs twice")
     return found
 
 
 def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a number in JSON")
 
 
 _loads = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_number).decode

@@ -1,20 +1,20 @@
-"""What a file says of the collection it holds, whatever its format: a tree that JSON can hold, and the tensors by path.
+"""The description of a collection that all file formats share: a tree of JSON nodes, and tensors by path.
 
 A *node* is a dict with a ``"type"``:
 
-- ``collection``: ``batch_size``, ``names`` (absent without any), ``class`` (of a record: module and name) and
+- ``collection``: ``batch_size``, ``names`` (absent if there are none), ``class`` (of a record: module and name) and
   ``entries``, a node for each key;
-- ``lazy_stack``: ``stack_dim``, ``stack_dim_name`` and ``parts``, a node for each;
-- ``tensor``: ``dtype`` and ``shape``; likewise ``unbatched``, one tensor for all rows;
-- ``jagged``: ``dtype`` and ``shape`` of all values one behind the other, ``rows``: how many rows they make. The tensor
-  is written in two parts, the values and the ``offsets`` where rows begin;
-- ``object``: ``data``, one object for all rows, and the ``batch_size``; ``objects``: ``data``, those of all rows in a
-  flat list. :mod:`tensorclass.storage.objects` says what stands for an object.
+- ``lazy_stack``: ``stack_dim``, ``stack_dim_name`` and ``parts``, a node for each item;
+- ``tensor``: ``dtype`` and ``shape``; ``unbatched``, one tensor for all rows, has the same;
+- ``jagged``: ``dtype`` and ``shape`` of the concatenated values, ``rows``: the number of rows. The tensor is written as
+  two buffers: the values, and the ``offsets`` where rows begin;
+- ``object``: one object for all rows as ``data``, and the ``batch_size``; ``objects``: ``data`` is a flat list with an
+  object for each row. :mod:`tensorclass.storage.objects` turns objects into JSON.
 
-Nodes with tensors have ``crc32`` where checksums were asked for: a number for each part, in the order of writing.
+Nodes of tensors have ``crc32`` if checksums were asked for: a number for each buffer, in the order of writing.
 
-:func:`describe` takes a collection apart, :func:`rebuild` puts it together again. What a format does is to write the
-tree and the tensors, and to give a tensor back for a path.
+:func:`describe` makes the tree of a collection, :func:`rebuild` makes a collection from a tree. A format writes the
+tree and the tensors, and reads a tensor by its path.
 """
 
 from __future__ import annotations
@@ -51,64 +51,64 @@ from .objects import Unwritable, decode, encode
 Node: TypeAlias = dict[str, Any]
 Path: TypeAlias = tuple[str, ...]
 
-VERSION = 1  #: of the tree
+VERSION = 1  #: the version of this description
 
-#: the dtypes that files can hold, by their names
+#: the dtypes that files can hold, by name
 DTYPES: dict[str, torch.dtype] = {
     str(found).removeprefix("torch."): found
     for found in vars(torch).values()
     if isinstance(found, torch.dtype) and not re.match(r"torch\.(q|bits|u?int[1-7]$)", str(found))
 }
 
-#: how deep collections may be nested in a file
+#: the most levels of nested collections in a file
 DEPTH = 200
 
 
-class Leaf(NamedTuple):
-    """A tensor of a tree."""
+class TensorLeaf(NamedTuple):
+    """A buffer of a tensor in a tree."""
 
-    path: Path  #: keys, and numbers of parts of lazy stacks
-    part: str  #: ``""``, or what of a tensor that is written in several parts
+    path: Path  #: keys, and positions in lazy stacks
+    buffer: str  #: ``""`` for the values, ``"offsets"`` for those of a jagged tensor
     tensor: Tensor
-    node: Node  #: what is said of it
+    node: Node  #: the node of the tensor
 
 
-class Reader(Protocol):
-    """Gives the tensors of a file."""
+class TensorReader(Protocol):
+    """Reads a buffer of a tensor from a file."""
 
-    def __call__(self, path: Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor: ...
+    def __call__(self, path: Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor: ...
 
 
 class FileError(ValueError):
-    """A file, or what it says of itself, is damaged, or does not fit what is loaded from it."""
+    """A file is damaged, or does not fit the class that is loaded from it."""
 
     def __init__(self, *args: object) -> None:
-        # names of files and keys come from outside
+        # names of files and keys are not trusted
         super().__init__(*(printable(one, lines=True) if isinstance(one, str) else one for one in args))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# taking apart
+# writing
 
 
 def describe(
     data: TensorCollection, what: str, allow_pickle: bool | None = False, checksum: bool = False, within: Path = ()
-) -> tuple[Node, list[Leaf]]:
-    """The tree of a collection, and its tensors.
+) -> tuple[Node, list[TensorLeaf]]:
+    """Return the tree of a collection, and its tensors.
 
     Args:
         data: the collection.
-        what: who asks, to begin errors with.
-        allow_pickle: write objects that JSON cannot hold as pickles; ``None`` where a format has none.
-        checksum: say of each tensor what its values add up to.
-        within: where the collection stands in another one that is there already; paths begin below that.
+        what: the caller, for errors.
+        allow_pickle: pickle objects that have no JSON form; ``None`` if the format has no pickles.
+        checksum: add checksums to the nodes of tensors.
+        within: the key of the collection in an existing file, for errors; paths of tensors do not begin with it.
 
     Raises:
-        TypeError: values that no file can hold, or that could not be loaded from one, all of them.
+        TypeError: some values cannot be written, or could not be loaded again. The message lists all of them.
     """
-    leaves: list[Leaf] = []
+    leaves: list[TensorLeaf] = []
     problems: list[str] = []
-    node = _described(data, within, leaves, problems, allow_pickle)
+    node = _describe(data, within, leaves, problems, allow_pickle)
     if within:
         leaves = [leaf._replace(path=leaf.path[len(within) :]) for leaf in leaves]
     if problems:
@@ -119,42 +119,42 @@ def describe(
     return node, leaves
 
 
-def described(value: Any, path: Path, allow_pickle: bool, strict: bool = True) -> tuple[Node, list[str]]:
-    """The node of one value, and why it cannot be written: nothing, or with ``strict`` an error."""
+def describe_value(value: Any, path: Path, allow_pickle: bool, strict: bool = True) -> tuple[Node, list[str]]:
+    """Return the node of one value, and the reasons why it cannot be written; raise for these if ``strict``."""
     problems: list[str] = []
-    node = _described(value, path, [], problems, allow_pickle)
+    node = _describe(value, path, [], problems, allow_pickle)
     if problems and strict:
         raise TypeError("; ".join(problems))
     return node, problems
 
 
-def head_of(value: TensorCollection) -> Node:
-    """What there is to say of a collection besides its entries."""
+def collection_head(value: TensorCollection) -> Node:
+    """Return the part of a collection's node that precedes its entries: batch size, names and class."""
     node: Node = {"batch_size": list(value._batch_size)}
     if value._names is not None:
         node["names"] = list(value._names)
     cls: Any = dense_class(value.__class__)
     if issubclass(cls, TensorClass):
-        told: Node = {"module": cls.__module__, "name": cls.__qualname__}
-        # loaded without a word of them, they would have their defaults
+        class_node: Node = {"module": cls.__module__, "name": cls.__qualname__}
+        # without this list, such fields would get their defaults on loading
         if none := [name for name, spec in cls._specs.items() if spec.default is not None and name not in value._store]:
-            told["none"] = none
-        node["class"] = told
+            class_node["none"] = none
+        node["class"] = class_node
     return node
 
 
-def none_of(node: Node) -> list[Any]:
-    """The fields of a record that were ``None`` and have another default."""
+def none_fields(node: Node) -> list[Any]:
+    """Return the fields of a record that were ``None`` although they have another default."""
     return as_list((as_dict(node.get("class")) or {}).get("none")) or []
 
 
-def _described(value: Any, path: Path, leaves: list[Leaf], problems: list[str], pickles: bool | None) -> Node:
+def _describe(value: Any, path: Path, leaves: list[TensorLeaf], problems: list[str], allow_pickle: bool | None) -> Node:
     if isinstance(value, Tensor):
-        return node_of_tensor(value, path, leaves, problems)
+        return describe_tensor(value, path, leaves, problems)
     if isinstance(value, NonTensorDataBase):
-        return _of_objects(value, path, problems, pickles)
+        return _describe_objects(value, path, problems, allow_pickle)
     if isinstance(value, UnbatchedTensor):
-        one = node_of_tensor(value._tensor, path, leaves, problems)
+        one = describe_tensor(value._tensor, path, leaves, problems)
         one["type"] = "unbatched"
         return one
     if len(path) > DEPTH:
@@ -167,18 +167,20 @@ def _described(value: Any, path: Path, leaves: list[Leaf], problems: list[str], 
             "stack_dim": store.dim,
             "stack_dim_name": store.name,
             "parts": [
-                _described(part, (*path, str(at)), leaves, problems, pickles) for at, part in enumerate(store.items_)
+                _describe(item, (*path, str(at)), leaves, problems, allow_pickle)
+                for at, item in enumerate(store.items_)
             ],
         }
     _check_size(value._batch_size, path, problems)
-    node: Node = {"type": "collection", **head_of(value)}
+    node: Node = {"type": "collection", **collection_head(value)}
     node["entries"] = {
-        key: _described(item, (*path, key), leaves, problems, pickles) for key, item in value._store.items()
+        key: _describe(item, (*path, key), leaves, problems, allow_pickle) for key, item in value._store.items()
     }
     return node
 
 
-def node_of_tensor(value: Tensor, path: Path, leaves: list[Leaf], problems: list[str]) -> Node:
+def describe_tensor(value: Tensor, path: Path, leaves: list[TensorLeaf], problems: list[str]) -> Node:
+    """Return the node of a tensor. Appends its buffers to ``leaves``, and reasons why it cannot be written."""
     dtype = str(value.dtype).removeprefix("torch.")
     name = ".".join(path)
     node: Node = {"type": "tensor", "dtype": dtype, "shape": list(value.shape)}
@@ -193,46 +195,46 @@ def node_of_tensor(value: Tensor, path: Path, leaves: list[Leaf], problems: list
         else:
             _check_size(jagged.values().shape, path, problems)
             node.update(type="jagged", shape=list(jagged.values().shape), rows=len(jagged))
-            leaves.append(Leaf(path, "", jagged.values(), node))
-            leaves.append(Leaf(path, "offsets", jagged.offsets().to(torch.int64), node))
+            leaves.append(TensorLeaf(path, "", jagged.values(), node))
+            leaves.append(TensorLeaf(path, "offsets", jagged.offsets().to(torch.int64), node))
     elif is_sharded(value):
         problems.append(f"{name}: {WHOLE}")
     elif value.layout != torch.strided:
         problems.append(f"{name}: a tensor of the layout {value.layout}; make it dense first, with to_dense()")
     else:
         _check_size(value.shape, path, problems)
-        leaves.append(Leaf(path, "", value, node))
+        leaves.append(TensorLeaf(path, "", value, node))
     return node
 
 
 def _check_size(size: Size, path: Path, problems: list[str]) -> None:
-    """Note a shape that :func:`size_of` would refuse: of no values, but of more than 2**58 in its other dimensions."""
+    """Note a shape that :func:`parse_size` would refuse: without values, but above 2**58 in its other dimensions."""
     total = size.numel()
-    if (not total or total > _MOST) and math.prod([length or 1 for length in size]) > _MOST:
+    if (not total or total > _MOST_VALUES) and math.prod([length or 1 for length in size]) > _MOST_VALUES:
         problems.append(f"{'.'.join(path) + ': ' if path else ''}files have no shapes as large as {list(size)}")
 
 
-def check_size(size: Size, path: Path, what: str) -> None:
-    """Raise an error for a shape that could not be loaded."""
+def check_loadable_size(size: Size, path: Path, what: str) -> None:
+    """Raise for a shape that could not be loaded again. ``what`` is the caller, for errors."""
     problems: list[str] = []
     _check_size(size, path, problems)
     if problems:
         raise ValueError(f"{what}: {problems[0]}")
 
 
-def _of_objects(value: NonTensorDataBase, path: Path, problems: list[str], pickles: bool | None) -> Node:
+def _describe_objects(value: NonTensorDataBase, path: Path, problems: list[str], allow_pickle: bool | None) -> Node:
     size = list(value._batch_size)
     _check_size(value._batch_size, path, problems)
     try:
         if isinstance(value, NonTensorData):
-            node = {"type": "object", "batch_size": size, "data": encode(value._objects[0], pickles)}
+            node = {"type": "object", "batch_size": size, "data": encode(value._objects[0], allow_pickle)}
             if value._metadata is not None:
-                node["metadata"] = encode(value._metadata, pickles)
+                node["metadata"] = encode(value._metadata, allow_pickle)
             if isinstance(value, MetaData):
                 node["kind"] = "MetaData"
             return node
         codes: list[int] = to_lists(value._codes().reshape(-1))
-        forms = [encode(item, pickles) for item in value._objects]
+        forms = [encode(item, allow_pickle) for item in value._objects]
         return {"type": "objects", "batch_size": size, "data": [forms[code] for code in codes]}
     except Unwritable as error:
         problems.append(f"{dotted(path)}: {error}")
@@ -240,54 +242,55 @@ def _of_objects(value: NonTensorDataBase, path: Path, problems: list[str], pickl
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# putting together
+# reading
 
 
 class Source(NamedTuple):
-    """Where a tree comes from, and how it is put together."""
+    """The file of a tree, and how a collection is made from it."""
 
-    file: str  #: for errors
-    read: Reader
-    device: torch.device | None = None  #: that of the collections
+    file: str  #: the path, for errors
+    read: TensorReader
+    device: torch.device | None = None  #: the device of the collections
     allow_pickle: bool = False
-    strict: bool = True  #: a record wants its fields and no others
-    same_objects: bool = False  #: the objects of a target are taken, not those of the file
-    verify: bool = False  #: the values are compared with their checksums
-    checksum: Callable[[Tensor], int] | None = None  #: gives that of values, where it is known already
+    strict: bool = True  #: the fields of a record and the keys in the file must be the same
+    same_objects: bool = False  #: take the objects of the target, of which the file has copies
+    verify: bool = False  #: compare values with their checksums
+    checksum: Callable[[Tensor], int] | None = None  #: computes checksums in place of :func:`checksum_of`
 
     def damaged(self, path: Path, why: str) -> FileError:
+        """Return an error that names the file and the key."""
         return FileError(f"{self.file}: {dotted(path) + ': ' if path else ''}{why}")
 
 
 def rebuild(node: Any, target: type[TensorCollection] | TensorCollection | None, source: Source) -> Any:
-    """The collection of a tree.
+    """Return the collection of a tree.
 
     Args:
-        node: the tree.
-        target: its class, or a collection whose classes it gets; ``None`` for the class that the file
-            names, where that is a record which is defined already (nothing is imported), and else :class:`TensorDict`.
-        source: where the tensors come from.
+        node: the tree. It is not trusted: all of it is checked.
+        target: the class of the result, or a collection whose classes it gets. ``None`` takes the record class that the
+            file names if that is defined already (nothing is imported), else :class:`TensorDict`.
+        source: reads the tensors.
 
     Raises:
-        FileError: the tree is damaged, or does not fit the record that is asked for.
+        FileError: the tree is damaged, or does not fit the record.
     """
     if source.verify and source.device is not None and source.device.type == "meta":
         raise ValueError("verify=True needs values, which the device meta has not")
     kind = (as_dict(node) or {}).get("type")
-    if kind not in ("collection", "lazy_stack"):  # but objects, where no other class is asked for
+    if kind not in ("collection", "lazy_stack"):  # objects are allowed if no other class is asked for
         cls = dense_class(target) if isinstance(target, type) else type(target)
         if kind not in ("object", "objects") or issubclass(cls, (TensorDict, TensorClass)):
             raise source.damaged((), f"expected a collection, got {ascii(kind)[:40]}")
     try:
-        return _rebuilt(node, target, source, ())
+        return _rebuild(node, target, source, ())
     except RecursionError:
-        raise source.damaged((), "what it says of itself is nested too deep") from None
+        raise source.damaged((), "its metadata is nested too deep") from None
 
 
-def _rebuilt(node: Any, target: Any, source: Source, path: Path) -> Any:
+def _rebuild(node: Any, target: Any, source: Source, path: Path) -> Any:
     found = as_dict(node)
     if found is None:
-        raise source.damaged(path, f"expected what is known of a value, got {str(node)[:40]}")
+        raise source.damaged(path, f"expected the description of a value, got {str(node)[:40]}")
     kind = found.get("type")
     if kind == "collection":
         return _collection(found, target, source, path)
@@ -300,7 +303,7 @@ def _rebuilt(node: Any, target: Any, source: Source, path: Path) -> Any:
     if kind == "unbatched":
         return UnbatchedTensor(_tensor(found, source, path))
     if kind == "jagged":
-        return jagged(found, source, path)
+        return read_jagged(found, source, path)
     if kind == "nested":
         return _nested(found, source, path)
     raise source.damaged(path, f"the type {str(kind)[:40]!r} is unknown here; a newer version may have written it")
@@ -309,43 +312,44 @@ def _rebuilt(node: Any, target: Any, source: Source, path: Path) -> Any:
 def _collection(node: Node, target: Any, source: Source, path: Path) -> Any:
     if len(path) > DEPTH:
         raise source.damaged(path[:3], f"collections are nested deeper than {DEPTH} levels")
-    cls = class_of(node, target)
-    size = size_of(node.get("batch_size"), source, path)
-    names = names_of(node.get("names"), size, source, path)
+    cls = target_class(node, target)
+    size = parse_size(node.get("batch_size"), source, path)
+    names = parse_names(node.get("names"), size, source, path)
     given = as_dict(node.get("entries"))
     if given is None:
         raise source.damaged(path, "its entries are missing")
     if issubclass(cls, TensorClass):
-        return _record(cls, given, none_of(node), target, size, names, source, path)
+        return _record(cls, given, none_fields(node), target, size, names, source, path)
     store: dict[str, Any] = {}
     below = target if isinstance(target, TensorCollection) else None
     ndim, batch = len(size), node["batch_size"]
     for key, entry in given.items():
         value: Any
         form: object = entry
-        if type(form) is dict and entry.get("type") == "tensor":  # most are
+        if type(form) is dict and entry.get("type") == "tensor":  # the common case
             value = _tensor(entry, source, (*path, key))
             if entry["shape"][:ndim] == batch:
                 store[key] = value
                 continue
         else:
-            value = _rebuilt(entry, None if below is None else below._store.get(key), source, (*path, key))
+            value = _rebuild(entry, None if below is None else below._store.get(key), source, (*path, key))
         if value.shape[:ndim] != size:
             if not isinstance(value, TensorCollection) or len(value._batch_size) >= ndim:
                 raise source.damaged(
                     (*path, key), f"its shape {list(value.shape)} does not begin with the batch size {list(size)}"
                 )
-            value._set_batch_size(size)  # it belongs to any batch
+            value._set_batch_size(size)  # its batch size was shorter, so it can be extended
         store[key] = value
     if issubclass(cls, TypedTensorDict):
         try:
             cls._check_required(store)
         except TypeError as error:
             raise Unfit.of(source.file, [f"{dotted(path) + ': ' if path else ''}{error}"]) from None
-    return _made(cls, store, size, names, source.device)
+    return _make(cls, store, size, names, source.device)
 
 
-def _made(cls: Any, store: dict[str, Any], size: Size, names: Any, device: torch.device | None) -> Any:
+def _make(cls: Any, store: dict[str, Any], size: Size, names: Any, device: torch.device | None) -> Any:
+    """Make a collection without checks."""
     new = object.__new__(cls)
     new._store = store
     new._batch_size = size
@@ -355,8 +359,8 @@ def _made(cls: Any, store: dict[str, Any], size: Size, names: Any, device: torch
     return new
 
 
-def class_of(node: Node, target: Any) -> Any:
-    """The class of a collection; the one that the file names only where it is there, since an import runs code."""
+def target_class(node: Node, target: Any) -> Any:
+    """Return the class for a collection. A class that the file names is not imported, since an import runs code."""
     if isinstance(target, TensorCollection):
         return dense_class(type(target))
     if target is not None and target is not TensorCollection:
@@ -373,13 +377,13 @@ def class_of(node: Node, target: Any) -> Any:
 
 
 class Unfit(FileError):
-    """What a file holds does not fit the record that is asked for."""
+    """The content of a file does not fit the record class."""
 
     differences: Sequence[str] = ()
 
     @classmethod
     def of(cls, file: str, differences: Sequence[str]) -> Unfit:
-        """An error that lists them."""
+        """Return an error that lists the differences."""
         error = cls(f"{file}: {'; '.join(differences)}")
         error.differences = differences
         return error
@@ -395,12 +399,12 @@ def _record(
     source: Source,
     path: Path,
 ) -> Any:
-    """A record of what a file has, without its constructor: ``__post_init__`` ran when what was saved was made.
+    """Make a record without its constructor, since ``__post_init__`` ran before it was saved.
 
-    Shapes and dtypes are checked, and elements are not, which would read them all.
+    Shapes and dtypes are checked; elements are not, since that would read all of them.
     """
     specs = cls._specs
-    wrong: list[str] = []  # all that does not fit
+    wrong: list[str] = []
     unexpected = [key for key in entries if key not in specs]
     if unexpected and not source.strict:
         warnings.warn(f"{source.file}: {cls.__name__} has no fields for {unexpected}, which are left out", stacklevel=4)
@@ -413,7 +417,7 @@ def _record(
         if isinstance(below, type) and not issubclass(below, TensorCollection):
             below = None  # a field of tensors
         try:
-            values[key] = _rebuilt(entry, below, source, (*path, key))
+            values[key] = _rebuild(entry, below, source, (*path, key))
         except Unfit as error:
             wrong += error.differences
             unread.add(key)
@@ -425,7 +429,7 @@ def _record(
             + (f" missing, without a default: {missing}" if missing else "")
             + (f" unexpected: {unexpected} (strict=False leaves them out)" if unexpected and source.strict else "")
         )
-    record: Any = _made(cls, {}, size, names, source.device)
+    record: Any = _make(cls, {}, size, names, source.device)
     absent = {name for name in specs if name in none and name not in values and specs[name].allows_none(record)}
     problems = record._restore(values, unread.union(missing, absent))
     begin = ".".join(path) + ": " if path else ""
@@ -438,7 +442,7 @@ def _record(
 def _lazy_stack(node: Node, target: Any, source: Source, path: Path) -> Any:
     parts, dim, name = as_list(node.get("parts")), node.get("stack_dim"), node.get("stack_dim_name")
     if not parts or not (name is None or isinstance(name, str)):
-        raise source.damaged(path, "a lazy stack without parts")
+        raise source.damaged(path, "a lazy stack without items")
     if len(path) > DEPTH:
         raise source.damaged(path[:3], f"collections are nested deeper than {DEPTH} levels")
     like: Any = target
@@ -448,11 +452,11 @@ def _lazy_stack(node: Node, target: Any, source: Source, path: Path) -> Any:
     elif isinstance(target, TensorCollection):
         targets = [dense_class(type(target))] * len(parts)
     items: list[Any] = [
-        _rebuilt(part, below, source, (*path, str(at)))
-        for at, (part, below) in enumerate(zip(parts, targets, strict=True))
+        _rebuild(item, below, source, (*path, str(at)))
+        for at, (item, below) in enumerate(zip(parts, targets, strict=True))
     ]
     if any(not isinstance(item, TensorCollection) for item in items) or len({item.ndim for item in items}) != 1:
-        raise source.damaged(path, "the parts of a lazy stack must be collections of as many dimensions each")
+        raise source.damaged(path, "the items of a lazy stack must be collections with the same number of dimensions")
     if not isinstance(dim, int) or not 0 <= dim <= items[0].ndim:
         raise source.damaged(path, f"a lazy stack cannot have the dimension {str(dim)[:20]}")
     try:
@@ -465,65 +469,77 @@ def _tensor(node: Node, source: Source, path: Path) -> Tensor:
     named = node.get("dtype")
     dtype = DTYPES.get(named) if type(named) is str else None
     if dtype is None:
-        dtype = dtype_of(named, source, path)  # an error
-    value = source.read(path, "", dtype, size_of(node.get("shape"), source, path))
-    return verified(value, node, 0, source, path) if source.verify else value
+        dtype = parse_dtype(named, source, path)  # raises
+    value = source.read(path, "", dtype, parse_size(node.get("shape"), source, path))
+    return verify_checksum(value, node, 0, source, path) if source.verify else value
 
 
-def without_values(device: torch.device | None) -> Reader:
-    """Gives tensors that have none: on the device ``meta``, or of a ``FakeTensorMode`` that is on."""
+def blank_reader(device: torch.device | None) -> TensorReader:
+    """Return a reader of tensors without values: on the device ``meta``, or fake tensors of an active mode."""
     if device is None or device.type != "meta":
-        return lambda path, part, dtype, shape, /: torch.empty(shape, dtype=dtype, device=device)
+        return lambda path, buffer, dtype, shape, /: torch.empty(shape, dtype=dtype, device=device)
     made: dict[tuple[torch.dtype, Size], Tensor] = {}
 
-    def read(path: Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+    def read(path: Path, buffer: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
         like = made.get((dtype, shape))
         if like is None:
             like = made[dtype, shape] = torch.empty(shape, dtype=dtype, device=device)
-        return like.clone()  # takes a third of the time that another one from scratch takes
+        return like.clone()  # takes a third of the time of torch.empty()
 
     return read
 
 
-def verified(value: Tensor, node: Node, part: int, source: Source, path: Path) -> Tensor:
-    """A part of a tensor, which is compared with its checksum where the source is to be verified."""
+def verify_checksum(value: Tensor, node: Node, buffer: int, source: Source, path: Path) -> Tensor:
+    """Return a buffer of a tensor, compared with its checksum if the source says so.
+
+    Args:
+        value: the buffer.
+        node: the node of the tensor.
+        buffer: the position of the buffer in the order of writing.
+        source: says whether to verify.
+        path: the key, for errors.
+
+    Raises:
+        FileError: the checksum differs, or there is none.
+    """
     if source.verify:
         sums = as_list(node.get("crc32"))
-        if sums is None or part >= len(sums):
+        if sums is None or buffer >= len(sums):
             raise source.damaged(path, "verify=True needs checksums, which checksum=True writes; the file has none")
-        if (source.checksum or checksum_of)(value) != sums[part]:
-            raise source.damaged(path, "its values are not those that were written: their checksum differs")
+        if (source.checksum or checksum_of)(value) != sums[buffer]:
+            raise source.damaged(path, "its values are damaged: their checksum differs")
     return value
 
 
-def only_shapes(device: torch.device | None) -> bool:
-    """Whether no values are wanted: on ``meta``, and for fake tensors."""
+def needs_no_values(device: torch.device | None) -> bool:
+    """Return whether tensors without values are made: on the device ``meta``, and in a ``FakeTensorMode``."""
     if device is not None and device.type == "meta":
         return True
     active: Any = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
     return active is not None
 
 
-def jagged(node: Node, source: Source, path: Path) -> Tensor:
+def read_jagged(node: Node, source: Source, path: Path) -> Tensor:
+    """Read a jagged tensor; raise if its offsets do not fit its values."""
     rows = node.get("rows")
     values = _tensor(node, source, path)
-    if type(rows) is not int or not 0 <= rows < _MOST:
+    if type(rows) is not int or not 0 <= rows < _MOST_VALUES:
         raise source.damaged(path, "the number of its rows is missing")
-    offsets = verified(source.read(path, "offsets", torch.int64, Size([rows + 1])), node, 1, source, path)
-    if not only_shapes(offsets.device):
+    offsets = verify_checksum(source.read(path, "offsets", torch.int64, Size([rows + 1])), node, 1, source, path)
+    if not needs_no_values(offsets.device):
         steps = offsets.diff()
         if values.ndim == 0 or int(offsets[0]) or int(offsets[-1]) != len(values) or bool((steps < 0).any()):
-            raise source.damaged(path, "where its rows begin does not fit its values")
+            raise source.damaged(path, "its offsets do not fit its values")
     ragged: Any = torch.nested.nested_tensor_from_jagged(values, offsets)
     return ragged  # type: ignore[no-any-return]
 
 
 def _nested(node: Node, source: Source, path: Path) -> Tensor:
-    """A tensor of torch's older layout, as the peer writes it: the values, and the shape of each row."""
+    """Read a nested tensor of torch's older layout, which the peer writes: the values, and the shape of each row."""
     if source.verify:
         raise source.damaged(path, "verify=True needs checksums, and another program wrote this without any")
     rows, dims = node.get("rows"), node.get("dims")
-    if type(rows) is not int or type(dims) is not int or not (0 <= rows < _MOST and 0 < dims < 64):
+    if type(rows) is not int or type(dims) is not int or not (0 <= rows < _MOST_VALUES and 0 < dims < 64):
         raise source.damaged(path, "expected the numbers of rows and dimensions")
     sizes = source.read(path, "shapes", torch.int64, Size([rows, dims]))
     if sizes.is_meta:
@@ -532,21 +548,21 @@ def _nested(node: Node, source: Source, path: Path) -> Tensor:
         raise source.damaged(path, "its rows differ in more than the first dimension, which no jagged tensor can have")
     rest: list[int] = to_lists(sizes[0, 1:]) if rows else [0] * (dims - 1)
     offsets = torch.cat([sizes.new_zeros(1), sizes[:, 0].cumsum(0)])
-    shape = size_of([int(offsets[-1]), *rest], source, path)
-    values = source.read(path, "", dtype_of(node.get("dtype"), source, path), shape)
+    shape = parse_size([int(offsets[-1]), *rest], source, path)
+    values = source.read(path, "", parse_dtype(node.get("dtype"), source, path), shape)
     ragged: Any = torch.nested.nested_tensor_from_jagged(values, offsets)
     return ragged  # type: ignore[no-any-return]
 
 
 def _objects(node: Node, target: Any, source: Source, path: Path) -> Any:
-    size = size_of(node.get("batch_size"), source, path)
+    size = parse_size(node.get("batch_size"), source, path)
     try:
         if node["type"] == "object":
             if source.same_objects and isinstance(target, NonTensorData) and target._batch_size == size:
-                return target._shallow()  # the very object
-            kind = MetaData if node.get("kind") == "MetaData" else NonTensorData
+                return target._shallow()  # with the same object
+            cls = MetaData if node.get("kind") == "MetaData" else NonTensorData
             value = decode(node["data"], source.allow_pickle)
-            return kind(value, decode(node.get("metadata"), source.allow_pickle), batch_size=size, device=source.device)
+            return cls(value, decode(node.get("metadata"), source.allow_pickle), batch_size=size, device=source.device)
         if source.same_objects and isinstance(target, NonTensorDataBase) and target._batch_size == size:
             return target._shallow()
         items = as_list(node["data"])
@@ -560,8 +576,8 @@ def _objects(node: Node, target: Any, source: Source, path: Path) -> Any:
         raise source.damaged(path, str(error)) from None
 
 
-def tensors_of(node: Any, path: Path = ()) -> Iterator[tuple[Path, str, Node]]:
-    """The parts of tensors that a tree tells of, with their nodes, in the order of writing; damage has none."""
+def tensor_nodes(node: Any, path: Path = ()) -> Iterator[tuple[Path, str, Node]]:
+    """Yield (path, buffer, node) for each buffer of the tensors in a tree, in the order of writing. Skips damage."""
     known = as_dict(node) or {}
     kind = known.get("type")
     if kind in ("tensor", "unbatched", "jagged"):
@@ -570,28 +586,28 @@ def tensors_of(node: Any, path: Path = ()) -> Iterator[tuple[Path, str, Node]]:
             yield path, "offsets", known
     elif len(path) <= DEPTH:
         for key, entry in (as_dict(known.get("entries")) or {}).items():
-            yield from tensors_of(entry, (*path, key))
-        for at, part in enumerate(as_list(known.get("parts")) or ()):
-            yield from tensors_of(part, (*path, str(at)))
+            yield from tensor_nodes(entry, (*path, key))
+        for at, item in enumerate(as_list(known.get("parts")) or ()):
+            yield from tensor_nodes(item, (*path, str(at)))
 
 
 class Spans:
-    """The spans of tensors in one piece of memory, which must not overlap."""
+    """Byte ranges of tensors in one buffer, which must not overlap."""
 
     def __init__(self, file: str) -> None:
         self.file: str = file
         self._found: list[tuple[int, int, Path]] = []
 
     def add(self, start: int, stop: int, path: Path) -> None:
-        """Note the bytes of a tensor."""
+        """Add the byte range of a tensor."""
         if start < stop:
             self._found.append((start, stop, path))
 
     def check(self) -> None:
-        """Raise if two tensors share bytes: what is written to one would change the other.
+        """Raise if two tensors share bytes, since writing to one would change the other.
 
         Raises:
-            FileError: two do.
+            FileError: two tensors share bytes.
         """
         self._found.sort()
         last: tuple[int, int, Path] = (0, 0, ())
@@ -600,30 +616,30 @@ class Spans:
                 one, other = (".".join(path) for path in (last[2], span[2]))
                 shared = min(last[1], span[1]) - span[0]
                 raise FileError(
-                    f"{self.file}: {one} and {other} have {shared} bytes in common, from byte {span[0]} on; what is "
-                    "written to one would change the other"
+                    f"{self.file}: {one} and {other} have {shared} bytes in common, from byte {span[0]} on; writing to "
+                    "one would change the other"
                 )
             last = span
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# what a file says is looked at before it is believed
+# checks of untrusted metadata
 
 
 def as_dict(given: object) -> dict[str, Any] | None:
-    """A JSON object, or ``None`` for anything else."""
+    """Return a JSON object, or ``None`` for anything else."""
     found: Any = given
     return found if type(given) is dict else None
 
 
 def as_list(given: object) -> list[Any] | None:
-    """A JSON array, or ``None`` for anything else."""
+    """Return a JSON array, or ``None`` for anything else."""
     found: Any = given
     return found if type(given) is list else None
 
 
-def size_of(given: Any, source: Source, path: Path) -> Size:
-    """A shape that a file gives."""
+def parse_size(given: Any, source: Source, path: Path) -> Size:
+    """Return the shape that a file gives; raise if it is none, or too large."""
     form: object = given
     if type(form) is list:
         total = 1
@@ -631,22 +647,23 @@ def size_of(given: Any, source: Source, path: Path) -> Size:
             if type(length) is not int or length < 0:
                 break
             total *= length or 1
-            if total > _MOST:  # at once: the product of many large numbers takes long
+            if total > _MOST_VALUES:  # stop here: the product of many large numbers takes long
                 break
         else:
             return Size(given)
     raise source.damaged(path, f"expected a shape, got {str(given)[:80]}")
 
 
-def dtype_of(given: Any, source: Source, path: Path) -> torch.dtype:
-    """A dtype that a file names."""
+def parse_dtype(given: Any, source: Source, path: Path) -> torch.dtype:
+    """Return the dtype that a file names; raise if it is unknown."""
     found = DTYPES.get(given) if isinstance(given, str) else None
     if found is None:
         raise source.damaged(path, f"the dtype {str(given)[:40]!r} is unknown here")
     return found
 
 
-def names_of(given: Any, size: Size, source: Source, path: Path) -> Any:
+def parse_names(given: Any, size: Size, source: Source, path: Path) -> Any:
+    """Return the names that a file gives for the dimensions of a batch size; raise if they do not fit it."""
     if given is None:
         return None
     names = as_list(given)
@@ -658,11 +675,12 @@ def names_of(given: Any, size: Size, source: Source, path: Path) -> Any:
     raise source.damaged(path, f"expected names of dimensions, got {str(given)[:80]}")
 
 
-_MOST = 2**58  #: values in a tensor: their bytes can be counted in 63 bits
+_MOST_VALUES = 2**58  #: values in a tensor: the number of their bytes fits in 63 bits
 
 
-def checksum_of(tensor: Tensor, found: int = 0) -> int:
-    """CRC-32 of the bytes of a tensor in C order, behind others of which it is ``found``."""
+def checksum_of(tensor: Tensor, start: int = 0) -> int:
+    """Return the CRC-32 of the bytes of a tensor in C order, continued from ``start``."""
+    checksum = start
     for piece in pieces(tensor):
-        found = zlib.crc32(piece, found)
-    return found
+        checksum = zlib.crc32(piece, checksum)
+    return checksum

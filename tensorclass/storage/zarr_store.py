@@ -1,7 +1,8 @@
-"""The store that zarr reads folders through, and writes them: nothing but regular files below the folder is opened.
+"""The store through which zarr reads and writes a folder. It opens only regular files in the folder and below it.
 
-Each folder on the way to a file is opened in the one above it, and no link is followed, so that there is no instant
-between looking and opening. The folder itself is held open: whatever takes its path is not written to.
+Each folder on the path of a file is opened through the handle of its parent, and no link is followed, so that nothing
+can change between check and use. The outermost folder is held open: if another one takes its path, that one is not
+written to.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Self
 
 from tensorclass.interrupts import uninterrupted
-from tensorclass.regular import NotRegular, kind_of, open_regular
+from tensorclass.regular import NotRegular, file_type, open_regular
 
 from .layout import LONGEST
 from .tree import FileError
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 else:
     try:
         from zarr.abc.store import Store
-    except ImportError:  # whoever makes a store has asked for the library before
+    except ImportError:  # the backend has required the library before it makes a store
         Store = object
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -41,20 +42,20 @@ _DRAFT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
 
-class Held:
-    """The folder that is open: held, it is no other one of the same path."""
+class HeldFolder:
+    """An open folder. It stays the same folder if its path is taken by another one."""
 
     def __init__(self, path: str) -> None:
         self.path: str = path
         self.handle: int = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        # also at the end of the program, when __del__ has no os any more
+        # a finalizer, since __del__ may run when the module os is gone
         self._end: Callable[[], object] = weakref.finalize(self, os.close, self.handle)
         self._lock = threading.Lock()
         self._users = 0
         self._is_closed = False
 
     def close(self) -> None:
-        """Lets go of it, as soon as no thread of the library uses it. What is done later is an error."""
+        """Close the folder as soon as no thread of the library uses it. Later use raises."""
         with self._lock:
             self._is_closed = True
             is_free = not self._users
@@ -63,7 +64,7 @@ class Held:
 
     @contextmanager
     def used(self) -> Generator[int, None, None]:
-        """Its descriptor, which is not closed while the block runs: its number would be that of another file."""
+        """Give the descriptor for a block, in which it is not closed: its number could become that of another file."""
         with self._lock:
             if self._is_closed:
                 raise FileNotFoundError(errno.ENOENT, "the store is closed", self.path)  # zarr may read on
@@ -86,15 +87,15 @@ class Held:
 
 
 class FolderStore(Store):
-    """The files of a folder under their paths in it."""
+    """The files of a folder by their relative paths."""
 
-    def __init__(self, held: Held, *, read_only: bool = False) -> None:
+    def __init__(self, held: HeldFolder, *, read_only: bool = False) -> None:
         super().__init__(read_only=read_only)
-        self.held: Held = held
+        self.held: HeldFolder = held
         self.root: Path = Path(held.path)
         self._lock = threading.Lock()
-        self._writing = 0  #: files at this moment
-        self._abandoned: tuple[str, ...] = ()  #: the beginnings of paths that are not written to any more
+        self._writing = 0  #: the number of files that are being written
+        self._abandoned: tuple[str, ...] = ()  #: prefixes of paths that must not be written to any more
 
     def with_read_only(self, read_only: bool = False) -> Self:
         return type(self)(self.held, read_only=read_only)
@@ -111,13 +112,13 @@ class FolderStore(Store):
     def __repr__(self) -> str:
         return f"FolderStore('{self}')"
 
-    # -- the files ----------------------------------------------------------------------------------------------------
+    # -- files --------------------------------------------------------------------------------------------------------
 
     def read(self, key: str, byte_range: ByteRequest | None = None) -> bytes | None:
         """Return the content of a file; ``None`` if there is none.
 
         Raises:
-            FileError: a link, a pipe, a device or a socket is there, or on the way.
+            FileError: the file, or a folder on its path, is a link, a pipe, a device or a socket.
         """
         with uninterrupted():
             return self._read(key, byte_range)
@@ -140,11 +141,16 @@ class FolderStore(Store):
             return file.read() if stop is None else file.read(max(0, stop - start))
 
     def write(self, key: str, value: Any, exclusive: bool = False) -> None:
-        """Writes a file as a whole; the folders that it is in are made.
+        """Write a file, all of it or nothing; make the folders on its path.
+
+        Args:
+            key: its path in the folder.
+            value: its bytes.
+            exclusive: raise if the file exists.
 
         Raises:
-            FileError: what stands in its place is no file, or what is on the way no folder.
-            FileExistsError: it is there, and ``exclusive`` was asked for.
+            FileError: the path is not that of a file, or goes through something that is not a folder.
+            FileExistsError: the file exists, and ``exclusive`` is set.
         """
         with self._counted(key):
             self._write(key, value, exclusive)
@@ -154,7 +160,7 @@ class FolderStore(Store):
         with self._folder(parents, make=True) as folder:
             mode = self._mode(folder, name)
             if mode is not None and not stat.S_ISREG(mode):
-                raise FileError(f"{self._shown(key)}: expected a file to write to, found {kind_of(mode)}")
+                raise FileError(f"{self._shown(key)}: expected a file to write to, found {file_type(mode)}")
             draft = f"{name.split('.')[0]}.{uuid.uuid4().hex}.partial"
             try:
                 with os.fdopen(os.open(draft, _DRAFT, 0o666, dir_fd=folder), "wb") as file:
@@ -182,9 +188,9 @@ class FolderStore(Store):
                 self._writing -= 1
 
     def abandon(self, key: str) -> None:
-        """Removes a folder that could not be written, for good.
+        """Remove a folder that could not be written, and refuse later writes to it.
 
-        When one file cannot be written zarr goes on with the others, in threads of its own, and does not wait for them.
+        If one file cannot be written, zarr writes the others in threads of its own, and does not wait for them.
         """
         with self._lock:
             self._abandoned = (*self._abandoned, f"{key}/")
@@ -193,7 +199,7 @@ class FolderStore(Store):
         self.remove(key)
 
     def remove(self, key: str) -> None:
-        """Removes a file, or a folder with all that is in it; of a link that alone."""
+        """Remove a file, a folder with its content, or a link, but not its target."""
         parts = self._parts(key)
         if not parts:
             with self._folder(()) as folder:
@@ -204,7 +210,7 @@ class FolderStore(Store):
             _remove(folder, parts[-1])
 
     def move(self, key: str, to: str) -> None:
-        """Gives a file or a folder another path, at which nothing is."""
+        """Move a file or a folder to a free path."""
         *parents, name = self._parts(key)
         *others, new = self._parts(to)
         with self._folder(parents) as folder, self._folder(others) as target:
@@ -216,7 +222,7 @@ class FolderStore(Store):
         with suppress(FileNotFoundError, NotADirectoryError), self._folder(parents) as folder:
             mode = self._mode(folder, name) if name else stat.S_IFDIR
             if mode is not None and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-                raise FileError(f"{self._shown(key)}: expected a file, found {kind_of(mode)}, which is not opened")
+                raise FileError(f"{self._shown(key)}: expected a file, found {file_type(mode)}, which is not opened")
             return mode is not None and stat.S_ISREG(mode)
         return False
 
@@ -224,7 +230,7 @@ class FolderStore(Store):
         """Return the names in a folder.
 
         Raises:
-            FileError: one of it is a link, a pipe, a device or a socket.
+            FileError: one of them is a link, a pipe, a device or a socket.
             FileNotFoundError: there is no such folder.
         """
         with self._folder(self._parts(key)) as folder:
@@ -232,7 +238,7 @@ class FolderStore(Store):
             for name in found:
                 mode = self._mode(folder, name)
                 if mode is not None and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-                    followed = "link, which is not followed" if stat.S_ISLNK(mode) else f"{kind_of(mode)[2:]}"
+                    followed = "link, which is not followed" if stat.S_ISLNK(mode) else f"{file_type(mode)[2:]}"
                     raise FileError(f"{self._shown(f'{key}/{name}')}: it is a {followed}")
             return found
 
@@ -240,12 +246,12 @@ class FolderStore(Store):
         """Count the files in a folder and below it; stop soon after ``most``."""
         found, left = 0, [key]
         while left and found <= most:
-            place = left.pop()
-            with suppress(FileNotFoundError, NotADirectoryError), self._folder(self._parts(place)) as folder:
+            path = left.pop()
+            with suppress(FileNotFoundError, NotADirectoryError), self._folder(self._parts(path)) as folder:
                 for name in os.listdir(folder):
                     mode = self._mode(folder, name)
                     if mode is not None and stat.S_ISDIR(mode):
-                        left.append(f"{place}/{name}")
+                        left.append(f"{path}/{name}")
                     elif mode is not None and stat.S_ISREG(mode):
                         found += 1
         return found
@@ -254,20 +260,20 @@ class FolderStore(Store):
         """Return the total size in bytes of the files in a folder and below it."""
         found, left = 0, [key]
         while left:
-            place = left.pop()
-            with suppress(FileNotFoundError, NotADirectoryError), self._folder(self._parts(place)) as folder:
+            path = left.pop()
+            with suppress(FileNotFoundError, NotADirectoryError), self._folder(self._parts(path)) as folder:
                 for name in os.listdir(folder):
-                    known = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                    if stat.S_ISDIR(known.st_mode):
-                        left.append(f"{place}/{name}")
+                    info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                    if stat.S_ISDIR(info.st_mode):
+                        left.append(f"{path}/{name}")
                     else:
-                        found += known.st_size
+                        found += info.st_size
         return found
 
     def _parts(self, key: str) -> list[str]:
         parts = [part for part in key.split("/") if part]
         if "\0" in key or "." in parts or ".." in parts:
-            raise FileError(f"{self.root}: {ascii(key)[:80]} is no path in it")
+            raise FileError(f"{self.root}: {ascii(key)[:80]} is not a path in this folder")
         return parts
 
     def _shown(self, key: str) -> str:
@@ -281,21 +287,21 @@ class FolderStore(Store):
 
     @contextmanager
     def _folder(self, parts: Iterable[str], make: bool = False) -> Generator[int, None, None]:
-        """The descriptor of a folder, while the block runs; interrupts wait for its end."""
+        """Give the descriptor of a folder for a block; interrupts wait for its end."""
         with uninterrupted(), self.held.used() as root:
-            handle, way = root, self.root
+            handle, path = root, self.root
             try:
                 for part in parts:
-                    way = way / part
-                    above, handle = handle, self._below(handle, part, way, make)
+                    path = path / part
+                    above, handle = handle, self._open_subfolder(handle, part, path, make)
                     if above != root:
-                        _closed(above)
+                        _close_folder(above)
                 yield handle
             finally:
                 if handle != root:
-                    _closed(handle)
+                    _close_folder(handle)
 
-    def _below(self, folder: int, name: str, way: Path, make: bool) -> int:
+    def _open_subfolder(self, folder: int, name: str, path: Path, make: bool) -> int:
         try:
             try:
                 return os.open(name, _FOLDER, dir_fd=folder)
@@ -312,9 +318,9 @@ class FolderStore(Store):
             if mode is None or stat.S_ISREG(mode):
                 raise
             followed = ", which is not followed" if stat.S_ISLNK(mode) else ""
-            raise FileError(f"{way}: expected a folder, found {kind_of(mode)}{followed}") from None
+            raise FileError(f"{path}: expected a folder, found {file_type(mode)}{followed}") from None
 
-    # -- what zarr calls ----------------------------------------------------------------------------------------------
+    # -- the interface of zarr ----------------------------------------------------------------------------------------
 
     @property
     def supports_writes(self) -> bool:
@@ -391,23 +397,23 @@ class FolderStore(Store):
     async def _listed_below(self, prefix: str) -> AsyncIterator[str]:
         left = [prefix.strip("/")]
         while left:
-            place = left.pop()
-            async for name in self._listed(place):
-                inner = f"{place}/{name}" if place else name
+            path = left.pop()
+            async for name in self._listed(path):
+                inner = f"{path}/{name}" if path else name
                 if self.has_file(inner):
                     yield inner
                 else:
                     left.append(inner)
 
 
-def _closed(handle: int) -> None:
-    """Close the descriptor of a folder: it is closed also where that is an error."""
+def _close_folder(handle: int) -> None:
+    """Close the descriptor of a folder. It is closed even if that raises."""
     with suppress(OSError):
         os.close(handle)
 
 
 def _span(byte_range: Any, size: int) -> tuple[int, int | None]:
-    """Return begin and end of the bytes that are asked for."""
+    """Return the first byte and the end of a range of zarr."""
     if byte_range is None:
         return 0, None
     if hasattr(byte_range, "suffix"):

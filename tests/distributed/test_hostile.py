@@ -77,10 +77,10 @@ def lies(rank: int, how: str) -> Any:
     "how, message",
     [
         ("recv: length", r"recv: the record of rank 0: it tells of 17\.6 TB, for which there is no memory"),
-        ("recv: text", "recv: the record of rank 0: it is no JSON that can be read|nested too deep"),
+        ("recv: text", "recv: the record of rank 0: not valid JSON|nested too deep"),
         ("from_remote_init: length", r"from_remote_init: the record of rank 0: it tells of 17\.6 TB"),
-        ("from_remote_init: text", "from_remote_init: the record of rank 0: it is no JSON that can be read"),
-        ("broadcast: text", "broadcast: it is no JSON that can be read"),
+        ("from_remote_init: text", "from_remote_init: the record of rank 0: not valid JSON"),
+        ("broadcast: text", "broadcast: not valid JSON"),
     ],
 )
 def test_lies_of_a_peer_are_errors_that_name_it(pair: Group, how: str, message: str) -> None:

@@ -13,7 +13,7 @@ from torch import Size, Tensor
 
 from tensorclass import TensorClass, TensorDict, UnbatchedTensor, lazy_stack
 from tensorclass.storage import FileError, ahead, tree
-from tensorclass.storage.ahead import reading_ahead
+from tensorclass.storage.ahead import prefetching
 from tensorclass.storage.tree import Source
 
 
@@ -119,7 +119,7 @@ def test_an_out_that_does_not_fit_is_left_as_it_is(tmp_path: Path, num_threads: 
 def test_values_for_a_device_are_read_by_threads_in_their_order() -> None:
     saved = data()
     node, leaves = tree.describe(saved, "test")
-    tensors = {(leaf.path, leaf.part): leaf.tensor for leaf in leaves}
+    tensors = {(leaf.path, leaf.buffer): leaf.tensor for leaf in leaves}
     threads: list[str] = []
     main: list[tuple[str, ...]] = []
 
@@ -134,7 +134,7 @@ def test_values_for_a_device_are_read_by_threads_in_their_order() -> None:
         main.append((*path, part))
         return tensors[path, part]
 
-    with reading_ahead(node, Source("file", read), opened, 3) as source:
+    with prefetching(node, Source("file", read), opened, 3) as source:
         found = tree.rebuild(node, None, source)
     assert all(map(torch.equal, values(found), values(saved)))
     assert len(threads) == len(tensors) - 1

@@ -443,7 +443,7 @@ def test_an_append_without_locks_is_an_error(tmp_path: Path, monkeypatch: pytest
     rows_of(2, 0.0).memmap(tmp_path / "rows")
     before = saved_files(tmp_path / "rows")
     monkeypatch.setattr(folder_locks, "fcntl", None)
-    with pytest.raises(OSError, match="needs locks, which this file system does not have"):
+    with pytest.raises(OSError, match="needs file locks, which this file system does not have"):
         Row.append_memmap(tmp_path / "rows", rows_of(1, 1.0))
     assert saved_files(tmp_path / "rows") == before
     rows_of(1, 1.0).memmap(tmp_path / "rows")  # which needs none

@@ -106,10 +106,10 @@ def test_a_subpath_does_not_leave_the_folder(tmp_path: Path, subpath: Any) -> No
 
 def test_a_collection_that_is_mapped_but_not_locked_is_told_to_be_locked(saved: Path) -> None:
     loaded = TensorDict.load(saved / "a")
-    with pytest.raises(RuntimeError, match=r"not memory-mapped; lock_\(\)"):
+    with pytest.raises(RuntimeError, match=r"not memory-mapped; call lock_\(\) first"):
         loaded.make_memmap("new", [3])
     assert loaded.lock_().make_memmap("new", [3]).tolist() == [0.0, 0.0, 0.0]
-    with pytest.raises(RuntimeError, match=r"not memory-mapped; memmap\(folder\)"):
+    with pytest.raises(RuntimeError, match=r"not memory-mapped; call memmap\(folder\) first"):
         data().make_memmap("new", [3])
 
 

@@ -72,7 +72,7 @@ def test_a_collection_whose_folder_is_gone_is_saved_again(tmp_path: Path) -> Non
 
 
 def test_a_save_gives_what_it_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    load, threads = folder.load, list[threading.Thread]()
+    load, threads = folder.load_folder, list[threading.Thread]()
 
     def saved_before(*given: Any, **options: Any) -> Any:
         if not threads:
@@ -81,7 +81,7 @@ def test_a_save_gives_what_it_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             threads[0].join(0.3)
         return load(*given, **options)
 
-    monkeypatch.setattr(folder, "load", saved_before)
+    monkeypatch.setattr(folder, "load_folder", saved_before)
     assert rows(2, 1.0).memmap(tmp_path / "rows")["x"].tolist() == [1.0, 1.0]
     threads[0].join(60)
     assert values_of(tmp_path / "rows") == [2.0] * 3
@@ -108,9 +108,9 @@ def test_of_two_that_save_where_nothing_may_be_one_gets_an_error(
 def test_a_new_tensor_fits_what_is_there(tmp_path: Path) -> None:
     mapped = rows(2, 1.0).memmap(tmp_path / "rows")
     TensorDict.append_memmap(tmp_path / "rows", rows(1, 1.0))
-    with pytest.raises(RuntimeError, match=r"batch size is \[3\] now and not \[2\]; memmap_refresh_\(\)"):
+    with pytest.raises(RuntimeError, match=r"batch size is \[3\] now, not \[2\]; memmap_refresh_\(\)"):
         mapped.make_memmap("z", [2])
-    with pytest.raises(RuntimeError, match=r"batch size is \[3\] now and not \[2\]; memmap_refresh_\(\)"):
+    with pytest.raises(RuntimeError, match=r"batch size is \[3\] now, not \[2\]; memmap_refresh_\(\)"):
         mapped.make_memmap(("below", "z"), [2])
     assert values_of(tmp_path / "rows") == [1.0] * 3
     mapped.memmap_refresh_().make_memmap("z", [3]).fill_(4.0)
@@ -247,7 +247,7 @@ def test_a_zarr_folder_that_is_replaced_while_it_is_opened_is_opened_again(
     from tensorclass.storage import zarr_store
 
     rows(2, 1.0).to_zarr(tmp_path / "rows").close()
-    init, calls = zarr_store.Held.__init__, list[str]()
+    init, calls = zarr_store.HeldFolder.__init__, list[str]()
 
     def replaced_behind(held: Any, path: str) -> None:
         init(held, path)
@@ -255,7 +255,7 @@ def test_a_zarr_folder_that_is_replaced_while_it_is_opened_is_opened_again(
         if len(calls) == 1:
             rows(3, 2.0).to_zarr(tmp_path / "rows").close()
 
-    monkeypatch.setattr(zarr_store.Held, "__init__", replaced_behind)
+    monkeypatch.setattr(zarr_store.HeldFolder, "__init__", replaced_behind)
     assert TensorDict.from_zarr(tmp_path / "rows")["x"].tolist() == [2.0] * 3
     assert len(calls) > 1
 

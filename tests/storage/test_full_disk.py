@@ -139,7 +139,7 @@ def test_much_that_is_overwritten_is_not_kept_for_ever(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(restorable, "_HEAVY", 2**16)
     data = TensorDict({"a": torch.zeros(1000, 1000)}, [1000]).to_h5(tmp_path / "f.h5", chunks=10)
-    file: Any = data._store.file.format._file  # type: ignore[attr-defined]
+    file: Any = data._store.file.backend._file  # type: ignore[attr-defined]
     for at in range(0, 1000, 10):
         data[at : at + 10] = {"a": torch.full((10, 1000), float(at))}
         assert len(file._kept) * 4096 < 2**21
@@ -216,7 +216,7 @@ def test_an_error_says_that_values_written_over_in_large_pieces_may_be_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = failed_overwrite(tmp_path / "f.h5", monkeypatch)
-    assert "closed as it was before, but for values that it wrote over" in said
+    assert "closed as it was before, except for the values that the change overwrites" in said
     assert set(_read(TensorDict.from_h5(tmp_path / "f.h5"))["a"].unique().tolist()) == {0.0, 1.0}
 
 
@@ -228,4 +228,4 @@ def test_an_error_says_where_too_much_was_written_over_to_be_undone(
     monkeypatch.setattr(restorable, "_LARGEST", 2**30)
     monkeypatch.setattr(restorable, "_MOST", 2**16)
     said = failed_overwrite(tmp_path / "f.h5", monkeypatch)
-    assert "could not be undone: write the file anew" in said
+    assert "could not be undone: write the file again" in said

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tensorclass import TensorClass, TensorDict, UnbatchedTensor, lazy_stack
 from tensorclass.storage import FileError
-from tensorclass.storage.memmap import take
+from tensorclass.storage.memmap import take_values
 from tensorclass.td.memmap import MemoryMappedTensor
 from tests.interrupting import interrupted
 
@@ -200,7 +200,7 @@ def test_an_interrupted_refresh_takes_all_values_or_none(tmp_path: Path) -> None
         version(0).memmap(tmp_path / "place")
         data = TensorDict.load_memmap(tmp_path / "place")
         version(1).memmap(tmp_path / "place")
-        outcome = interrupted(data.memmap_refresh_, at, inside=take.__code__.co_filename)
+        outcome = interrupted(data.memmap_refresh_, at, inside=take_values.__code__.co_filename)
         assert len({int(value) for key in ("a", ("b", "c")) for value in data[key]}) == 1, outcome.where
         if outcome.where is None:
             break
@@ -431,7 +431,7 @@ def test_a_new_tensor_in_shared_memory() -> None:
 
 
 def test_a_new_tensor_needs_one_place(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="each of its parts"):
+    with pytest.raises(RuntimeError, match="each of its items"):
         lazy_stack([a_tree(), a_tree()]).memmap(tmp_path / "rows").make_memmap("z", [2, 2])
     data = a_tree().memmap(tmp_path / "saved")
     (tmp_path / "saved" / "z.memmap").write_bytes(b"of another")

@@ -25,9 +25,9 @@ def test_changed_values_are_refused_or_loaded(form: str) -> None:
 @pytest.mark.parametrize(
     "form, place, text, message",
     [
-        ("h5", "/below", '{"type": "text"}', "/below: what it says of itself, 'text', is said of an array"),
-        ("h5", "/ragged", '{"type": "tensor"}', "'tensor', is said of an array"),
-        ("safetensors", "tensordict", "", "its metadata says is damaged"),
+        ("h5", "/below", '{"type": "text"}', "/below: its type is 'text', which only an array can have"),
+        ("h5", "/ragged", '{"type": "tensor"}', "'tensor', which only an array can have"),
+        ("safetensors", "tensordict", "", "x.: its metadata is damaged"),
         ("consolidated", "own", "", "expected the numbers of rows and dimensions"),
     ],
 )

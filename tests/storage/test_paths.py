@@ -110,7 +110,7 @@ def test_what_belonged_to_the_collection_before_goes(tmp_path: Path, data: Any) 
 
 def test_a_folder_of_something_else_is_not_replaced_by_a_zarr_folder(tmp_path: Path) -> None:
     before = others(tmp_path / "runs")
-    with pytest.raises(FileExistsError, match=r"runs.*no zarr folder.*another"):
+    with pytest.raises(FileExistsError, match=r"runs.*not a zarr folder.*another"):
         sample().to_zarr(tmp_path / "runs")
     assert below(tmp_path / "runs") == before
     (tmp_path / "empty").mkdir()
@@ -121,7 +121,7 @@ def test_a_folder_of_something_else_is_not_replaced_by_a_zarr_folder(tmp_path: P
 
 def test_nor_by_an_empty_one(tmp_path: Path) -> None:
     before = others(tmp_path / "runs")
-    with pytest.raises(FileExistsError, match=r"runs.*no zarr folder.*another"):
+    with pytest.raises(FileExistsError, match=r"runs.*not a zarr folder.*another"):
         TensorDict.from_zarr(tmp_path / "runs", mode="w")
     assert below(tmp_path / "runs") == before
 
@@ -130,7 +130,7 @@ def test_nor_by_an_empty_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("save", SAVE)
 def test_an_address_is_no_path(tmp_path: Path, save: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=r"path of this system.*address"):
+    with pytest.raises(ValueError, match=r"path of this system.*URL"):
         SAVE[save](sample(), address)
     assert os.listdir(tmp_path) == []
 

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from tensorclass import NonTensorData, NonTensorStack, TensorClass, TensorDict, lazy_stack, set_printoptions
 from tensorclass.storage import FileError, PersistentTensorDict
-from tensorclass.storage.opening import format_of
+from tensorclass.storage.opening import make_backend
 from tensorclass.storage.restorable import RestorableFile
 from tensorclass.storage.zarr import Zarr
 from tests.storage.test_memmap import Inner, Sample, a_tree
@@ -250,7 +250,7 @@ def test_operations_give_collections_in_memory(path: Path, backend: str) -> None
 
 def test_the_outline_reads_no_values(path: Path, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     held = write(rows(), path, backend)
-    monkeypatch.setattr(type(held._store.file.format), "read", None)
+    monkeypatch.setattr(type(held._store.file.backend), "read", None)
     assert "shape=torch.Size([4, 3])" in repr(held)
     assert ("n", "b") in held
     assert held.get_item_shape("a") == (4, 3)
@@ -529,7 +529,7 @@ def test_links_of_a_folder_are_not_followed(tmp_path: Path) -> None:
 def test_groups_that_hold_themselves_are_an_error(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "f.h5", "w") as file:
         file.create_group("a")["back"] = file["/"]
-    with pytest.raises(FileError, match="two places"):
+    with pytest.raises(FileError, match="two paths"):
         TensorDict.from_h5(tmp_path / "f.h5")
 
 
@@ -773,14 +773,14 @@ def test_parts_of_two_folders_that_do_not_fit_are_no_damage(tmp_path: Path, monk
     path = tmp_path / "data"
     TensorDict({"text": ["one", "two"]}, [2]).to_zarr(path)
     opened: Any = TensorDict.from_zarr(path)
-    form = opened._store.file.format
-    read = form.texts
+    form = opened._store.file.backend
+    read = form.read_texts
 
     def of_another_folder(*args: Any, **kwargs: Any) -> Any:
         TensorDict({"text": ["six", "ten"]}, [2]).to_zarr(path)
         return read(*args, **kwargs)
 
-    monkeypatch.setattr(form, "texts", of_another_folder)
+    monkeypatch.setattr(form, "read_texts", of_another_folder)
     with pytest.raises(FileError, match="another folder has taken the place"):
         opened["text"]
 
@@ -859,7 +859,7 @@ def test_a_save_never_gives_what_another_one_has_put_in_its_place(
     form: str, made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "rows"
-    format = type(format_of(form))
+    format = type(make_backend(form))
     whole: Any = format.whole
 
     def save(number: int) -> Any:

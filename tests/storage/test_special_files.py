@@ -266,7 +266,7 @@ def test_soft_links_that_lead_nowhere_are_an_error(target: str, tmp_path: Path) 
         file["group/x"] = np.arange(3)
         file["y"] = h5py.SoftLink("x")
         file["x"] = h5py.SoftLink(target)
-    with pytest.raises(FileError, match=r"f\.h5: [xy]: it is a link that leads"):
+    with pytest.raises(FileError, match=r"f\.h5: [xy]: it is a link (without a target|over too many others)"):
         TensorDict.from_h5(tmp_path / "f.h5")
 
 
@@ -361,13 +361,13 @@ def test_zarr_takes_no_names_from_copies_of_metadata(folder: str, mode: str, tmp
 @pytest.mark.parametrize("key", ["../outside/x", "below/../../outside", "/etc/../x", "a/./b", "a\0b"])
 def test_a_key_of_a_store_leads_nowhere_else(key: str, tmp_path: Path) -> None:
     pytest.importorskip("zarr")
-    from tensorclass.storage.zarr_store import FolderStore, Held
+    from tensorclass.storage.zarr_store import FolderStore, HeldFolder
 
     (tmp_path / "saved").mkdir()
     (tmp_path / "outside").mkdir()
-    store = FolderStore(Held(str(tmp_path / "saved")))
+    store = FolderStore(HeldFolder(str(tmp_path / "saved")))
     for work in (store.read, lambda key: store.write(key, b"x"), store.remove, store.has_file, store.names):
-        with pytest.raises(FileError, match="no path in it"):
+        with pytest.raises(FileError, match="not a path in this folder"):
             work(key)
     assert os.listdir(tmp_path / "outside") == []
 

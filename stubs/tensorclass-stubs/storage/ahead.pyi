@@ -7,8 +7,11 @@ from torch import Size, Tensor
 from tensorclass.storage.tree import Node, Path, Source
 
 @contextmanager
-def reading_ahead(
-    node: Node, source: Source, opened: Callable[[Path, str, torch.dtype, Size], Callable[[], Tensor]], num_threads: int
+def prefetching(
+    node: Node,
+    source: Source,
+    open_tensor: Callable[[Path, str, torch.dtype, Size], Callable[[], Tensor]],
+    num_threads: int,
 ) -> Generator[Source, None, None]: ...
 def check_threads(num_threads: object, what: str) -> None: ...
 def copy_into(target: Any, loaded: Any, num_threads: int) -> Any: ...

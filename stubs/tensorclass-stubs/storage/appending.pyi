@@ -6,9 +6,9 @@ from tensorclass.td.memmap import Filename
 from tensorclass.storage import open_folders, tree
 from tensorclass.storage.tree import Node, Source
 
-class Piece(NamedTuple):
+class AppendedFile(NamedTuple):
     path: tree.Path
-    part: str
+    buffer: str
     start: int
     tensor: Tensor | None
 
@@ -21,16 +21,16 @@ def append_memmap(
     progress: bool | None = None,
 ) -> None: ...
 
-class Growth:
+class AppendPlan:
     problems: list[str]
-    pieces: list[Piece]
+    files: list[AppendedFile]
     source: Source
     file: str
-    pickles: bool
+    allow_pickle: bool
 
     def __init__(self, file: str, allow_pickle: bool) -> None: ...
     def rows_of(self, rows: TensorCollection) -> int: ...
     def grown(self, node: Node, rows: Any, path: tree.Path, count: int) -> Node: ...
-    def check_offsets(self, folders: open_folders.Folders) -> None: ...
+    def check_offsets(self, folders: open_folders.OpenFolderTree) -> None: ...
 
 def copy_values(source: int, copy: int, count: int) -> None: ...

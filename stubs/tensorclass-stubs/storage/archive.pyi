@@ -9,8 +9,8 @@ from tensorclass.td.memmap import Filename
 
 SUFFIX: str
 
-def method_of(compression: str | int | None, what: str) -> int: ...
-def save(
+def compression_method(compression: str | int | None, what: str) -> int: ...
+def save_archive(
     data: TensorCollection,
     path: Filename,
     *,
@@ -33,7 +33,7 @@ def pack_memmap(
     progress: bool | None = None,
 ) -> Path: ...
 def is_memmap_archive(path: Filename) -> bool: ...
-def load(
+def load_archive(
     target: Any,
     path: Filename,
     *,

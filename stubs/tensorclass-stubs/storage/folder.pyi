@@ -11,7 +11,7 @@ from tensorclass.storage import tree
 
 T = TypeVar("T")
 
-def save(
+def save_folder(
     data: TensorCollection,
     prefix: Filename,
     *,
@@ -26,8 +26,8 @@ def save(
     existsok: bool = True,
     then: Callable[[], T],
 ) -> T: ...
-def keep_strangers(old: Path, new: Path) -> None: ...
-def load(
+def keep_foreign_files(old: Path, new: Path) -> None: ...
+def load_folder(
     target: type[TensorCollection] | TensorCollection | None,
     prefix: Filename,
     *,
@@ -41,7 +41,7 @@ def load(
     verify: bool = False,
     robust_key: bool = True,
 ) -> Any: ...
-def inside(path: Path) -> Path: ...
+def values_folder(path: Path) -> Path: ...
 def add_tensor(
     folder_lock: FolderLock,
     prefix: Path,
@@ -52,4 +52,4 @@ def add_tensor(
     existsok: bool = True,
 ) -> MemoryMappedTensor: ...
 def add_folder(folder_lock: FolderLock, prefix: Path, path: tree.Path, size: Size, batch_size: Size) -> None: ...
-def not_linked(folder: Path) -> Path: ...
+def check_not_link(folder: Path) -> Path: ...

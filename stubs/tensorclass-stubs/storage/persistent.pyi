@@ -70,7 +70,7 @@ class PersistentTensorDict(WrittenBack):
     def is_shared(self) -> bool: ...
     def is_memmap(self) -> bool: ...
 
-class Grown(NamedTuple):
+class GrownEntry(NamedTuple):
     data: Any
     key: str
     rows: int

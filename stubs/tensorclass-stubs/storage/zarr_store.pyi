@@ -7,7 +7,7 @@ from typing_extensions import Self
 from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype
 
-class Held:
+class HeldFolder:
     path: str
     handle: int
 
@@ -18,10 +18,10 @@ class Held:
     def is_there(self) -> bool: ...
 
 class FolderStore(Store):
-    held: Held
+    held: HeldFolder
     root: Path
 
-    def __init__(self, held: Held, *, read_only: bool = False) -> None: ...
+    def __init__(self, held: HeldFolder, *, read_only: bool = False) -> None: ...
     def with_read_only(self, read_only: bool = False) -> Self: ...
     def __eq__(self, other: object) -> bool: ...
     def __hash__(self) -> int: ...
