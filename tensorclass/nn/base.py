@@ -1,4 +1,4 @@
-"""Modules that read a collection by key and write into it: what all of them have in common."""
+"""The base class of modules that read and write a collection by key."""
 
 from __future__ import annotations
 
@@ -20,26 +20,34 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=TensorCollection)
 
-#: an output that is not written
+#: the key of an output that is discarded
 DISCARDED = "_"
 
 
 class MissingKeys(KeyError, RuntimeError):
-    """A module does not find what it needs."""
+    """The collection lacks keys that a module reads."""
 
     def __str__(self) -> str:
-        return Exception.__str__(self)  # that of KeyError quotes the message
+        return Exception.__str__(self)  # KeyError would quote the message
 
 
 class UnknownOutKeys(ValueError, RuntimeError):
-    """Keys are asked for that a module does not give."""
+    """Keys to select are not among the ``out_keys`` of the module."""
 
 
 def as_keys(keys: Any, what: str) -> list[FlatKey]:
-    """The keys that a user gives, as a list: a single one (a tuple is a nested key), or a list of them.
+    """Return keys from a user as a list: one key (a tuple is a nested key), or a list of keys.
+
+    Args:
+        keys: the keys.
+        what: the name of the argument, for the error.
 
     Raises:
-        ValueError: they are something else.
+        ValueError: ``keys`` is something else.
+
+    Example:
+        >>> as_keys("x", "in_keys"), as_keys(("a", "b"), "in_keys"), as_keys(["x", "y"], "in_keys")
+        (['x'], [('a', 'b')], ['x', 'y'])
     """
     given: object = keys
     if isinstance(given, str):
@@ -55,38 +63,47 @@ def as_keys(keys: Any, what: str) -> list[FlatKey]:
 
 
 def as_key_list(keys: Any, what: str) -> list[FlatKey]:
-    """The keys that a user gives where there are always several: any iterable of them; a string is one.
+    """Return keys from a user as a list, for arguments that always hold several: any iterable of keys, or one string.
+
+    Args:
+        keys: the keys. A tuple is a list of keys here, not a nested key.
+        what: the name of the argument, for the error.
 
     Raises:
-        ValueError: they are something else.
+        ValueError: ``keys`` is something else.
+
+    Example:
+        >>> as_key_list(("a", "b"), "in_keys"), as_key_list("a", "in_keys")
+        (['a', 'b'], ['a'])
     """
     return as_keys([*keys] if isinstance(keys, Iterable) and not isinstance(keys, (str, list)) else keys, what)
 
 
 def names_of(module: object) -> str:
-    """What messages call a module or a function."""
+    """Return the name of a module or a function for error messages."""
     return str(getattr(module, "__name__", type(module).__name__))
 
 
 class TensorDictModuleBase(nn.Module):
-    """The base of modules from collection to collection: what they read is ``in_keys``, what they write ``out_keys``.
+    """Base class of modules that map a collection to a collection: they read ``in_keys`` and write ``out_keys``.
 
-    Both are lists of keys, set in the class or in the constructor. ``forward`` takes a collection and gives one; under
-    :class:`dispatch` it takes tensors as well.
+    Both are lists of keys, set in the class body or in the constructor. ``forward`` takes a collection and returns one;
+    decorated with :class:`dispatch` it also takes tensors.
 
-    >>> import torch
-    >>> from tensorclass import TensorDict
-    >>> class Double(TensorDictModuleBase):
-    ...     in_keys = ["x"]
-    ...     out_keys = ["y"]
-    ...
-    ...     def forward(self, tensordict):
-    ...         return tensordict.set("y", 2 * tensordict["x"])
-    >>> Double()(TensorDict(x=torch.ones(2)))["y"]
-    tensor([2., 2.])
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> class Double(TensorDictModuleBase):
+        ...     in_keys = ["x"]
+        ...     out_keys = ["y"]
+        ...
+        ...     def forward(self, tensordict):
+        ...         return tensordict.set("y", 2 * tensordict["x"])
+        >>> Double()(TensorDict(x=torch.ones(2)))["y"]
+        tensor([2., 2.])
     """
 
-    if TYPE_CHECKING:  # a subclass may give them as lists in its body
+    if TYPE_CHECKING:  # a subclass may set them as lists in its body
         in_keys: Sequence[NestedKey]
         out_keys: Sequence[NestedKey]
 
@@ -103,7 +120,7 @@ class TensorDictModuleBase(nn.Module):
 
         @property
         def out_keys(self):
-            """The keys that the module writes: all of its own, or those that were selected."""
+            """The keys that the module writes: all of them, or the selected ones."""
             return self._out_keys
 
         @out_keys.setter
@@ -113,9 +130,9 @@ class TensorDictModuleBase(nn.Module):
 
     _in_keys: list[FlatKey]
     _out_keys: list[FlatKey]
-    #: whether forward writes no other keys than those selected; otherwise a hook takes the others out
+    #: whether forward writes only selected keys; otherwise a hook removes the others
     _selects: ClassVar[bool] = False
-    #: all the keys, where some of them were selected
+    #: all out_keys, if some of them are selected
     _source: list[FlatKey] | None = None
     _selection: RemovableHandle | None = None
 
@@ -124,7 +141,7 @@ class TensorDictModuleBase(nn.Module):
         look_into_results(cls)
         for name in ("in_keys", "out_keys"):
             keys = vars(cls).get(name)
-            if isinstance(keys, (list, tuple, str)):  # given in the body of the class
+            if isinstance(keys, (list, tuple, str)):  # set in the class body
                 setattr(cls, f"_{name}", as_key_list(keys, f"{cls.__name__}.{name}"))
                 delattr(cls, name)
         if "forward" in vars(cls) and "_selects" not in vars(cls):
@@ -134,26 +151,42 @@ class TensorDictModuleBase(nn.Module):
         super().__init__(*args, **kwargs)
         for name in ("_in_keys", "_out_keys"):
             if name not in vars(self) and hasattr(type(self), name):
-                setattr(self, name, list(getattr(type(self), name)))  # one that the class does not share
+                setattr(self, name, list(getattr(type(self), name)))  # a copy, which the class does not share
 
     @property
     def out_keys_source(self) -> Sequence[NestedKey]:
-        """All the keys that the module can write, whatever was selected."""
+        """All keys that the module can write, whatever is selected.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.nn import TensorDictModule
+            >>> module = TensorDictModule(torch.frexp, "x", ["mantissa", "exponent"]).select_out_keys("mantissa")
+            >>> module.out_keys, module.out_keys_source
+            (['mantissa'], ['mantissa', 'exponent'])
+        """
         return self.out_keys if self._source is None else self._source
 
     def select_out_keys(self, *out_keys: NestedKey) -> Self:
-        """Lets the module write these of its keys only; what stands at the others stays.
+        """Restrict the keys that the module writes. Values under its other keys stay as they are.
 
-        Where ``forward`` is a user's own, the other keys are removed from its result.
+        If ``forward`` is defined by a user, a hook removes the other keys from its result.
 
         Args:
-            out_keys: keys among :attr:`out_keys`.
+            *out_keys: keys among :attr:`out_keys`.
 
         Returns:
             The module itself.
 
         Raises:
-            ValueError: the module does not write one of them (now: :meth:`reset_out_keys` takes a selection back).
+            ValueError: the module does not write one of the keys; :meth:`reset_out_keys` undoes an earlier selection.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import TensorDictModule
+            >>> module = TensorDictModule(torch.frexp, "x", ["mantissa", "exponent"]).select_out_keys("mantissa")
+            >>> list(module(TensorDict(x=torch.ones(2))).keys())
+            ['x', 'mantissa']
         """
         selected = unravel_key_list(out_keys)
         current = unravel_key_list(self.out_keys)
@@ -178,7 +211,18 @@ class TensorDictModuleBase(nn.Module):
         return self
 
     def reset_out_keys(self) -> Self:
-        """Takes a selection of out_keys back, and gives the module itself."""
+        """Undo :meth:`select_out_keys`.
+
+        Returns:
+            The module itself.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass.nn import TensorDictModule
+            >>> module = TensorDictModule(torch.frexp, "x", ["mantissa", "exponent"]).select_out_keys("mantissa")
+            >>> module.reset_out_keys().out_keys
+            ['mantissa', 'exponent']
+        """
         source = self._source
         self._reset()
         if source is not None:
@@ -192,17 +236,25 @@ class TensorDictModuleBase(nn.Module):
             self._selection = self._source = None
 
     def reset_parameters_recursive(self, parameters: T | None = None) -> T | None:
-        """Calls ``reset_parameters`` of each module in this one that has it.
+        """Call ``reset_parameters`` of each submodule that has it.
 
         Args:
-            parameters: values to start from, as :meth:`TensorDict.from_module` gives them: they stay as they are, and
-                so do the module's own.
+            parameters: values to start from, as :meth:`TensorDict.from_module` returns them. They are not changed, and
+                the parameters of the module are not either. By default the parameters of the module are reset in place.
 
         Returns:
-            New parameters, where some were given.
+            New parameters if ``parameters`` is given, else ``None``.
 
         Raises:
-            RuntimeError: the parameters have batch dimensions, or are not those of this module.
+            RuntimeError: ``parameters`` has batch dimensions, or does not fit this module.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> from tensorclass.nn import TensorDictModule
+            >>> module = TensorDictModule(nn.Linear(3, 4), "x", "y")
+            >>> fresh = module.reset_parameters_recursive(TensorDict.from_module(module))
+            >>> fresh["module", "weight"].shape
+            torch.Size([4, 3])
         """
         if parameters is None:
             self._reset_parameters()
@@ -231,18 +283,23 @@ class TensorDictModuleBase(nn.Module):
 
     @staticmethod
     def is_tdmodule_compatible(module: object) -> bool:
-        """Whether a module says what it reads and writes: it has ``in_keys`` and ``out_keys``."""
+        """Tell whether a module declares what it reads and writes: it has ``in_keys`` and ``out_keys``.
+
+        Example:
+            >>> TensorDictModuleBase.is_tdmodule_compatible(nn.Linear(3, 4))
+            False
+        """
         return hasattr(module, "in_keys") and hasattr(module, "out_keys")
 
     def extra_repr(self) -> str:
-        keys = {name: getattr(self, name, None) for name in ("in_keys", "out_keys")}  # a module may have none yet
-        return ", ".join(f"{name}={found}" for name, found in keys.items() if found is not None)
+        keys = {name: getattr(self, name, None) for name in ("in_keys", "out_keys")}  # not set yet in some modules
+        return ", ".join(f"{name}={value}" for name, value in keys.items() if value is not None)
 
 
 def _keep_selected(module: nn.Module, args: Any, result: Any) -> None:
-    """Takes keys that are not selected out of what a module gave."""
+    """Remove keys that are not selected from the result of a module."""
     if not isinstance(result, TensorCollection):
-        return  # tensors: only those selected are given
+        return  # tensors: only selected ones are returned
     owner: Any = module
     kept = {*unravel_key_list(owner.out_keys), *unravel_key_list(owner.in_keys)}
     for key in owner.out_keys_source:
@@ -251,7 +308,13 @@ def _keep_selected(module: nn.Module, args: Any, result: Any) -> None:
 
 
 def missing_keys(module: object, keys: Iterable[NestedKey], data: TensorCollection) -> MissingKeys:
-    """The error for keys that a module (or one of this name) needs."""
+    """Build the error for keys that are missing.
+
+    Args:
+        module: the module that reads the keys, or its name.
+        keys: the missing keys.
+        data: the collection that lacks them.
+    """
     name = module if isinstance(module, str) else names_of(module)
     there = list(data.keys(True, True))
     return MissingKeys(f"{name}: the in_keys {list(keys)} are missing; the keys that are there: {there}")

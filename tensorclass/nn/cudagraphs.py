@@ -1,4 +1,4 @@
-"""Modules that run as CUDA graphs."""
+"""Run modules as CUDA graphs."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from tensorclass.td.keys import NestedKey
 
 
-class Graphs(Protocol):
-    """What runs a function before it is recorded, and what records it."""
+class GraphRecorder(Protocol):
+    """Runs a function before recording, and records it. Tests replace CUDA's by one for the CPU."""
 
     def warm_up(self, function: Callable[[], Any]) -> Any:
-        """Calls a function apart from the other work of the device."""
+        """Call a function, isolated from the other work of the device."""
         ...
 
     def record(self, function: Callable[[], Any]) -> tuple[Any, Callable[[], object]]:
-        """Gives the results of a function, and what computes them again in the same memory."""
+        """Record a function. Return its results, and a function that recomputes them in the same memory."""
         ...
 
 
-class _Cuda:
-    """CUDA's graphs, on a stream of their own."""
+class _CudaRecorder:
+    """Records CUDA graphs on a separate stream."""
 
     def __init__(self, device: torch.device) -> None:
         self.device: torch.device = device
@@ -51,8 +51,8 @@ class _Cuda:
         return result, graph.replay
 
 
-def _graphs(device: torch.device | str | int | None) -> Graphs:
-    """The graphs of a device; where there are none, an error."""
+def _recorder(device: torch.device | str | int | None) -> GraphRecorder:
+    """Return the recorder of a device, or raise if it has no CUDA graphs."""
     given = torch.device("cuda" if device is None else device)
     if given.type != "cuda":
         raise RuntimeError(f"CudaGraphModule: expected a CUDA device, got {given}; call the module itself elsewhere")
@@ -61,31 +61,36 @@ def _graphs(device: torch.device | str | int | None) -> Graphs:
             "CudaGraphModule: there is no CUDA device here. Call the module itself, or choose by "
             "torch.cuda.is_available(); torch.compile makes calls cheaper on other devices"
         )
-    return _Cuda(as_device(given) or given)
+    return _CudaRecorder(as_device(given) or given)
 
 
 class CudaGraphModule(nn.Module):
-    """Runs a module, or a function, as a CUDA graph: its kernels are launched together, without Python in between.
+    """Run a module or function as a CUDA graph: its kernels are launched together, without Python in between.
 
-    The first calls (``warmup``) run as they are. The next one records the kernels; from then on a call copies its
-    tensors to where the recorded ones were, runs the graph, and gives copies of its results. So each call needs
-    tensors of the shapes, dtypes and devices of the recorded one, and what is no tensor must be equal.
+    The first calls (``warmup``) run normally. The next call records the kernels. From then on a call copies its tensors
+    to the memory of the recorded ones, replays the graph, and returns copies of the results. So each call needs tensors
+    of the same shapes, dtypes and devices as the recorded call, and equal values of everything else.
+
+    A graph has no autograd. Gradients can flow inside of what is recorded, such as a whole training step; results of a
+    recorded call require none.
 
     Args:
-        module: takes tensors or collections. Where it writes into the collection that it is given, as
-            ``TensorDictModule`` does, so does the graph.
-        warmup: how many calls run before the recording; at least 1.
-        in_keys: the keys that are read of a collection: no others are copied. Those of the module by default, and all
-            if it has none.
-        out_keys: the keys that are written into a collection. Those of the module by default.
+        module: takes tensors or collections. If it writes into its input collection, as ``TensorDictModule`` does, the
+            graph does too.
+        warmup: the number of calls before the recording, at least 1.
+        in_keys: the keys to read of a collection; other keys are not copied. By default those of the module, or all
+            keys if it has none.
+        out_keys: the keys to write into a collection; by default those of the module.
         device: a CUDA device; the current one by default.
 
     Raises:
-        RuntimeError: there is no CUDA device, or a call differs from the recorded one.
+        RuntimeError: there is no CUDA device; or a call differs from the recorded one.
         ValueError: ``warmup`` is not positive.
 
-    A graph has no autograd: gradients flow inside of what is recorded, a whole training step, say. Results of a
-    recorded call require none.
+    Example:
+        >>> layer = nn.Linear(3, 4)
+        >>> if torch.cuda.is_available():
+        ...     layer = CudaGraphModule(layer.cuda(), warmup=3)
     """
 
     def __init__(
@@ -99,24 +104,24 @@ class CudaGraphModule(nn.Module):
         super().__init__()
         if warmup < 1:
             raise ValueError(f"CudaGraphModule: expected a warmup of at least 1, got {warmup}")
-        self._graphs: Graphs = _graphs(device)
+        self._recorder: GraphRecorder = _recorder(device)
         self.module: Callable[..., Any] = module
         self.warmup: int = warmup
         self.in_keys: Sequence[NestedKey] | None = getattr(module, "in_keys", None) if in_keys is None else in_keys
         self.out_keys: Sequence[NestedKey] | None = getattr(module, "out_keys", None) if out_keys is None else out_keys
         self._calls: int = 0
-        self._recorded: _Recorded | None = None
+        self._recorded: _RecordedCall | None = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the module: as it is, recording, or as the graph."""
+        """Call the module: normally, recording, or by replaying the graph."""
         if self._calls < self.warmup:
-            result = self._graphs.warm_up(lambda: self.module(*args, **kwargs))
+            result = self._recorder.warm_up(lambda: self.module(*args, **kwargs))
             self._calls += 1
             return result
         data = args[0] if args and isinstance(args[0], TensorCollection) else None
         given = args if data is None or self.in_keys is None else (data.select(*self.in_keys), *args[1:])
         if self._recorded is None:
-            self._recorded = _Recorded(self._graphs, self.module, given, kwargs)
+            self._recorded = _RecordedCall(self._recorder, self.module, given, kwargs)
         result, into_input = self._recorded.run(given, kwargs)
         if data is None or not into_input:
             return result
@@ -124,12 +129,26 @@ class CudaGraphModule(nn.Module):
         return data
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """That of the module."""
+        """Return the state dict of the module.
+
+        Raises:
+            AttributeError: a function is wrapped, which has no state.
+        """
         module: Any = self._as_module("state_dict")
         return module.state_dict(*args, **kwargs)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Loads what :meth:`state_dict` gave into the module, in place, so that the graph has it."""
+        """Load a :meth:`state_dict` into the module in place, so that the graph uses it.
+
+        Args:
+            state_dict: the state dict.
+            strict: require the same keys.
+            assign: replace the tensors; only possible before the recording.
+
+        Raises:
+            AttributeError: a function is wrapped, which has no state.
+            RuntimeError: ``assign`` is given after the recording.
+        """
         if assign and self._recorded is not None:
             raise RuntimeError(
                 "load_state_dict: the graph runs on the tensors that the module had when it was recorded; leave "
@@ -146,25 +165,25 @@ class CudaGraphModule(nn.Module):
         return f"warmup={self.warmup}, in_keys={self.in_keys}, out_keys={self.out_keys}"
 
 
-class _Recorded:
-    """One recorded call: where its tensors are, and how it runs again."""
+class _RecordedCall:
+    """A recorded call: its input tensors, and how to replay it."""
 
-    def __init__(self, graphs: Graphs, module: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    def __init__(self, graphs: GraphRecorder, module: Callable[..., Any], args: Any, kwargs: Any) -> None:
         leaves, self.form = _pytree.tree_flatten((args, kwargs))
         self.inputs: list[Any] = [leaf.detach().clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-        self.kinds: list[Any] = [_kind(leaf) for leaf in leaves]
+        self.signatures: list[Any] = [_signature(leaf) for leaf in leaves]
         given, options = _pytree.tree_unflatten(self.inputs, self.form)
         self.result, self.replay = graphs.record(lambda: module(*given, **options))
         self.into_input: bool = bool(given) and self.result is given[0]
 
     def run(self, args: Any, kwargs: Any) -> tuple[Any, bool]:
-        """The results of a call, and whether the module writes them into the collection that it is given."""
+        """Replay the call. Return its results, and whether the module writes them into its input collection."""
         leaves, form = _pytree.tree_flatten((args, kwargs))
         problems = ["other arguments, or other keys"] if form != self.form else []
         problems += [
-            f"argument {i}: expected {expected}, got {_kind(leaf)}"
-            for i, (leaf, expected) in enumerate(zip(leaves, self.kinds, strict=False))
-            if _kind(leaf) != expected
+            f"argument {i}: expected {expected}, got {_signature(leaf)}"
+            for i, (leaf, expected) in enumerate(zip(leaves, self.signatures, strict=False))
+            if _signature(leaf) != expected
         ]
         if problems:
             raise RuntimeError(
@@ -180,6 +199,6 @@ class _Recorded:
             return _pytree.tree_map_only(Tensor, lambda leaf: leaf.detach().clone(), self.result), self.into_input
 
 
-def _kind(leaf: object) -> object:
-    """What two calls must agree on."""
+def _signature(leaf: object) -> object:
+    """Return what two calls must agree on: shape, dtype and device of a tensor, otherwise the value."""
     return (tuple(leaf.shape), leaf.dtype, leaf.device) if isinstance(leaf, Tensor) else leaf

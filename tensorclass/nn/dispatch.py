@@ -1,4 +1,4 @@
-"""Calling a module with tensors instead of a collection."""
+"""Call a module with tensors instead of a collection."""
 
 from __future__ import annotations
 
@@ -19,22 +19,33 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class TooManyArguments(TypeError, ValueError):
-    """A module is called with more tensors than it has in_keys."""
+    """A module is called with more tensors than it has ``in_keys``."""
 
 
 class GivenTwice(TypeError, RuntimeError):
-    """A module is called with a tensor by position and by keyword."""
+    """A module gets a tensor by position and by keyword."""
 
 
 def joined(key: FlatKey, separator: str) -> str:
-    """The keyword for a key."""
+    """Return the keyword for a key."""
     return key if isinstance(key, str) else separator.join(key)
 
 
 def given_values(
     name: str, keys: Sequence[FlatKey], separator: str, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> dict[FlatKey, Any]:
-    """The values of a call with tensors, by key; those among the keywords are taken out of them."""
+    """Collect the arguments of a call with tensors by key. Keywords that are keys are removed from ``kwargs``.
+
+    Args:
+        name: the called module, for errors.
+        keys: its ``in_keys``.
+        separator: joins the names of a nested key.
+        args: positional arguments, in the order of ``keys``.
+        kwargs: keyword arguments; changed.
+
+    Raises:
+        TypeError: there are more tensors than keys, or one is given twice.
+    """
     if len(args) > len(keys):
         raise TooManyArguments(
             f"{name}: expected at most {len(keys)} positional arguments, for the in_keys {list(keys)}, got {len(args)}"
@@ -50,7 +61,7 @@ def given_values(
 
 
 def collected(values: Mapping[FlatKey, Any], auto_batch_size: bool = True) -> TensorDict:
-    """A TensorDict of the values, with the dimensions that all of them share, or with none."""
+    """Return a TensorDict of the values. Its batch size is the leading dimensions that all of them share, or empty."""
     data = TensorDict()
     for key, value in values.items():
         data.set(key, value)
@@ -58,7 +69,14 @@ def collected(values: Mapping[FlatKey, Any], auto_batch_size: bool = True) -> Te
 
 
 class Dispatched:
-    """The decorator that :data:`dispatch` makes: its arguments, and what it does to a method."""
+    """A configured :data:`dispatch` decorator.
+
+    Args:
+        separator: joins the names of a nested key to a keyword.
+        source: the keys to read, or the attribute that holds them.
+        dest: the keys to return, or the attribute that holds them.
+        auto_batch_size: infer the batch size of the TensorDict; otherwise it is empty.
+    """
 
     def __init__(
         self, separator: str, source: str | Sequence[NestedKey], dest: str | Sequence[NestedKey], auto_batch_size: bool
@@ -69,10 +87,20 @@ class Dispatched:
         self.auto_batch_size: bool = auto_batch_size
 
     def get_source(self, func: Callable[..., Any], self_func: object) -> list[FlatKey]:
-        """The keys that a method reads, of an object (``None`` for a function)."""
-        return _keys(self.source, self_func)
+        """Return the keys that a decorated method reads.
+
+        Args:
+            func: the method.
+            self_func: the object of the method; ``None`` for a function.
+
+        Example:
+            >>> dispatch(source=["a", "b"]).get_source(print, None)
+            ['a', 'b']
+        """
+        return _resolve_keys(self.source, self_func)
 
     def __call__(self, func: F, /) -> F:
+        """Decorate a method or a function that takes a collection first."""
         names = [*inspect.signature(func).parameters]
         is_method = names[:1] == ["self"]
         taken = names[is_method] if len(names) > is_method else ""
@@ -80,7 +108,7 @@ class Dispatched:
         @functools.wraps(func)
         def dispatched(*args: Any, **kwargs: Any) -> Any:
             first = args[is_method] if len(args) > is_method else kwargs.get(taken)
-            if isinstance(first, (TensorCollection, Proxy)):  # or what torch.fx traces with
+            if isinstance(first, (TensorCollection, Proxy)):  # torch.fx traces with a proxy
                 return func(*args, **kwargs)
             owner = args[:is_method]
             name = f"{type(owner[0]).__name__}.{func.__name__}" if owner else func.__name__
@@ -88,40 +116,41 @@ class Dispatched:
             values = given_values(name, keys, self.separator, args[is_method : is_method + len(keys)], kwargs)
             rest = args[is_method + len(keys) :]
             result = func(*owner, collected(values, self.auto_batch_size), *rest, **kwargs)
-            dest = _keys(self.dest, owner[0] if owner else None)
+            dest = _resolve_keys(self.dest, owner[0] if owner else None)
             return as_outputs([result[key] for key in dest if key != DISCARDED])
 
         return dispatched  # type: ignore[return-value]
 
 
 class Dispatch:
-    """Lets a method that takes a collection take tensors as well, by position or by keyword, and give tensors.
+    """Let a method that takes a collection also take tensors, by position or by keyword, and return tensors.
 
     ``@dispatch`` decorates ``forward(self, tensordict, ...)`` of a module with ``in_keys`` and ``out_keys``. A call
-    with a collection goes through. A call with tensors puts them into a TensorDict under the keys that the method
-    reads, calls it, and gives what it wrote: a tensor where there is one key, a tuple of them where there are more.
-
-    >>> import torch
-    >>> from torch import nn
-    >>> from tensorclass import TensorDict
-    >>> class Sum(nn.Module):
-    ...     in_keys = ["a", ("b", "c")]
-    ...     out_keys = ["total"]
-    ...
-    ...     @dispatch
-    ...     def forward(self, tensordict):
-    ...         return tensordict.set("total", tensordict["a"] + tensordict["b", "c"])
-    >>> Sum()(torch.ones(2), torch.ones(2)), Sum()(a=torch.ones(2), b_c=torch.zeros(2))
-    (tensor([2., 2.]), tensor([1., 1.]))
+    with a collection is unchanged. A call with tensors puts them into a TensorDict under the keys that the method
+    reads, calls it, and returns the values that it wrote: one tensor, or a tuple if there are several keys.
 
     Args:
         separator: joins the names of a nested key to a keyword.
-        source: the keys that are read, or the name of the attribute that has them.
-        dest: the keys that are given, or the name of the attribute that has them. ``"_"`` is none.
-        auto_batch_size: whether the TensorDict has the dimensions that all the tensors share; otherwise none.
+        source: the keys to read, or the name of the attribute that holds them.
+        dest: the keys to return, or the name of the attribute that holds them. ``"_"`` is left out.
+        auto_batch_size: give the TensorDict the leading dimensions that all tensors share; otherwise none.
 
     Raises:
-        TypeError: there are more tensors than keys, or one is given twice.
+        TypeError: a call has more tensors than keys, or one tensor twice.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from tensorclass import TensorDict
+        >>> class Sum(nn.Module):
+        ...     in_keys = ["a", ("b", "c")]
+        ...     out_keys = ["total"]
+        ...
+        ...     @dispatch
+        ...     def forward(self, tensordict):
+        ...         return tensordict.set("total", tensordict["a"] + tensordict["b", "c"])
+        >>> Sum()(torch.ones(2), torch.ones(2)), Sum()(a=torch.ones(2), b_c=torch.zeros(2))
+        (tensor([2., 2.]), tensor([1., 1.]))
     """
 
     DEFAULT_SEPARATOR: str = "_"
@@ -147,16 +176,16 @@ class Dispatch:
     ) -> Any:
         if isinstance(separator, str):
             return Dispatched(separator, source, dest, auto_batch_size)
-        return Dispatched("_", source, dest, auto_batch_size)(separator)  # the decorator has no brackets
+        return Dispatched("_", source, dest, auto_batch_size)(separator)  # @dispatch without parentheses
 
 
 dispatch: Dispatch = Dispatch()
 
 
 def as_outputs(values: Sequence[Any]) -> Any:
-    """What a call with tensors gives: the only value, or a tuple of them."""
+    """Return the results of a call with tensors: one value, or a tuple of them."""
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def _keys(keys: str | list[FlatKey], owner: object) -> list[FlatKey]:
+def _resolve_keys(keys: str | list[FlatKey], owner: object) -> list[FlatKey]:
     return unravel_key_list(getattr(owner, keys)) if isinstance(keys, str) else keys

@@ -1,4 +1,4 @@
-"""Several copies of a module, with parameters of their own, run as one."""
+"""Run several copies of a module, each with its own parameters, as one."""
 
 from __future__ import annotations
 
@@ -25,27 +25,29 @@ if TYPE_CHECKING:
 
 
 class EnsembleModule(TensorDictModuleBase):
-    """Runs copies of a module together, by ``torch.vmap``: the results have a new first batch dimension, the copies.
+    """Run copies of a module together, by ``torch.vmap``. Results get a new first batch dimension: the copies.
 
-    The copies are initialised apart: each by ``reset_parameters`` of the modules inside that have it; what has not
-    starts alike. Their parameters are stacked in ``params_td``, which is what an optimizer trains. The module itself
-    tells how to compute; its own parameters are not used. What is drawn, by dropout say, is drawn for each copy.
+    Each copy is initialised by calling ``reset_parameters`` of the submodules that have it; all other parameters start
+    equal. The parameters of the copies are stacked in ``params_td``, which is what an optimizer trains. The module
+    itself defines the computation; its own parameters are not used. Random numbers, of dropout for example, differ
+    between copies.
 
     Args:
-        module: reads and writes collections by key.
-        num_copies: how many; at least 1.
-        expand_input: every copy gets all of the input. With ``False`` the first batch dimension of the input is the
-            copies, as it is behind another ensemble.
+        module: a module with ``in_keys`` and ``out_keys``.
+        num_copies: the number of copies, at least 1.
+        expand_input: give every copy the whole input. With ``False`` the first batch dimension of the input is the
+            copies, as after another ensemble.
 
     Raises:
         TypeError: the module has no ``in_keys`` and ``out_keys``.
         ValueError: ``num_copies`` is not positive.
 
-    >>> from tensorclass.nn import TensorDictModule
-    >>> module = TensorDictModule(nn.Linear(4, 2), in_keys=["a"], out_keys=["b"])
-    >>> ensemble = EnsembleModule(module, num_copies=3)
-    >>> ensemble(TensorDict(a=torch.randn(10, 4), batch_size=[10]))["b"].shape
-    torch.Size([3, 10, 2])
+    Example:
+        >>> from tensorclass.nn import TensorDictModule
+        >>> module = TensorDictModule(nn.Linear(4, 2), in_keys=["a"], out_keys=["b"])
+        >>> ensemble = EnsembleModule(module, num_copies=3)
+        >>> ensemble(TensorDict(a=torch.randn(10, 4), batch_size=[10]))["b"].shape
+        torch.Size([3, 10, 2])
     """
 
     _selects = True
@@ -72,7 +74,20 @@ class EnsembleModule(TensorDictModuleBase):
     @overload
     def forward(self, *args: Tensor, **kwargs: Tensor) -> Any: ...
     def forward(self, tensordict: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Gives the collection of all copies, the input stays as it is; or the results of a call with tensors."""
+        """Run all copies. The input is not changed.
+
+        Args:
+            tensordict: a collection that has the ``in_keys``; or the first tensor.
+            *args: further tensors, in the order of ``in_keys``.
+            **kwargs: tensors by keyword.
+
+        Returns:
+            A collection with batch size ``[num_copies, *batch_size]``; for a call with tensors the values under
+            ``out_keys``.
+
+        Raises:
+            ValueError: with ``expand_input=False``, the batch size does not begin with ``num_copies``.
+        """
         if isinstance(tensordict, TensorCollection):
             if args or kwargs:
                 raise TypeError(
@@ -105,7 +120,9 @@ class EnsembleModule(TensorDictModuleBase):
                 f"EnsembleModule: expected a batch size that begins with the number of copies, {self.num_copies}, got "
                 f"{list(tensordict.batch_size)}; with expand_input=True every copy gets all of the input"
             )
-        copies = torch.arange(self.num_copies)  # there is something to go over where there are no parameters
+        copies = torch.arange(
+            self.num_copies
+        )  # vmap needs an input with the dimension, also if there are no parameters
         in_dims = (0, None if self.expand_input else 0, 0)
         return torch.vmap(self._call, in_dims, randomness="different")(self.params_td, tensordict, copies)
 
@@ -114,23 +131,47 @@ class EnsembleModule(TensorDictModuleBase):
             return self.module(tensordict)
 
     def select_out_keys(self, *out_keys: Any) -> Self:
-        """Lets the copies write these of their keys only."""
+        """Restrict the keys that the copies write. See :meth:`TensorDictModuleBase.select_out_keys`.
+
+        Example:
+            >>> from tensorclass.nn import TensorDictModule
+            >>> module = TensorDictModule(torch.frexp, ["x"], ["mantissa", "exponent"])
+            >>> EnsembleModule(module, 2).select_out_keys("mantissa").out_keys
+            ['mantissa']
+        """
         self.module.select_out_keys(*out_keys)
         return super().select_out_keys(*out_keys)
 
     def reset_out_keys(self) -> Self:
-        """Takes a selection of out_keys back."""
+        """Undo :meth:`select_out_keys`.
+
+        Example:
+            >>> from tensorclass.nn import TensorDictModule
+            >>> module = TensorDictModule(torch.frexp, ["x"], ["mantissa", "exponent"])
+            >>> EnsembleModule(module, 2).select_out_keys("mantissa").reset_out_keys().out_keys
+            ['mantissa', 'exponent']
+        """
         self.module.reset_out_keys()
         return super().reset_out_keys()
 
     def reset_parameters_recursive(self, parameters: Any = None) -> Any:
-        """Initialises the copies anew, each by itself.
+        """Initialise the copies anew, each by itself.
 
         Args:
-            parameters: stacked ones, as ``params_td``: they stay as they are, and so do the module's own.
+            parameters: stacked parameters, as ``params_td``. They are not changed, and ``params_td`` is not either. By
+                default ``params_td`` is reset in place.
 
         Returns:
-            New parameters, where some were given.
+            New stacked parameters if ``parameters`` is given, else ``None``.
+
+        Raises:
+            ValueError: the batch size of ``parameters`` is not that of ``params_td``.
+
+        Example:
+            >>> from tensorclass.nn import TensorDictModule
+            >>> ensemble = EnsembleModule(TensorDictModule(nn.Linear(4, 2), ["a"], ["b"]), num_copies=3)
+            >>> ensemble.reset_parameters_recursive(ensemble.params_td).batch_size
+            torch.Size([3])
         """
         fresh = TensorDict.from_modules(*(_initialised(self.module) for _ in range(self.num_copies)), lock=False)
         if parameters is None:
@@ -145,10 +186,10 @@ class EnsembleModule(TensorDictModuleBase):
 
 
 def _initialised(module: nn.Module) -> nn.Module:
-    """A copy of a module with parameters of its own."""
-    made = copy.deepcopy(module)
-    for part in made.modules():
-        reset: Any = getattr(part, "reset_parameters", None)
+    """Copy a module and initialise the parameters of the copy."""
+    fresh = copy.deepcopy(module)
+    for submodule in fresh.modules():
+        reset: Any = getattr(submodule, "reset_parameters", None)
         if callable(reset):
             reset()
-    return made
+    return fresh

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from tensorclass.td.base import TensorCollection
 
 
-class Entries(MutableMapping[str, Any]):
-    """What is registered in a module under strings: parameters, buffers, nested collections, and beside them objects.
+class ModuleEntries(MutableMapping[str, Any]):
+    """The entries of a module by name: parameters, buffers, nested collections, and objects.
 
-    There is no second copy of anything, so what ``nn.Module`` changes in its tables is changed here: a move to another
-    device, a state dict that is loaded, parameters that are swapped or sharded.
+    Tensors and submodules live in the tables of the module and nowhere else. A change that ``nn.Module`` makes there (a
+    move to another device, a loaded state dict, parameters that are swapped or sharded) is a change here.
 
     Args:
-        module: gives the tables. It is not kept: the two would keep each other.
-        nested: makes what is registered for a nested collection.
-        convert: whether floating point tensors become parameters; otherwise they become buffers.
+        module: the owner of the tables. It is not kept, which would be a reference cycle.
+        nested: makes the submodule for a nested collection.
+        convert: convert floating point tensors to parameters; otherwise they become buffers.
     """
 
     __slots__ = ("buffers", "convert", "modules", "nested", "objects", "parameters")
@@ -42,23 +42,23 @@ class Entries(MutableMapping[str, Any]):
             value = self.buffers.get(key)
         if value is None:
             value = self.modules.get(key)
-            if not isinstance(value, Collection):  # a module that is none of the entries
+            if not isinstance(value, Collection):  # a submodule that is not an entry
                 return self.objects[key]
         return value
 
     def __setitem__(self, key: str, value: Any) -> None:
-        table, value = self._entering(key, value)
+        table, value = self._table_for(key, value)
         for other in (self.parameters, self.buffers, self.modules, self.objects):
             if other is not table:
                 other.pop(key, None)
         table[key] = value
 
-    def _entering(self, key: str, value: Any) -> tuple[dict[str, Any], Any]:
+    def _table_for(self, key: str, value: Any) -> tuple[dict[str, Any], Any]:
         if isinstance(value, Parameter):
             return self.parameters, value
         if isinstance(value, Tensor):
-            made = _is_buffer(value) or not (value.is_floating_point() or value.is_complex())
-            if made or not self.convert:
+            is_buffer = _is_buffer(value) or not (value.is_floating_point() or value.is_complex())
+            if is_buffer or not self.convert:
                 return self.buffers, value
             return self.parameters, Parameter(value.detach())
         if value._held() is not None:
@@ -89,7 +89,7 @@ class Entries(MutableMapping[str, Any]):
         return len(self.merged())
 
     def merged(self) -> dict[str, Any]:
-        """All entries in a dict of their own: parameters first, then buffers, nested collections and objects."""
+        """Return all entries in a new dict: parameters first, then buffers, nested collections and objects."""
         merged: dict[str, Any] = {key: value for key, value in self.parameters.items() if value is not None}
         if self.buffers:
             merged |= {key: value for key, value in self.buffers.items() if value is not None}
@@ -105,5 +105,5 @@ class Entries(MutableMapping[str, Any]):
 
 
 def _is_buffer(value: Tensor) -> bool:
-    """Whether a tensor was made by ``nn.Buffer``."""
+    """Tell whether a tensor was made by ``nn.Buffer``."""
     return bool(getattr(value, "_is_buffer", False))

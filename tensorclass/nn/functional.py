@@ -1,4 +1,4 @@
-"""Modules that are called with their parameters."""
+"""Call a module with other parameters than its own."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tensorclass.td.collection import Collection
 from tensorclass.td.tensordict import TensorDict
 
 
-class _Forward:
-    """The ``forward`` of a module that takes parameters too."""
+class _FunctionalForward:
+    """The ``forward`` of a module, with an additional argument ``params``."""
 
     def __init__(self, module: nn.Module) -> None:
         self.module: nn.Module = module
@@ -19,7 +19,7 @@ class _Forward:
     def __call__(self, *args: Any, params: Any = None, **kwargs: Any) -> Any:
         module = self.module
         forward: Any = type(module).forward
-        if params is None and len(args) > 1 and _is_for(args[-1], module):
+        if params is None and len(args) > 1 and _fits_module(args[-1], module):
             *args, params = args  # type: ignore[assignment]
         if params is None:
             return forward(module, *args, **kwargs)
@@ -27,8 +27,8 @@ class _Forward:
             return forward(module, *args, **kwargs)
 
 
-def _is_for(value: object, module: nn.Module) -> bool:
-    """Whether a collection has values of a module, and no others."""
+def _fits_module(value: object, module: nn.Module) -> bool:
+    """Tell whether a collection holds entries of the module and nothing else."""
     if not isinstance(value, Collection):
         return False
     keys = value._store.keys()
@@ -36,25 +36,32 @@ def _is_for(value: object, module: nn.Module) -> bool:
 
 
 def make_functional(module: nn.Module) -> TensorDict:
-    """Lets a module be called with parameters, ``module(x, params=params)``, and gives those that it has.
+    """Let a module be called with parameters, ``module(x, params=params)``, and return its own.
 
-    Parameters can also come as the last argument by position, behind another one: then ``torch.vmap`` can go over
-    them. In a call without any the module uses its own. A call with parameters is one in the block of
-    ``with params.to_module(module)``.
+    Parameters can also be the last positional argument, after at least one other: ``torch.vmap`` can then map over
+    them. A call without parameters uses the module's own. A call with parameters runs inside ``with
+    params.to_module(module)``.
 
     Args:
-        module: an ``nn.Module``; it is changed, and keeps its parameters.
+        module: the module. Its ``forward`` is replaced; its parameters stay.
 
-    >>> import torch
-    >>> model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 4))
-    >>> params = make_functional(model)
-    >>> x = torch.randn(10, 3)
-    >>> torch.vmap(model, (None, 0))(x, torch.stack([params, params])).shape
-    torch.Size([2, 10, 4])
+    Returns:
+        The parameters and buffers of the module; they share memory with it.
+
+    Raises:
+        TypeError: ``module`` is not an ``nn.Module``.
+
+    Example:
+        >>> import torch
+        >>> model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 4))
+        >>> params = make_functional(model)
+        >>> x = torch.randn(10, 3)
+        >>> torch.vmap(model, (None, 0))(x, torch.stack([params, params])).shape
+        torch.Size([2, 10, 4])
     """
     if not isinstance(module, nn.Module):
         raise TypeError(f"make_functional: expected an nn.Module, got {type(module).__name__}")
-    if not isinstance(vars(module).get("forward"), _Forward):
-        forward: Any = _Forward(module)
+    if not isinstance(vars(module).get("forward"), _FunctionalForward):
+        forward: Any = _FunctionalForward(module)
         module.forward = forward
     return TensorDict.from_module(module)

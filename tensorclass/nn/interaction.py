@@ -1,4 +1,4 @@
-"""What a probabilistic module takes from its distribution: a sample, or one of its statistics."""
+"""The value that probabilistic modules take from a distribution: a sample, or a statistic."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .modes import Mode, ModeSetting
 
 
 class InteractionType(str, Enum):
-    """What a probabilistic module takes from its distribution.
+    """The value that a probabilistic module takes from its distribution.
 
-    A member is equal to its name in small letters, and ``InteractionType("mode")`` finds it by that, in small or
-    large letters.
+    A member equals its lower-case name. ``InteractionType("mode")`` finds it by name, in any case.
 
-    >>> InteractionType("MODE")
-    <InteractionType.MODE: 'mode'>
-    >>> InteractionType.RANDOM == "random"
-    True
+    Example:
+        >>> InteractionType("MODE")
+        <InteractionType.MODE: 'mode'>
+        >>> InteractionType.RANDOM == "random"
+        True
     """
 
     MODE = "mode"
@@ -46,7 +46,15 @@ class InteractionType(str, Enum):
 
 
 def as_interaction_type(value: InteractionType | str, name: str) -> InteractionType:
-    """The interaction type that ``value`` names; ``name`` says in the error whose argument it is."""
+    """Return the interaction type that ``value`` names.
+
+    Args:
+        value: a member or its name.
+        name: the argument that is checked, for the error.
+
+    Raises:
+        ValueError: there is no such type.
+    """
     try:
         return InteractionType(value)
     except ValueError:
@@ -59,30 +67,35 @@ _INTERACTION: Mode[InteractionType | None] = Mode(None)
 
 
 def interaction_type() -> InteractionType | None:
-    """The interaction type that :class:`set_interaction_type` has set, ``None`` where no block says one.
+    """Return the type that :class:`set_interaction_type` sets.
 
-    Then each module follows its own ``default_interaction_type``.
+    ``None`` if no block is open: each module then uses its own ``default_interaction_type``.
+
+    Example:
+        >>> interaction_type() is None
+        True
     """
     return _INTERACTION.current()
 
 
 class set_interaction_type(ModeSetting["InteractionType | None"]):
-    """Sets what probabilistic modules take from their distributions, whatever their own default says.
+    """Set the value that all probabilistic modules take from their distributions, whatever their defaults.
 
     A context manager and a decorator.
 
-    >>> with set_interaction_type("random"):
-    ...     interaction_type()
-    <InteractionType.RANDOM: 'random'>
-    >>> interaction_type() is None
-    True
-
     Args:
-        type: a member of :class:`InteractionType` or its name; ``None`` leaves it to each module.
-        thread_local: for this thread only; otherwise for all threads, as long as the block is open.
+        type: a member of :class:`InteractionType` or its name; ``None`` restores the defaults of the modules.
+        thread_local: limit a block to its own thread; otherwise it holds for all threads while it is open.
 
     Raises:
-        ValueError: no such type.
+        ValueError: there is no such type.
+
+    Example:
+        >>> with set_interaction_type("random"):
+        ...     interaction_type()
+        <InteractionType.RANDOM: 'random'>
+        >>> interaction_type() is None
+        True
     """
 
     def __init__(
@@ -95,5 +108,10 @@ class set_interaction_type(ModeSetting["InteractionType | None"]):
         return _INTERACTION, self.type
 
     def clone(self) -> Self:
-        """Another one with this type."""
+        """Return a new setter with the same arguments.
+
+        Example:
+            >>> set_interaction_type("mean").clone().type
+            <InteractionType.MEAN: 'mean'>
+        """
         return self.__class__(self.type, thread_local=self.thread_local)

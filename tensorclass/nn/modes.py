@@ -1,4 +1,4 @@
-"""Modes of modules: a value for the whole program, and values of single threads over it."""
+"""Modes of modules: one value for the whole program, which single threads can override."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 class Mode(Generic[T]):
-    """What a mode is now.
+    """The current value of a mode.
 
-    Reading it is one attribute where no thread has a value of its own, so that ``torch.compile`` can trace it.
+    Reading it is one attribute access while no thread overrides it, so ``torch.compile`` can trace it.
     """
 
     __slots__ = ("_guard", "_here", "_threads", "everywhere")
@@ -23,10 +23,11 @@ class Mode(Generic[T]):
     def __init__(self, value: T) -> None:
         self.everywhere: T = value
         self._here: Any = threading.local()
-        self._threads: int = 0  # how many blocks are open that hold for one thread
+        self._threads: int = 0  # the number of open blocks that hold for one thread only
         self._guard: threading.Lock = threading.Lock()
 
     def current(self) -> T:
+        """Return the innermost value of this thread, or the value of the program."""
         if self._threads:
             values: list[T] | None = getattr(self._here, "values", None)
             if values:
@@ -34,33 +35,34 @@ class Mode(Generic[T]):
         return self.everywhere
 
     def _own(self) -> list[T]:
-        """The values of this thread, the innermost last."""
+        """Return the values of this thread, innermost last."""
         values: list[T] | None = getattr(self._here, "values", None)
         if values is None:
             values = self._here.values = []
         return values
 
     def is_own(self) -> bool:
-        """Whether this thread has a value of its own: blocks inside it hold for this thread, too."""
+        """Tell whether this thread overrides the mode. Blocks inside then hold for this thread only, too."""
         return bool(self._threads) and bool(self._own())
 
     def push(self, value: T) -> None:
-        """A value of this thread."""
+        """Override the mode in this thread."""
         self._own().append(value)
         with self._guard:
             self._threads += 1
 
     def pop(self) -> None:
+        """Drop the innermost value of this thread."""
         self._own().pop()
         with self._guard:
             self._threads -= 1
 
 
 class ModeSetting(Setting, Generic[T]):
-    """The base of what sets a mode of modules: a context manager, a decorator, and ``set()``.
+    """Base class of the setters of modes: context manager, decorator, and ``set()``.
 
-    A block holds for all threads, as long as it is open; with ``thread_local``, or inside a block that has it, for its
-    own thread only.
+    A block holds for all threads while it is open. With ``thread_local``, or inside a block that has it, it holds for
+    its own thread only.
     """
 
     thread_local: bool
@@ -72,7 +74,7 @@ class ModeSetting(Setting, Generic[T]):
         if type(thread_local) is not bool:
             raise TypeError(f"{type(self).__name__}: thread_local is True or False, got {thread_local!r}")
         self.thread_local = thread_local
-        self._before: list[tuple[bool, T]] = []  # what each open block of this object has to bring back
+        self._before: list[tuple[bool, T]] = []  # what each open block of this object restores
 
     def __enter__(self) -> Self:
         mode, value = self._mode_and_value()
@@ -93,6 +95,14 @@ class ModeSetting(Setting, Generic[T]):
             mode.everywhere = before
 
     def set(self) -> None:
-        """Sets the mode for the rest of the program, in all threads, wherever no block says another."""
+        """Set the mode for the rest of the program, in all threads. Open blocks take precedence.
+
+        Example:
+            >>> from tensorclass.nn import set_skip_existing, skip_existing
+            >>> set_skip_existing(True).set()
+            >>> skip_existing()
+            True
+            >>> set_skip_existing(False).set()
+        """
         mode, value = self._mode_and_value()
         mode.everywhere = value

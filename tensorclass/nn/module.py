@@ -1,4 +1,4 @@
-"""A function or a module on tensors, as a module on collections."""
+"""A function or module on tensors as a module on collections."""
 
 from __future__ import annotations
 
@@ -22,49 +22,49 @@ from .writing import Inplace, beside, write
 
 
 class WrongOutputs(RuntimeError):
-    """A module gives another number of values than it has out_keys."""
+    """The module returned another number of values than it has ``out_keys``."""
 
 
 class TensorDictModule(TensorDictModuleBase):
-    """A function or a module on tensors, as a module that reads its arguments from a collection and writes its results.
+    """Wrap a function or module on tensors: read its arguments from a collection and write its results there.
 
-    >>> import torch
-    >>> from torch import nn
-    >>> from tensorclass import TensorDict
-    >>> module = TensorDictModule(nn.Linear(3, 4), in_keys=["x"], out_keys=[("out", "y")])
-    >>> module(TensorDict(x=torch.ones(2, 3), batch_size=[2]))["out", "y"].shape
-    torch.Size([2, 4])
-    >>> module(torch.ones(2, 3)).shape, module(x=torch.ones(2, 3)).shape
-    (torch.Size([2, 4]), torch.Size([2, 4]))
+    Call it with a collection: it returns the collection, with the results under ``out_keys``. A record stays a record,
+    so the keys must be its fields. Or call it with the arguments of the function, by position or by keyword (the names
+    of a nested key joined by ``_``): it returns the value under ``out_keys``, or a tuple of them.
 
-    It is called with a collection, and gives it back with what the function gave under ``out_keys``; a record comes
-    back as the record that it is, so the keys must be fields of it. Or it is called with the arguments of the function,
-    by position or by key (the names of a nested key joined by ``_``), and gives what stands under ``out_keys``: one
-    value, or a tuple of them.
+    A call raises ``KeyError`` if keys are missing (with ``strict``, or if the module fails on ``None``),
+    ``RuntimeError`` if the module returns more or fewer values than there are ``out_keys``, and the error of the
+    collection if a value does not fit. The collection is then unchanged.
 
     Args:
         module: a function, a module, or with ``method`` any object.
-        in_keys: the keys of its arguments, in order: one key, a list of keys, or a dict that says which key each
-            keyword argument comes from: ``{"input": "x"}``.
-        out_keys: the keys of its results: one key, or a list with as many keys as the module gives values. A value
-            under ``"_"`` is not written. Of a mapping or a collection that the module gives, the values under these
-            keys are taken.
-        out_to_in_map: which way round a dict of ``in_keys`` is: by default, and with ``True``, ``{argument: key}``;
-            with ``False`` ``{key: argument}``.
-        inplace: ``True`` writes into the collection that comes in, ``"empty"`` into an empty one of its class and batch
-            size, ``False`` into a new TensorDict without batch dimensions (for a record: an empty one of its class).
-        method: the name of the method to call, where it is not ``module(...)``.
-        method_kwargs: further keyword arguments for each call.
-        strict: whether all ``in_keys`` must be there; otherwise the module gets ``None`` for those that are not.
-        get_kwargs: how values are read from a lazy stack: ``as_padded_tensor=True``, ..., see :meth:`TensorDict.get`.
+        in_keys: the keys of its arguments, in order: one key, a list of keys, or a dict from keyword arguments to keys:
+            ``{"input": "x"}``.
+        out_keys: the keys of its results: one key, or a list with one key per result. A result under ``"_"`` is
+            discarded. If the module returns a mapping or a collection that has these keys, its values are taken.
+        out_to_in_map: the direction of a dict of ``in_keys``: ``{argument: key}`` by default and with ``True``,
+            ``{key: argument}`` with ``False``.
+        inplace: ``True`` writes into the input, ``"empty"`` into an empty collection of the same class and batch size,
+            ``False`` into a new TensorDict without batch dimensions (for a record: an empty one of its class).
+        method: the name of the method to call; by default the object itself is called.
+        method_kwargs: keyword arguments added to each call.
+        strict: require all ``in_keys``; otherwise the module gets ``None`` for missing keys.
+        get_kwargs: options for reading from a lazy stack, such as ``as_padded_tensor=True``; see
+            :meth:`TensorDict.get`.
 
     Raises:
-        ValueError: keys are no keys, or two results have the same one; ``module`` can't be called.
-        AttributeError: it has no such ``method``.
+        ValueError: a key is not valid, two results have the same key, or ``module`` is not callable.
+        AttributeError: the object has no such ``method``.
 
-    A call raises ``KeyError`` where keys are missing (with ``strict``, or when the module does not cope with ``None``),
-    ``RuntimeError`` where the module gives more or fewer values than there are ``out_keys``, and what the collection
-    raises where a value does not fit. The collection is then as it was.
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from tensorclass import TensorDict
+        >>> module = TensorDictModule(nn.Linear(3, 4), in_keys=["x"], out_keys=[("out", "y")])
+        >>> module(TensorDict(x=torch.ones(2, 3), batch_size=[2]))["out", "y"].shape
+        torch.Size([2, 4])
+        >>> module(torch.ones(2, 3)).shape, module(x=torch.ones(2, 3)).shape
+        (torch.Size([2, 4]), torch.Size([2, 4]))
     """
 
     _selects = True
@@ -75,7 +75,7 @@ class TensorDictModule(TensorDictModuleBase):
     inplace: Inplace
     strict: bool
     get_kwargs: dict[str, Any]
-    #: the names of the arguments, where they are given by keyword
+    #: the names of the arguments, if ``in_keys`` was a dict
     _arguments: list[str] | None
 
     def __init__(
@@ -96,7 +96,7 @@ class TensorDictModule(TensorDictModuleBase):
         given: object = module
         if method is not None:
             if not callable(getattr(given, method)):
-                raise ValueError(f"{name}: {names_of(given)}.{method} is no method")
+                raise ValueError(f"{name}: {names_of(given)}.{method} is not callable")
         elif isinstance(given, type) or not callable(given):
             raise ValueError(
                 f"{name}: expected a function or a module, got {given!r}; "
@@ -104,7 +104,7 @@ class TensorDictModule(TensorDictModuleBase):
             )
         self._arguments = None
         if isinstance(in_keys, Mapping):
-            self._arguments, in_keys = _mapped(in_keys, out_to_in_map is not False, name)
+            self._arguments, in_keys = _arguments_and_keys(in_keys, out_to_in_map is not False, name)
         elif out_to_in_map is not None:
             raise ValueError(f"{name}: out_to_in_map tells which way round a dict is, the in_keys are {in_keys!r}")
         self._in_keys = as_keys(in_keys, f"{name}: in_keys")
@@ -134,7 +134,17 @@ class TensorDictModule(TensorDictModuleBase):
         tensordict_out: TensorCollection | None = None,
         **kwargs: Any,
     ) -> Any:
-        """The collection with the results of the module, or the results of a call with tensors."""
+        """Call the module on a collection, or on tensors.
+
+        Args:
+            tensordict: a collection that has the ``in_keys``; or the first tensor.
+            *args: further tensors, in the order of ``in_keys``.
+            tensordict_out: write the results here instead of into ``tensordict``.
+            **kwargs: tensors by keyword; in a call with a collection, further arguments of the wrapped module.
+
+        Returns:
+            The collection with the results; for a call with tensors the result, or a tuple of the results.
+        """
         if not isinstance(tensordict, TensorCollection):
             return self._call_with_tensors(tensordict, args, kwargs)
         if args:
@@ -148,7 +158,7 @@ class TensorDictModule(TensorDictModuleBase):
             value: Any
             if type(key) is str:
                 value = store.get(key)
-            else:  # this loop stands for _find(), and for the cost of a call
+            else:  # _find(), inlined to save the cost of a call
                 value = store
                 try:
                     for name in key[:-1]:
@@ -165,7 +175,7 @@ class TensorDictModule(TensorDictModuleBase):
         if absent and self.strict:
             raise self._missing(absent, tensordict)
         try:
-            if self._arguments is None and self.method is None and not self.method_kwargs:  # what most calls are
+            if self._arguments is None and self.method is None and not self.method_kwargs:  # most calls
                 modules = self._modules
                 module: Any = modules["module"] if "module" in modules else self.module  # noqa: SIM401  # quicker
                 result = module(*values, **kwargs) if kwargs else module(*values)
@@ -251,7 +261,7 @@ class TensorDictModule(TensorDictModuleBase):
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _trace(self, data: Proxy) -> Proxy:
-        """What ``torch.fx.symbolic_trace`` notes: the call of the module, and what is read and written."""
+        """Record the reads, the call and the writes as nodes of ``torch.fx.symbolic_trace``."""
         if self.inplace is not True:
             raise ValueError(f"{type(self).__name__}: it can be traced with inplace=True, not {self.inplace!r}")
         options: Any = self.get_kwargs
@@ -264,7 +274,7 @@ class TensorDictModule(TensorDictModuleBase):
         return data
 
     def _read(self, data: TensorCollection, key: FlatKey) -> Any:
-        """The value of a key; ``MISSING`` where there is none."""
+        """Return the value of a key, or ``MISSING``."""
         if self.get_kwargs:
             value = data.get(key, MISSING, **self.get_kwargs)
         else:
@@ -272,13 +282,13 @@ class TensorDictModule(TensorDictModuleBase):
         return value if value is MISSING or isinstance(value, Tensor) else data._out(value, key)
 
     def _outputs(self, result: Any) -> tuple[list[FlatKey], Sequence[Any]]:
-        """The keys that are written and their values."""
+        """Return the keys to write and their values."""
         keys = self._out_keys if self._source is None else self._source
-        values = _results(result, keys)
+        values = _as_results(result, keys)
         if len(values) != len(keys):
             raise WrongOutputs(
                 f"{names_of(self.module)}: expected {len(keys)} results, for the out_keys {keys}, got "
-                f"{_described(result)}; '_' among the out_keys discards a result"
+                f"{_describe_result(result)}; '_' among the out_keys discards a result"
             )
         if self._source is None and DISCARDED not in keys:
             return keys, values
@@ -291,16 +301,26 @@ class TensorDictModule(TensorDictModuleBase):
     def _missing(self, absent: list[FlatKey], data: TensorCollection) -> MissingKeys:
         return missing_keys(f"{type(self).__name__}({names_of(self.module)})", absent, data)
 
-    # -- what it is ---------------------------------------------------------------------------------------------------
+    # -- properties ---------------------------------------------------------------------------------------------------
 
     @property
     def device(self) -> torch.device:
-        """The device of the first parameter or buffer, the CPU where there is none."""
+        """The device of the first parameter or buffer; the CPU if the module has none.
+
+        Example:
+            >>> TensorDictModule(nn.Linear(3, 4), "x", "y").device
+            device(type='cpu')
+        """
         return device_of(self)
 
     @property
     def is_functional(self) -> bool:
-        """Whether the parameters are arguments of the module: they never are."""
+        """``False``: the parameters belong to the module and are never arguments of it.
+
+        Example:
+            >>> TensorDictModule(nn.Linear(3, 4), "x", "y").is_functional
+            False
+        """
         return False
 
     def __getattr__(self, name: str) -> Any:
@@ -317,28 +337,28 @@ class TensorDictModule(TensorDictModuleBase):
 
 
 def _as_read(value: Any) -> Any:
-    """A value as it comes out of a collection: a number is a tensor."""
+    """Return a value as reading it from a collection would: a number becomes a tensor."""
     if value is None or isinstance(value, (Tensor, TensorCollection)):
         return value
     return TensorDict({"value": value})["value"]
 
 
 def device_of(module: nn.Module) -> torch.device:
-    """The device of the first parameter or buffer."""
+    """Return the device of the first parameter or buffer, or the CPU."""
     tensor: Tensor | None = next(chain(module.parameters(), module.buffers()), None)
     return torch.device("cpu") if tensor is None else tensor.device
 
 
 def as_inplace(inplace: Any, name: str) -> Inplace:
-    """The mode that a user gives."""
+    """Check the ``inplace`` argument of the module ``name``."""
     if inplace is None or inplace is True or inplace is False or inplace == "empty":
         mode: Inplace = inplace
         return mode
     raise ValueError(f"{name}: inplace is True, False or 'empty', got {inplace!r}")
 
 
-def _mapped(in_keys: Mapping[Any, Any], by_argument: bool, name: str) -> tuple[list[str], list[FlatKey]]:
-    """The arguments and the keys that they come from."""
+def _arguments_and_keys(in_keys: Mapping[Any, Any], by_argument: bool, name: str) -> tuple[list[str], list[FlatKey]]:
+    """Split a dict of ``in_keys`` into the names of arguments and the keys that they are read from."""
     pairs = list(in_keys.items()) if by_argument else [(argument, key) for key, argument in in_keys.items()]
     wrong = [argument for argument, _ in pairs if not isinstance(argument, str)]
     if wrong:
@@ -350,8 +370,8 @@ def _mapped(in_keys: Mapping[Any, Any], by_argument: bool, name: str) -> tuple[l
         raise ValueError(f"{name}: in_keys: {error}") from None
 
 
-def _results(result: Any, keys: Sequence[FlatKey]) -> Sequence[Any]:
-    """The values that a module gave."""
+def _as_results(result: Any, keys: Sequence[FlatKey]) -> Sequence[Any]:
+    """Return the values that a module returned, as a sequence."""
     if type(result) is Tensor:
         return (result,)
     given: object = result
@@ -367,7 +387,8 @@ def _results(result: Any, keys: Sequence[FlatKey]) -> Sequence[Any]:
     return (result,)
 
 
-def _described(result: Any) -> str:
+def _describe_result(result: Any) -> str:
+    """Describe the result of a module for an error message."""
     given: object = result
     if isinstance(given, tuple):
         return f"a tuple of {len(result)}"

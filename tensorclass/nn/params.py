@@ -1,4 +1,4 @@
-"""A collection of parameters that is a module."""
+"""Collections of parameters that are modules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tensorclass.td.stores.classes import OnStore
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.unpickling import allow_class, allow_function, found
 
-from .entries import Entries
+from .entries import ModuleEntries
 
 if TYPE_CHECKING:
     from tensorclass.td.keys import NestedKey
@@ -28,41 +28,42 @@ if TYPE_CHECKING:
 
 __all__ = ["Buffer", "TensorDictParams"]
 
-#: called with the collection and a tensor that is read from it; gives another one in its place, or ``None``
+#: gets the collection and a tensor read from it; returns a replacement, or ``None``
 GetHook = Callable[["TensorDictParams", Tensor], Tensor | None]
 
 
 class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
     """A collection of parameters and buffers that is an ``nn.Module``.
 
-    As an attribute of another module its parameters are among those of that module, under their nested keys:
-    ``named_parameters()`` and ``state_dict()`` have them, ``to()`` moves them, optimizers take them. The tables of
-    ``nn.Module`` are its store: each nested collection is a submodule, and what changes there is changed here.
+    As an attribute of another module, its parameters belong to that module under their nested keys:
+    ``named_parameters()`` and ``state_dict()`` list them, ``to()`` moves them, optimizers take them. The tables of
+    ``nn.Module`` are its store: each nested collection is a submodule, and changes to the tables show here.
+
+    Operations return collections of the class that was given: ``params * 2`` is a TensorDict, or the record. Only
+    copies (``clone``, ``copy``, ``to``, ``cpu``, ``cuda``) are modules again.
 
     Args:
-        parameters: a collection, a record too, or a mapping; or give the values by keyword. It stays as it is.
-        no_convert: by default tensors of floating point and complex dtypes become parameters; those of other dtypes,
-            and buffers (``torch.nn.Buffer``), become buffers. With ``True`` or ``"skip"`` only parameters are
-            parameters, and all other tensors are buffers.
+        parameters: a collection, a record, or a mapping; or pass the values by keyword. It is not changed.
+        no_convert: by default tensors of floating point and complex dtypes become parameters, tensors of other dtypes
+            and buffers (``torch.nn.Buffer``) become buffers. With ``True`` or ``"skip"`` tensors that are no parameters
+            become buffers.
         lock: lock the keys.
 
     Raises:
-        RuntimeError: a lazy stack is among the values: what it gives at each read can be no parameter.
+        RuntimeError: one of the values is a lazy stack, which makes new tensors at each read.
 
-    Operations give collections of the class that was given: ``params * 2`` is a TensorDict, or the record. Only copies
-    (``clone``, ``copy``, ``to``, ``cpu``, ``cuda``) are modules again.
-
-    >>> import torch
-    >>> from tensorclass import TensorDict
-    >>> params = TensorDictParams(TensorDict({"weight": torch.ones(3), "nested": {"bias": torch.zeros(3)}}))
-    >>> [name for name, _ in params.named_parameters()]
-    ['weight', 'nested.bias']
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> params = TensorDictParams(TensorDict({"weight": torch.ones(3), "nested": {"bias": torch.zeros(3)}}))
+        >>> [name for name, _ in params.named_parameters()]
+        ['weight', 'nested.bias']
     """
 
     if TYPE_CHECKING:
         _get_hooks: tuple[GetHook, ...]
 
-    _dense: ClassVar[type[Any]] = TensorDict  # of a record in the instance
+    _dense: ClassVar[type[Any]] = TensorDict  # the class of the record, in an instance made from one
 
     def __init__(
         self,
@@ -91,11 +92,11 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
             self._lock_under(())
 
     def _hold(self, source: Any, convert: bool) -> None:
-        """Registers the values of a collection."""
+        """Register the values of a collection."""
         if not source._holds_values():
             raise RuntimeError(
-                "TensorDictParams: a lazy stack cannot hold parameters, because it stacks its parts at each read; "
-                "give data.contiguous(), or make one TensorDictParams for each part"
+                "TensorDictParams: a lazy stack cannot hold parameters, because each read stacks anew; "
+                "give data.contiguous(), or make one TensorDictParams for each collection of the stack"
             )
         nn.Module.__init__(self)
         self._describe(getattr(source, "_dense", source.__class__), convert)
@@ -109,7 +110,7 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
     def _describe(self, dense: Any, convert: bool) -> None:
         self.__dict__["_dense"] = dense
         self.__dict__["_get_hooks"] = ()
-        self._store = Entries(self, _nested_without_converting if not convert else _nested, convert)
+        self._store = ModuleEntries(self, _nested_without_converting if not convert else _nested_converting, convert)
 
     # -- as a collection ----------------------------------------------------------------------------------------------
 
@@ -128,7 +129,24 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
     def set(
         self, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking: bool = False, **kwargs: Any
     ) -> Self:
-        """Registers a value, or with ``inplace`` writes its numbers into the parameter; see ``TensorDict.set``."""
+        """Register a value; with ``inplace`` copy it into the existing parameter. See ``TensorDict.set``.
+
+        Args:
+            key: the key.
+            item: the value. A floating point tensor becomes a parameter, unless ``no_convert`` was given.
+            inplace: keep the existing parameter and write its elements.
+            non_blocking: do not wait for copies between devices.
+            **kwargs: see ``TensorDict.set``.
+
+        Returns:
+            The module itself.
+
+        Example:
+            >>> params = TensorDictParams(weight=torch.zeros(2))
+            >>> params.set("bias", torch.ones(2))["bias"]
+            Parameter containing:
+            tensor([1., 1.], requires_grad=True)
+        """
         with torch.set_grad_enabled(torch.is_grad_enabled() and not inplace):
             return super().set(key, item, inplace, non_blocking=non_blocking, **kwargs)
 
@@ -145,7 +163,19 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         ignore_lock: bool = False,
         **kwargs: Any,
     ) -> Self:
-        """Registers values, or with ``inplace`` writes numbers into the parameters; see ``TensorDict.update``."""
+        """Register values; with ``inplace`` copy them into the existing parameters without gradient.
+
+        See ``TensorDict.update`` for the arguments.
+
+        Returns:
+            The module itself.
+
+        Example:
+            >>> params = TensorDictParams(weight=torch.zeros(2))
+            >>> params.update({"weight": torch.ones(2)}, inplace=True)["weight"]
+            Parameter containing:
+            tensor([1., 1.], requires_grad=True)
+        """
         with torch.set_grad_enabled(torch.is_grad_enabled() and not inplace):
             return super().update(
                 input_dict_or_td,
@@ -160,7 +190,7 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
             )
 
     def _again(self, values: Any) -> Self:
-        """The same with other values: what was a parameter is one."""
+        """Return a module of the same layout with other values: parameters stay parameters."""
         new = object.__new__(self.__class__)
         nn.Module.__init__(new)
         new._describe(self._dense, self._entries.convert)
@@ -183,7 +213,7 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         return new
 
     @property
-    def _entries(self) -> Entries:
+    def _entries(self) -> ModuleEntries:
         entries: Any = self._store
         return entries  # type: ignore[no-any-return]
 
@@ -191,37 +221,71 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         return self._again(self._same(self._entries.merged()))
 
     def clone(self, recurse: bool = True, *, memory_format: torch.memory_format = torch.preserve_format) -> Self:
-        """A copy with parameters of its own, or with ``recurse=False`` one that shares them."""
+        """Copy the module.
+
+        Args:
+            recurse: copy the parameters; with ``False`` share them.
+            memory_format: the memory format of the copies.
+
+        Example:
+            >>> params = TensorDictParams(weight=torch.zeros(2))
+            >>> params.clone()["weight"] is params["weight"], params.clone(recurse=False)["weight"] is params["weight"]
+            (False, True)
+        """
         if not recurse:
             return self._shallow()
         return self._again(self._densified().detach().clone(memory_format=memory_format))
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """A copy on another device, of another dtype or batch size, with parameters of its own where they change.
+        """Return a module on another device, or with another dtype or batch size.
 
-        For a move in place, as modules do it, move the module that this is an attribute of.
+        Tensors that do not change are shared. To move parameters in place, as modules do, move the module that has this
+        collection as an attribute. See ``TensorDict.to`` for the arguments.
+
+        Example:
+            >>> TensorDictParams(weight=torch.zeros(2)).to(torch.float64)["weight"].dtype
+            torch.float64
         """
         return self._again(self._densified().to(*args, **kwargs))
 
     def cpu(self, **kwargs: Any) -> Any:
-        """:meth:`to` the main memory."""
+        """:meth:`to` the main memory.
+
+        Example:
+            >>> TensorDictParams(weight=torch.zeros(2)).cpu()["weight"].device
+            device(type='cpu')
+        """
         return self.to("cpu", **kwargs)
 
     def cuda(self, device: int | str | torch.device | None = None, **kwargs: Any) -> Any:
-        """:meth:`to` a GPU."""
+        """:meth:`to` a GPU; by default the current one."""
         device = torch.device("cuda", device) if isinstance(device, int) else device
         return self.to("cuda" if device is None else device, **kwargs)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Says whether the parameters are trained; buffers never are."""
+        """Set whether the parameters need gradients. Buffers are left alone.
+
+        Returns:
+            The module itself.
+
+        Example:
+            >>> TensorDictParams(weight=torch.zeros(2)).requires_grad_(False)["weight"].requires_grad
+            False
+        """
         nn.Module.requires_grad_(self, requires_grad)
         return self
 
     def register_get_post_hook(self, hook: GetHook) -> None:
-        """Registers what is called with this collection and each tensor that is read from it.
+        """Register a hook for tensors that are read by ``params[key]``, ``get``, ``values`` and ``items``.
 
-        What it gives takes the place of the tensor, unless that is ``None``. Reading is ``params[key]``, ``get``,
-        ``values`` and ``items``; operations and swaps take the parameters themselves.
+        The hook gets this collection and the tensor. Its result replaces the tensor, unless it is ``None``. Operations
+        and ``to_module`` use the parameters themselves.
+
+        Example:
+            >>> params = TensorDictParams(weight=torch.ones(2))
+            >>> params.register_get_post_hook(lambda params, tensor: 2 * tensor.detach())
+            >>> params["weight"]
+            tensor([2., 2.])
         """
         self.__dict__["_get_hooks"] = (*self._get_hooks, hook)
 
@@ -237,7 +301,12 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         return self._read(value) if self._get_hooks else value
 
     def get(self, key: NestedKey, default: Any = MISSING, **forms: Any) -> Any:
-        """The value at ``key``, after the hooks of :meth:`register_get_post_hook`; see ``TensorDict.get``."""
+        """Return the value at ``key`` after the hooks of :meth:`register_get_post_hook`. See ``TensorDict.get``.
+
+        Example:
+            >>> TensorDictParams(weight=torch.zeros(2)).get("weight").shape
+            torch.Size([2])
+        """
         value = super().get(key, default, **forms)
         return self._read(value) if self._get_hooks else value
 
@@ -249,7 +318,12 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         *,
         sort: bool = False,
     ) -> Iterator[Any]:
-        """The values, after the hooks of :meth:`register_get_post_hook`; see ``TensorDict.values``."""
+        """Iterate over the values after the hooks of :meth:`register_get_post_hook`. See ``TensorDict.values``.
+
+        Example:
+            >>> [value.shape for value in TensorDictParams(weight=torch.zeros(2)).values()]
+            [torch.Size([2])]
+        """
         values = super().values(include_nested, leaves_only, is_leaf, sort=sort)
         return iter([self._read(value) for value in values]) if self._get_hooks else values
 
@@ -261,14 +335,19 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         *,
         sort: bool = False,
     ) -> Iterator[tuple[Any, Any]]:
-        """Keys and values, after the hooks of :meth:`register_get_post_hook`; see ``TensorDict.items``."""
+        """Iterate over keys and values after the hooks of :meth:`register_get_post_hook`. See ``TensorDict.items``.
+
+        Example:
+            >>> [(key, value.shape) for key, value in TensorDictParams(weight=torch.zeros(2)).items()]
+            [('weight', torch.Size([2]))]
+        """
         items = super().items(include_nested, leaves_only, is_leaf, sort=sort)
         return iter([(key, self._read(value)) for key, value in items]) if self._get_hooks else items
 
     # -- as a module --------------------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        """A parameter, a buffer or a nested collection by its key; what else a record has: its methods."""
+        """Return an entry by its key, or a method of the record that the parameters were taken from."""
         try:
             return nn.Module.__getattr__(self, name)
         except AttributeError:
@@ -292,17 +371,25 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         keep_vars: bool = False,
         flatten: bool = True,
     ) -> dict[str, Any]:
-        """The parameters and persistent buffers, as ``nn.Module.state_dict`` gives them.
+        """Return the parameters and persistent buffers, as ``nn.Module.state_dict`` does.
 
         Args:
             destination: a dict to fill.
             prefix: put in front of every key.
-            keep_vars: give the tensors as they are, not detached.
-            flatten: nested keys joined by dots; otherwise nested dicts.
+            keep_vars: return the tensors themselves, not detached.
+            flatten: join nested keys with dots; otherwise return nested dicts.
+
+        Returns:
+            A dict of tensors that share memory with the parameters.
+
+        Example:
+            >>> params = TensorDictParams(linear={"bias": torch.zeros(2)})
+            >>> list(params.state_dict()), params.state_dict(flatten=False)["linear"]["bias"]
+            (['linear.bias'], tensor([0., 0.]))
         """
         if not flatten:
             return State.state_dict(self, destination, prefix, keep_vars, False)
-        given: Any = destination  # torch says that it is a dict, and takes None
+        given: Any = destination  # torch's annotation is dict, but None is accepted
         return nn.Module.state_dict(self, destination=given, prefix=prefix, keep_vars=keep_vars)
 
     def load_state_dict(
@@ -312,20 +399,31 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         assign: bool = False,
         from_flatten: bool | None = None,
     ) -> Any:
-        """Loads what :meth:`state_dict` gave, as ``nn.Module.load_state_dict`` does.
+        """Load a :meth:`state_dict`, as ``nn.Module.load_state_dict`` does.
+
+        If a key or a shape does not fit, nothing is loaded, unless hooks for state dicts are registered, which may
+        change them.
 
         Args:
             state_dict: flat or nested.
-            strict: the keys must be those here; a ``RuntimeError`` lists the differences.
-            assign: take the tensors instead of their numbers.
-            from_flatten: whether dots in keys separate levels; found out from the keys when ``None``.
+            strict: require the same keys.
+            assign: use the tensors themselves instead of copying their elements.
+            from_flatten: split keys at dots; inferred from the keys by default.
 
-        Nothing is loaded when a key or a shape does not fit, unless hooks for state dicts are registered, which may
-        change them.
+        Returns:
+            The missing and the unexpected keys, as ``nn.Module.load_state_dict`` returns them.
+
+        Raises:
+            RuntimeError: a shape differs, or with ``strict`` a key. Lists all differences.
+
+        Example:
+            >>> params = TensorDictParams(bias=torch.zeros(2))
+            >>> params.load_state_dict({"bias": torch.ones(2)})
+            <All keys matched successfully>
         """
         nested = any(isinstance(value, Mapping) for value in state_dict.values())
         if nested if from_flatten is None else not from_flatten:
-            state_dict = _flat(state_dict, "")
+            state_dict = _flat_state_dict(state_dict, "")
         modules: Any = self.modules()
         if not any(module._load_state_dict_pre_hooks for module in modules):
             self._check_state_dict(state_dict, strict)
@@ -378,7 +476,7 @@ def _without_gradients(name: str) -> Callable[..., Any]:
     return method
 
 
-#: what gives parameters other numbers, as ``torch.nn.init`` does: no gradient flows through it
+#: methods that overwrite the elements of parameters, as ``torch.nn.init`` does, outside of autograd
 _FILLING = (
     "__setitem__",
     "apply_",
@@ -395,13 +493,13 @@ _FILLING = (
 for _name in _FILLING:
     setattr(TensorDictParams, _name, _without_gradients(_name))
 
-# a module stands in sets and is a key; for type checkers a collection, which compares by element, has no hash
+# modules are hashable. Set by name, as a collection compares by element and has no hash for type checkers
 _HASH = "__hash__"
 setattr(TensorDictParams, _HASH, getattr(nn.Module, _HASH))
 
 
-def _nested(values: Any) -> TensorDictParams:
-    return _held(values, True)
+def _nested_converting(values: Any) -> TensorDictParams:
+    return _nested_module(values, True)
 
 
 def as_parameters(tree: Any) -> TensorDictParams:
@@ -410,11 +508,11 @@ def as_parameters(tree: Any) -> TensorDictParams:
 
 
 def _nested_without_converting(values: Any) -> TensorDictParams:
-    return _held(values, False)
+    return _nested_module(values, False)
 
 
-def _held(values: Any, convert: bool) -> TensorDictParams:
-    """What a module registers for a nested collection."""
+def _nested_module(values: Any, convert: bool) -> TensorDictParams:
+    """Return the module to register for a nested collection."""
     if isinstance(values, TensorDictParams):
         return values
     new = object.__new__(TensorDictParams)
@@ -426,7 +524,7 @@ def _held(values: Any, convert: bool) -> TensorDictParams:
 def _rebuilt(
     cls: Any, dense: Any, convert: bool, metadata: tuple[Any, ...], objects: dict[str, Any], own: dict[str, Any]
 ) -> TensorDictParams:
-    """What unpickling calls, and a deep copy."""
+    """Rebuild a module for unpickling and for deep copies."""
     from tensorclass.td.base import TensorCollection
 
     new: Any = object.__new__(found(cls, TensorDictParams))
@@ -439,12 +537,12 @@ def _rebuilt(
     return new.lock_() if locked else new  # type: ignore[no-any-return]
 
 
-def _flat(state_dict: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+def _flat_state_dict(state_dict: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in state_dict.items():
         below: Any = value
         if isinstance(value, Mapping):
-            flat |= _flat(below, f"{prefix}{key}.")
+            flat |= _flat_state_dict(below, f"{prefix}{key}.")
         else:
             flat[prefix + key] = below
     return flat

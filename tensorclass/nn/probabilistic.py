@@ -1,4 +1,4 @@
-"""Modules that make a distribution of the values of a collection, and write what they take from it."""
+"""Modules that build a distribution from the values of a collection, and write a sample or a statistic of it."""
 
 from __future__ import annotations
 
@@ -22,72 +22,75 @@ from .distributions.composite import CompositeDistribution, suffixed
 from .distributions.continuous import Delta
 from .distributions.deterministic import deterministic_sample
 from .interaction import InteractionType, as_interaction_type, interaction_type
-from .randomness import Randomness, Source
+from .randomness import RandomSource, Source
 from .skipping import SKIPPING, skips
 from .tracing import as_call
 from .writing import write
 
-#: what makes a distribution from its parameters, given by keyword
+#: a class or function that makes a distribution from its parameters, given by keyword
 DistributionClass: TypeAlias = Callable[..., Distribution]
 
 
 class MissingValues(MissingKeys, ValueError):
-    """Parameters of a distribution are not there, or samples whose log-probability is asked for."""
+    """The collection lacks parameters of a distribution, or samples whose log-probability is wanted."""
 
 
 class ChangedMode(RuntimeError):
-    """Log-probabilities are added up now, and were not when the module was made, or the other way round."""
+    """``composite_lp_aggregate()`` differs from its value when the module was made."""
 
 
 class ProbabilisticTensorDictModule(TensorDictModuleBase):
-    """Makes a distribution of parameters in a collection, and writes a sample of it, or one of its statistics.
+    """Build a distribution from parameters in a collection, and write a sample or a statistic of it.
 
-    >>> import torch
-    >>> from tensorclass import TensorDict
-    >>> module = ProbabilisticTensorDictModule(
-    ...     in_keys=["loc", "scale"],
-    ...     out_keys=["action"],
-    ...     distribution_class=torch.distributions.Normal,
-    ...     default_interaction_type="random",
-    ...     return_log_prob=True,
-    ... )
-    >>> data = module(TensorDict(loc=torch.zeros(3), scale=torch.ones(3), batch_size=[3]))
-    >>> sorted(data.keys())
-    ['action', 'action_log_prob', 'loc', 'scale']
-    >>> module.get_dist(data)
-    Normal(loc: torch.Size([3]), scale: torch.Size([3]))
+    Call it with a collection: it returns the collection. A record stays a record, so the keys must be its fields. Or
+    call it with the parameters, by position or by keyword: it returns the values under ``out_keys``.
 
-    It is called with a collection, and gives it back; a record comes back as the record that it is, so the keys must be
-    fields of it. Or it is called with the parameters, by position or by key, and gives what stands under ``out_keys``.
+    A call raises ``KeyError`` if parameters are missing, ``TypeError`` if the distribution does not take them, and
+    ``NotImplementedError`` if the distribution lacks the wanted statistic. The collection is then unchanged.
 
     Args:
-        in_keys: the keys of the parameters: the last name of each is that of the argument; or a dict that says which
-            key each argument comes from, ``{"loc": "mean"}``.
-        out_keys: the key of the sample; of a :class:`CompositeDistribution` those of its variables, which are known
-            if nothing is said. Without a key, or with ``"_"``, a sample is not written.
-        default_interaction_type: what is taken from the distribution where :class:`set_interaction_type` says nothing:
-            see :class:`InteractionType`.
-        distribution_class: makes the distribution, with the parameters and ``distribution_kwargs`` as keywords.
+        in_keys: the keys of the parameters. The last name of each key is the name of the argument; or pass a dict from
+            arguments to keys, ``{"loc": "mean"}``.
+        out_keys: the key of the sample; for a :class:`CompositeDistribution` the keys of its variables, by default all
+            of them. Without a key, or with ``"_"``, the sample is not written.
+        default_interaction_type: the value to take from the distribution, unless :class:`set_interaction_type` says
+            otherwise; see :class:`InteractionType`.
+        distribution_class: makes the distribution, called with the parameters and ``distribution_kwargs`` as keywords.
         distribution_kwargs: further arguments.
-        return_log_prob: write the log-probability of the sample, too.
-        log_prob_keys: where to, for each key of a sample: by default ``"<key>_log_prob"``.
-        log_prob_key: the same for one key. Where log-probabilities are added up (:class:`set_composite_lp_aggregate`),
-            the key of the sum: by default ``"sample_log_prob"``.
-        cache_dist: keep the distribution, and call its ``update`` with new parameters, where it has that; what was
-            given before changes, too.
-        n_empirical_estimate: how many samples estimate a mean for which there is no formula.
-        num_samples: draw several samples: the collection that is given has dimensions of this size in front.
-        generator: where random numbers come from: a generator, a seed, or the key of one of both in the collection. A
-            seed in a collection is exchanged for the next one at each call.
+        return_log_prob: also write the log-probability of the sample.
+        log_prob_keys: the key of the log-probability for each key of the sample; by default ``"<key>_log_prob"``.
+        log_prob_key: the same for one key. If log-probabilities are summed (:class:`set_composite_lp_aggregate`), the
+            key of the sum, by default ``"sample_log_prob"``.
+        cache_dist: keep the distribution and call its ``update`` with new parameters, if it has that method.
+            Distributions that were returned earlier change too.
+        n_empirical_estimate: the number of samples that estimate a mean without a formula.
+        num_samples: draw several samples; the returned collection has dimensions of this size in front.
+        generator: the source of random numbers: a generator, a seed, or the key of either in the collection. A seed in
+            a collection is replaced by the next one at each call.
 
     Raises:
-        ValueError: keys are no keys; there is no such interaction type; there are more or fewer keys of
-            log-probabilities than of samples.
-        RuntimeError: ``log_prob_keys`` are given while log-probabilities are added up.
+        ValueError: a key is not valid; there is no such interaction type; the keys of log-probabilities and of samples
+            differ in number.
+        RuntimeError: ``log_prob_keys`` is given while log-probabilities are summed.
         TypeError: an argument of the distribution is given twice.
 
-    A call raises ``KeyError`` where parameters are missing, ``TypeError`` where the distribution does not take them,
-    ``NotImplementedError`` where it does not have what is to be taken from it. The collection is then as it was.
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> module = ProbabilisticTensorDictModule(
+        ...     in_keys=["loc", "scale"],
+        ...     out_keys=["action"],
+        ...     distribution_class=torch.distributions.Normal,
+        ...     default_interaction_type="random",
+        ...     return_log_prob=True,
+        ... )
+        >>> data = module(TensorDict(loc=torch.zeros(3), scale=torch.ones(3), batch_size=[3]))
+        >>> sorted(data.keys())
+        ['action', 'action_log_prob', 'loc', 'scale']
+        >>> module.get_dist(data)
+        Normal(loc: torch.Size([3]), scale: torch.Size([3]))
+        >>> module.log_prob(data).shape
+        torch.Size([3])
     """
 
     _selects = True
@@ -148,13 +151,13 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         if num_samples is not None:
             num_samples = Size((num_samples,)) if isinstance(num_samples, int) else Size(num_samples)
         self.num_samples = num_samples
-        self._randomness: Randomness | None = None if generator is None else Randomness(generator, name)
+        self._randomness: RandomSource | None = None if generator is None else RandomSource(generator, name)
         self._aggregate: bool = composite_lp_aggregate()
         self._lp_keys: list[FlatKey] = self._keys_of_log_probs(log_prob_keys, log_prob_key)
         self._out_keys = self._sample_keys + self._lp_keys if return_log_prob else [*self._sample_keys]
 
     def _variables(self) -> list[FlatKey]:
-        """The keys of a sample, where the user gives none."""
+        """Return the default keys of a sample."""
         made: object = self.distribution_class
         if not (isinstance(made, type) and issubclass(made, CompositeDistribution)):
             return [DISCARDED]
@@ -198,10 +201,10 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
 
     @property
     def log_prob_keys(self) -> list[FlatKey]:
-        """The keys of the log-probabilities, one for each key of the sample, or that of their sum.
+        """The keys of the log-probabilities, one per key of the sample; or the key of their sum.
 
         Raises:
-            RuntimeError: they were not added up when the module was made, and are now, or the other way round.
+            RuntimeError: ``composite_lp_aggregate()`` has changed since the module was made.
         """
         self._check_mode()
         return self._lp_keys
@@ -225,14 +228,19 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
     # -- the distribution ---------------------------------------------------------------------------------------------
 
     def get_dist(self, tensordict: TensorCollection) -> Distribution:
-        """The distribution with the parameters in a collection.
+        """Build the distribution from the parameters in a collection.
 
         Args:
-            tensordict: a collection or a record that has the ``in_keys``.
+            tensordict: a collection or record that has the ``in_keys``.
 
         Raises:
-            KeyError: keys that are missing.
+            KeyError: parameters are missing.
             TypeError: the distribution does not take the parameters.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> ProbabilisticTensorDictModule("param").get_dist(TensorDict(param=torch.ones(2)))
+            Delta(param: torch.Size([2]))
         """
         store = tensordict._store
         params: dict[str, Any] = {}
@@ -266,21 +274,29 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         return dist
 
     def build_dist_from_params(self, tensordict: TensorCollection) -> Distribution:
-        """:meth:`get_dist`."""
+        """:meth:`get_dist`, under the name that :class:`ProbabilisticTensorDictSequential` uses."""
         return self.get_dist(tensordict)
 
     def log_prob(self, tensordict: TensorCollection, *, dist: Distribution | None = None) -> Any:
-        """The log-probability of the sample in a collection.
+        """Compute the log-probability of the sample in a collection.
 
         Args:
-            tensordict: it has the sample, and the parameters where ``dist`` is not given.
-            dist: the distribution; by default that of the parameters.
+            tensordict: has the sample, and the parameters if ``dist`` is not given.
+            dist: the distribution; by default built from the parameters.
 
         Returns:
-            a tensor; for a :class:`CompositeDistribution` whose log-probabilities are not added up a ``TensorDict``.
+            A tensor; for a :class:`CompositeDistribution` whose log-probabilities are not summed, a ``TensorDict``.
 
         Raises:
             KeyError: the sample or parameters are missing.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> module = ProbabilisticTensorDictModule(
+            ...     ["loc", "scale"], "x", distribution_class=torch.distributions.Normal
+            ... )
+            >>> module.log_prob(TensorDict(loc=0.0, scale=1.0, x=0.0))
+            tensor(-0.9189)
         """
         self._check_mode()
         if dist is None:
@@ -292,7 +308,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
                 if type(value) is Tensor:
                     return dist.log_prob(value)
             return _log_prob_of(dist, tuple(self._sample_of(tensordict)))
-        self._sample_of(tensordict)  # what is missing is named with the keys of this module
+        self._sample_of(tensordict)  # raises with the keys of this module
         log_prob: Any = dist.log_prob(tensordict)
         if isinstance(log_prob, TensorCollection):
             for key, given in zip(self._sample_keys, self._lp_keys, strict=True):
@@ -322,12 +338,17 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        """The collection with the sample, or what is written of a call with parameters.
+        """Sample from the distribution, and write the sample.
 
         Args:
-            tensordict: a collection or a record that has the ``in_keys``.
-            tensordict_out: the collection to write to; by default the first one.
-            _requires_sample: with ``False`` the sample is there already, and only its log-probability is written.
+            tensordict: a collection or record that has the ``in_keys``; or the first parameter.
+            *args: further parameters, in the order of ``in_keys``.
+            tensordict_out: the collection to write to; by default the input.
+            _requires_sample: with ``False`` the sample is already present, and only its log-probability is written.
+            **kwargs: parameters by keyword.
+
+        Returns:
+            The collection; for a call with parameters the values under ``out_keys``.
         """
         if not isinstance(tensordict, TensorCollection):
             return self._call_with_tensors(tensordict, args, kwargs)
@@ -382,7 +403,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         return out
 
     def _by_key(self, sample: Any, is_composite: bool) -> list[Any]:
-        """The values for the keys of the sample."""
+        """Return the values of the sample, in the order of its keys."""
         keys = self._sample_keys
         if isinstance(sample, TensorCollection):
             there = sample.keys(True)
@@ -411,10 +432,10 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             return [log_prob]
         return [log_prob._get_key(suffixed(key, "_log_prob")) for key in self._sample_keys]
 
-    # -- what is taken from the distribution --------------------------------------------------------------------------
+    # -- sampling -----------------------------------------------------------------------------------------------------
 
     def _taken(self, dist: Distribution, data: TensorCollection) -> Any:
-        """The sample, or the statistic that stands for it, in ``num_samples`` copies where that is asked for."""
+        """Return the sample, or the statistic in ``num_samples`` copies."""
         kind = interaction_type() or self.default_interaction_type
         if self._randomness is None:
             value = self._value(dist, kind)
@@ -453,7 +474,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         return _median(dist)
 
     def _device_of(self, data: TensorCollection) -> torch.device:
-        """Where the parameters are."""
+        """Return the device of the parameters."""
         for key in self._in_keys:
             value: Any = data.get(key)
             if isinstance(value, TensorCollection):
@@ -474,7 +495,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         result = self._run(collected(given, False), **kwargs)
         return as_outputs([result._get_key(key) for key in self._out_keys if key != DISCARDED])
 
-    # -- what it is ---------------------------------------------------------------------------------------------------
+    # -- repr ---------------------------------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
         more = "" if self.num_samples is None else f", num_samples={[*self.num_samples]}"
@@ -486,7 +507,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
 
 
 def only_key(module: object, keys: list[FlatKey]) -> FlatKey:
-    """The key of log-probabilities where there is one, for ``log_prob_key``; an error where there are several."""
+    """Return the only key of log-probabilities, or raise if there are several."""
     if len(keys) != 1:
         raise RuntimeError(
             f"{type(module).__name__}.log_prob_key: there are several log-probabilities; use log_prob_keys: {keys}"
@@ -495,14 +516,14 @@ def only_key(module: object, keys: list[FlatKey]) -> FlatKey:
 
 
 def _log_prob_of(dist: Distribution, sample: Any) -> Any:
-    """The log-probability of a sample, or of several values that are one."""
+    """Return the log-probability of a sample that is one value or a tuple of values."""
     made: Any = dist
     given: object = sample
     return made.log_prob(*sample) if isinstance(given, (tuple, list)) else made.log_prob(sample)
 
 
 def _median(dist: Any) -> Any:
-    """The median of a distribution: its own, or where half of the probability is below."""
+    """Return the median of a distribution, or its quantile at one half."""
     try:
         return dist.median
     except AttributeError:

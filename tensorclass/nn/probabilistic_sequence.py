@@ -1,4 +1,4 @@
-"""A sequence of modules some of which are probabilistic, as one distribution."""
+"""Sequences of modules of which some are probabilistic, as one distribution."""
 
 from __future__ import annotations
 
@@ -22,34 +22,37 @@ from .writing import write
 
 
 class ProbabilisticTensorDictSequential(TensorDictSequential):
-    """Modules on a collection, one after the other, some of which draw samples.
-
-    >>> import torch
-    >>> from torch import nn
-    >>> from torch.distributions import Normal
-    >>> from tensorclass import TensorDict
-    >>> from tensorclass.nn import NormalParamExtractor, TensorDictModule
-    >>> policy = ProbabilisticTensorDictSequential(
-    ...     TensorDictModule(nn.Sequential(nn.Linear(3, 4), NormalParamExtractor()), "obs", ["loc", "scale"]),
-    ...     ProbabilisticTensorDictModule(["loc", "scale"], "action", distribution_class=Normal),
-    ... )
-    >>> data = policy(TensorDict(obs=torch.ones(5, 3), batch_size=[5]))
-    >>> data["action"].shape, policy.log_prob(data).shape
-    (torch.Size([5, 2]), torch.Size([5, 2]))
-    >>> policy.get_dist(data)
-    Normal(loc: torch.Size([5, 2]), scale: torch.Size([5, 2]))
+    """Run modules on a collection one after another; some of them draw samples.
 
     Args:
         *modules: as in :class:`TensorDictSequential`; at least one.
         partial_tolerant: as in :class:`TensorDictSequential`.
-        return_composite: whether the distribution is a :class:`CompositeDistribution` of the samples of all
-            probabilistic modules. By default that of the last module, where it is the only probabilistic one, and a
-            composite one otherwise. With ``False``, that of the last probabilistic module.
+        return_composite: make the distribution a :class:`CompositeDistribution` of the samples of all probabilistic
+            modules. With ``False`` it is the distribution of the last probabilistic module. By default it is composite
+            unless the last module is the only probabilistic one.
         selected_out_keys: as in :class:`TensorDictSequential`.
         inplace: as in :class:`TensorDictSequential`.
 
     Raises:
         ValueError: there are no modules.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from torch.distributions import Normal
+        >>> from tensorclass import TensorDict
+        >>> from tensorclass.nn import NormalParamExtractor, TensorDictModule
+        >>> policy = ProbabilisticTensorDictSequential(
+        ...     TensorDictModule(nn.Sequential(nn.Linear(3, 4), NormalParamExtractor()), "obs", ["loc", "scale"]),
+        ...     ProbabilisticTensorDictModule(["loc", "scale"], "action", distribution_class=Normal),
+        ... )
+        >>> data = policy(TensorDict(obs=torch.ones(5, 3), batch_size=[5]))
+        >>> data["action"].shape, policy.log_prob(data).shape
+        (torch.Size([5, 2]), torch.Size([5, 2]))
+        >>> policy.get_dist(data)
+        Normal(loc: torch.Size([5, 2]), scale: torch.Size([5, 2]))
+        >>> policy.get_dist_params(data)["scale"].shape
+        torch.Size([5, 2])
     """
 
     return_composite: bool | None
@@ -72,14 +75,14 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
     # -- keys ---------------------------------------------------------------------------------------------------------
 
     def _flat(self) -> list[TensorDictModuleBase]:
-        """The modules, those of probabilistic sequences among them one by one."""
+        """Return the modules, with nested probabilistic sequences replaced by their modules."""
         flat: list[TensorDictModuleBase] = []
         for module in self:
             flat += module._flat() if isinstance(module, ProbabilisticTensorDictSequential) else [module]
         return flat
 
     def _drawing(self) -> list[ProbabilisticTensorDictModule]:
-        """The probabilistic modules.
+        """Return the probabilistic modules.
 
         Raises:
             RuntimeError: there are none.
@@ -96,22 +99,22 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
     @property
     def det_part(self) -> TensorDictSequential:
-        """All modules but the last one."""
+        """A sequence of all modules but the last; it shares them."""
         return TensorDictSequential(*[*self][:-1], partial_tolerant=self.partial_tolerant, inplace=self.inplace)
 
     @property
     def dist_params_keys(self) -> list[FlatKey]:
-        """The keys of the parameters of all distributions, the last one first."""
+        """The keys of the parameters of all distributions, starting with the last."""
         return [key for module in reversed(self._drawing()) for key in module.dist_params_keys]
 
     @property
     def dist_sample_keys(self) -> list[FlatKey]:
-        """The keys of all samples, the last one first."""
+        """The keys of all samples, starting with the last."""
         return [key for module in reversed(self._drawing()) for key in module.dist_sample_keys]
 
     @property
     def log_prob_keys(self) -> list[FlatKey]:
-        """The keys of all log-probabilities, the last one first."""
+        """The keys of all log-probabilities, starting with the last."""
         return [key for module in reversed(self._drawing()) for key in module.log_prob_keys]
 
     @property
@@ -125,12 +128,12 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
     @property
     def default_interaction_type(self) -> InteractionType:
-        """That of the last probabilistic module."""
+        """The default interaction type of the last probabilistic module."""
         return self._drawing()[-1].default_interaction_type
 
     @property
     def num_samples(self) -> Size:
-        """The dimensions that modules put in front, one after the other."""
+        """The sample dimensions that the modules add in front."""
         size = Size()
         for module in self._flat():
             if isinstance(module, ProbabilisticTensorDictModule):
@@ -142,14 +145,23 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
     def get_dist_params(
         self, tensordict: TensorCollection, tensordict_out: TensorCollection | None = None, **kwargs: Any
     ) -> TensorCollection:
-        """Runs all modules but the last one, and gives their collection, which has the parameters.
+        """Run all modules but the last, and return the collection with the parameters.
 
         Args:
-            tensordict: a collection or a record that has the ``in_keys``.
-            tensordict_out: the collection to write to; by default the first one.
+            tensordict: a collection or record that has the ``in_keys``.
+            tensordict_out: the collection to write to; by default the input.
 
         Raises:
-            KeyError: keys that are missing.
+            KeyError: keys are missing.
+
+        Example:
+            >>> from torch.distributions import Normal
+            >>> policy = ProbabilisticTensorDictSequential(
+            ...     lambda data: data.set("scale", data["loc"] + 1.0),
+            ...     ProbabilisticTensorDictModule(["loc", "scale"], "x", distribution_class=Normal),
+            ... )
+            >>> policy.get_dist_params(TensorDict(loc=1.0))["scale"]
+            tensor(2.)
         """
         self._refuse(kwargs)
         return self.det_part(tensordict, tensordict_out=tensordict_out)
@@ -157,33 +169,46 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
     def get_dist(
         self, tensordict: TensorCollection, tensordict_out: TensorCollection | None = None, **kwargs: Any
     ) -> Distribution:
-        """The distribution of the samples.
+        """Run the modules and return the distribution of the samples.
 
-        That of the last module leaves its parameters in the collection. For a composite one the modules run, and draw
-        samples where others need them, without writing to the collection.
+        The distribution of a single module leaves its parameters in the collection. For a composite distribution
+        nothing is written to the collection; samples are drawn where later modules need them.
 
         Args:
-            tensordict: a collection or a record that has the ``in_keys``.
+            tensordict: a collection or record that has the ``in_keys``.
             tensordict_out: the collection to write parameters to.
 
         Raises:
-            KeyError: keys that are missing.
+            KeyError: keys are missing.
             RuntimeError: no module is probabilistic.
+
+        Example:
+            >>> policy = ProbabilisticTensorDictSequential(ProbabilisticTensorDictModule("param", "x"))
+            >>> policy.get_dist(TensorDict(param=[1.0, 2.0]))
+            Delta(param: torch.Size([2]))
         """
         self._refuse(kwargs)
         return self._dist(tensordict, tensordict_out, fixed=False)
 
     def build_dist_from_params(self, tensordict: TensorCollection) -> Distribution:
-        """The distribution of parameters that are in the collection: no other module runs.
+        """Build the distribution from parameters in the collection. No other module runs.
+
+        Args:
+            tensordict: a collection or record that has the ``dist_params_keys``.
 
         Raises:
-            KeyError: parameters that are missing.
+            KeyError: parameters are missing.
+
+        Example:
+            >>> policy = ProbabilisticTensorDictSequential(ProbabilisticTensorDictModule("param", "x"))
+            >>> policy.build_dist_from_params(TensorDict(param=[1.0, 2.0]))
+            Delta(param: torch.Size([2]))
         """
         dists = [(module, module.build_dist_from_params(tensordict)) for module in self._drawing()]
         return self._combined(tensordict, dists) if self._is_composite() else dists[-1][1]
 
     def _dist(self, data: TensorCollection, out: TensorCollection | None, fixed: bool) -> Distribution:
-        """The distribution; with ``fixed`` the samples in the collection stay, and none are drawn."""
+        """Build the distribution. With ``fixed`` the samples in the collection are used, and none are drawn."""
         composite = self._is_composite()
         last = self._drawing()[-1]
         run: Any = data.copy()
@@ -210,7 +235,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
     def _combined(
         self, data: TensorCollection, dists: Sequence[tuple[ProbabilisticTensorDictModule, Distribution]]
     ) -> CompositeDistribution:
-        """The distributions of all samples as one."""
+        """Combine the distributions of all samples."""
         by_key: dict[FlatKey, Distribution] = {}
         for module, dist in dists:
             if isinstance(dist, CompositeDistribution):
@@ -233,18 +258,23 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         dist: Distribution | None = None,
         **kwargs: Any,
     ) -> Any:
-        """The log-probability of the samples in a collection; none are drawn.
+        """Compute the log-probability of the samples in a collection. None are drawn.
 
         Args:
-            tensordict: it has the samples, and the ``in_keys`` where ``dist`` is not given.
+            tensordict: has the samples, and the ``in_keys`` if ``dist`` is not given.
             tensordict_out: the collection to write parameters to.
             dist: the distribution; by default that of the modules.
 
         Returns:
-            a tensor; for a composite distribution whose log-probabilities are not added up a ``TensorDict``.
+            A tensor; for a composite distribution whose log-probabilities are not summed, a ``TensorDict``.
 
         Raises:
             KeyError: samples or parameters are missing.
+
+        Example:
+            >>> policy = ProbabilisticTensorDictSequential(ProbabilisticTensorDictModule("param", "x"))
+            >>> policy.log_prob(TensorDict(param=[1.0, 2.0], x=[1.0, 2.0]))
+            tensor(inf)
         """
         self._refuse(kwargs)
         modules = self._drawing()
@@ -287,12 +317,17 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, tensordict: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
-        """The collection with what the modules wrote, or the results of a call with tensors.
+        """Run the modules on a collection, or on tensors.
 
         Args:
-            tensordict: a collection or a record that has the ``in_keys``.
-            tensordict_out: the collection to write to; by default the first one.
+            tensordict: a collection or record that has the ``in_keys``; or the first tensor.
+            *args: further tensors, in the order of ``in_keys``.
+            tensordict_out: the collection to write to; by default the input.
             _requires_sample: with ``False`` the last module, if it is probabilistic, draws no sample.
+            **kwargs: tensors by keyword.
+
+        Returns:
+            The collection with the outputs; for a call with tensors the values of ``out_keys``.
         """
         if isinstance(tensordict, Proxy):
             return self._trace(tensordict)
@@ -329,7 +364,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
             result: TensorCollection = run(tensordict, tensordict_out=tensordict_out)
             return result
         data = self.det_part(tensordict, tensordict_out=tensordict_out)
-        if tensordict_out is not None:  # the sample is in the first one
+        if tensordict_out is not None:  # the sample is in the input
             data = tensordict.copy().update(data)
         given: TensorCollection = last(data, tensordict_out, _requires_sample=False)
         return given

@@ -1,4 +1,4 @@
-"""Random numbers from a generator of one's own, where a function takes none."""
+"""Private random number generators for functions that take no generator."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torch import Tensor
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.keys import FlatKey, NestedKey, is_nested_key, unravel_key
 
-#: where random numbers come from: a generator, a seed, or the key that holds one of both
+#: a generator, a seed, or the key of either
 Source: TypeAlias = "torch.Generator | int | NestedKey"
 
-#: seeds that are drawn lie below this, so that they fit into integers of 64 bits
+#: exclusive upper bound of drawn seeds, which must fit into int64
 _SEEDS = 2**62
 
 
 def _default_generator(device: torch.device) -> torch.Generator:
-    """The generator that torch takes on a device where it is given none."""
+    """Return the default generator of a device."""
     if device.type == "cpu":
         return torch.default_generator
     if device.type == "cuda":
@@ -28,12 +28,14 @@ def _default_generator(device: torch.device) -> torch.Generator:
         index: Any = device.index  # None is the current one, whatever torch's stubs say
         chosen: torch.Generator = generators[torch.cuda.current_device() if index is None else index]
         return chosen
-    raise NotImplementedError(f"generators of one's own are there for cpu and cuda, not for {device.type}")
+    raise NotImplementedError(
+        f"generator: expected a generator on cpu or cuda, got one on {device.type}; leave it out there"
+    )
 
 
 @contextmanager
 def drawing_from(generator: torch.Generator) -> Generator[None, None, None]:
-    """All random numbers on the generator's device come from it, and torch's own generator stays as it is."""
+    """Draw all random numbers on the generator's device from ``generator``. The default generator stays as it is."""
     default = _default_generator(generator.device)
     before = default.get_state()
     default.set_state(generator.get_state())
@@ -44,16 +46,16 @@ def drawing_from(generator: torch.Generator) -> Generator[None, None, None]:
         default.set_state(before)
 
 
-class Randomness:
-    """Where a module takes its random numbers from.
+class RandomSource:
+    """The source of a module's random numbers.
 
     Args:
-        source: a generator, or the seed of one; or the key of a generator or a seed in the collections that come in. A
-            seed is exchanged for another one after each use, which the generator draws.
-        name: of the module, for errors.
+        source: a generator; a seed; or the key of a generator or seed in the input. A seed in the input is replaced
+            after each use by one drawn from its generator.
+        name: the module, for errors.
 
     Raises:
-        TypeError: it is none of these.
+        TypeError: ``source`` is something else.
     """
 
     __slots__ = ("_name", "generator", "key", "seed")
@@ -66,7 +68,7 @@ class Randomness:
         if isinstance(source, torch.Generator):
             self.generator = source
         elif isinstance(source, int) and not isinstance(source, bool):
-            self.seed = source  # the generator is made where the first parameters are
+            self.seed = source  # the generator is made on the device of the first parameters
         elif is_nested_key(source):
             self.key = unravel_key(source)
         else:
@@ -74,7 +76,7 @@ class Randomness:
 
     @contextmanager
     def over(self, data: TensorCollection, device: torch.device) -> Generator[None, None, None]:
-        """Random numbers in the block come from here; ``data`` may hold the source."""
+        """Draw the random numbers of the block from this source; ``data`` is the input, which may hold it."""
         if self.key is None:
             if self.generator is None:
                 assert self.seed is not None

@@ -1,4 +1,4 @@
-"""Modules from record to record."""
+"""Modules that map a record to a record."""
 
 from __future__ import annotations
 
@@ -29,31 +29,34 @@ Given = TypeVar("Given", bound=TensorCollection)
 
 
 class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
-    """The base of modules from record to record: ``class Net(TensorClassModuleBase[Text, Scores])``.
+    """Base class of modules that map a record to a record: ``class Net(TensorClassModuleBase[Text, Scores])``.
 
-    ``forward`` takes a ``Text`` and gives a ``Scores``, which type checkers hold a call to. It is a stage of typed
-    pipelines: ``tokenize >> Net() >> rank`` (see :class:`tensorclass.Stage`). :meth:`as_td_module` makes a module on
-    collections of it.
+    ``forward`` takes a ``Text`` and returns a ``Scores``; type checkers check its calls. The module is a stage of typed
+    pipelines: ``tokenize >> Net() >> rank`` (see :class:`tensorclass.Stage`). :meth:`as_td_module` converts it to a
+    module on collections.
 
-    >>> import torch
-    >>> from torch import Tensor, nn
-    >>> from tensorclass import TensorClass, TensorDict
-    >>> class Text(TensorClass):
-    ...     codes: Tensor
-    >>> class Scores(TensorClass):
-    ...     logits: Tensor
-    >>> class Net(TensorClassModuleBase[Text, Scores]):
-    ...     def __init__(self) -> None:
-    ...         super().__init__()
-    ...         self.linear = nn.Linear(3, 2)
-    ...
-    ...     def forward(self, x: Text) -> Scores:
-    ...         return Scores(self.linear(x.codes), batch_size=x.batch_size)
-    >>> Net()(Text(torch.ones(4, 3), batch_size=[4])).logits.shape
-    torch.Size([4, 2])
-    >>> module = Net().as_td_module()
-    >>> module.in_keys, module.out_keys, list(module(TensorDict(codes=torch.ones(4, 3))).keys())
-    (['codes'], ['logits'], ['logits'])
+    Example:
+        >>> import torch
+        >>> from torch import Tensor, nn
+        >>> from tensorclass import TensorClass, TensorDict
+        >>> class Text(TensorClass):
+        ...     codes: Tensor
+        >>> class Scores(TensorClass):
+        ...     logits: Tensor
+        >>> class Net(TensorClassModuleBase[Text, Scores]):
+        ...     def __init__(self) -> None:
+        ...         super().__init__()
+        ...         self.linear = nn.Linear(3, 2)
+        ...
+        ...     def forward(self, x: Text) -> Scores:
+        ...         return Scores(self.linear(x.codes), batch_size=x.batch_size)
+        >>> Net()(Text(torch.ones(4, 3), batch_size=[4])).logits.shape
+        torch.Size([4, 2])
+        >>> Net().input_type.__name__, Net().output_type.__name__
+        ('Text', 'Scores')
+        >>> module = Net().as_td_module()
+        >>> module.in_keys, module.out_keys, list(module(TensorDict(codes=torch.ones(4, 3))).keys())
+        (['codes'], ['logits'], ['logits'])
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -62,7 +65,7 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
 
     @abc.abstractmethod
     def forward(self, x: In, /) -> Out:
-        """The record that the module makes of ``x``."""
+        """Compute the output record of the record ``x``."""
 
     if TYPE_CHECKING:
 
@@ -73,12 +76,20 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
 
     @property
     def input_type(self) -> Any:
-        """What the module takes: the first type between the brackets, or the annotation of ``forward``."""
+        """The type of the input: the first type in the brackets, or the annotation of ``forward``.
+
+        Raises:
+            ValueError: there is neither.
+        """
         return self._types()[0]
 
     @property
     def output_type(self) -> Any:
-        """What the module gives: the second type between the brackets, or the annotation of ``forward``."""
+        """The type of the output: the second type in the brackets, or the annotation of ``forward``.
+
+        Raises:
+            ValueError: there is neither.
+        """
         return self._types()[1]
 
     def _types(self) -> tuple[Any, Any]:
@@ -94,10 +105,14 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
         return found[0], found[1]
 
     def as_td_module(self) -> TensorClassModuleWrapper:
-        """This module on collections: its keys are the fields of the records.
+        """Convert to a module on collections, whose keys are the fields of the records.
+
+        Returns:
+            A module that contains this one and shares its parameters. See :class:`TensorClassModuleBase` for an
+            example.
 
         Raises:
-            ValueError: it takes or gives something else than a record.
+            ValueError: the input or the output is not a record.
         """
         return TensorClassModuleWrapper(self)
 
@@ -110,7 +125,7 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
         self: TensorClassModuleBase[Taken, Given], following: Function[Given, Last], /
     ) -> Stage[Taken, Last]: ...
     def __rshift__(self, following: Any, /) -> Stage[Any, Any]:
-        """The stage that runs this module, and ``following`` on what it gives."""
+        """Return the stage that runs this module, then ``following``."""
         this: Any = self
         return cast("Stage[Any, Any]", Stage(this) >> following)
 
@@ -123,36 +138,62 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
         self: TensorClassModuleBase[Taken, Given], preceding: Function[First, Taken], /
     ) -> Stage[First, Given]: ...
     def __rrshift__(self, preceding: Any, /) -> Stage[Any, Any]:
-        """The stage that runs ``preceding``, and this module on what it gives."""
+        """Return the stage that runs ``preceding``, then this module."""
         this: Any = self
         return cast("Stage[Any, Any]", preceding >> Stage(this))
 
 
 class TensorClassModuleWrapper(TensorDictModuleBase):
-    """A module from record to record, on collections: :meth:`TensorClassModuleBase.as_td_module` makes it.
+    """A module from record to record, as a module on collections. :meth:`TensorClassModuleBase.as_td_module` makes it.
 
-    A TensorDict with the fields of the one record gives a new TensorDict with the fields of the other. The record
-    itself gives the other record. Further keys are left aside.
+    A TensorDict that has the fields of the input record gives a new TensorDict with the fields of the output record.
+    The input record itself gives the output record. Other keys are ignored.
 
     Args:
         module: the module.
 
     Raises:
-        ValueError: it takes or gives something else than a record.
+        ValueError: the input or the output of the module is not a record.
+
+    Example:
+        >>> import torch
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass, TensorDict
+        >>> class Point(TensorClass):
+        ...     x: Tensor
+        >>> class Double(TensorClassModuleBase[Point, Point]):
+        ...     def forward(self, x: Point) -> Point:
+        ...         return Point(2 * x.x, batch_size=x.batch_size)
+        >>> module = TensorClassModuleWrapper(Double())
+        >>> module(torch.ones(2)), module(TensorDict(x=torch.ones(2)))["x"]
+        (tensor([2., 2.]), tensor([2., 2.]))
     """
 
     tc_module: nn.Module
 
     def __init__(self, module: TensorClassModuleBase[Any, Any]) -> None:
         super().__init__()
-        self.input_type: type[TensorClass] = _record(module, "takes", module.input_type)
-        self.output_type: type[TensorClass] = _record(module, "gives", module.output_type)
+        self.input_type: type[TensorClass] = _require_record(module, "takes", module.input_type)
+        self.output_type: type[TensorClass] = _require_record(module, "gives", module.output_type)
         self.tc_module = module
-        self._in_keys = [*_keys(self.input_type)]
-        self._out_keys = [*_keys(self.output_type)]
+        self._in_keys = [*_field_keys(self.input_type)]
+        self._out_keys = [*_field_keys(self.output_type)]
 
     def forward(self, tensordict: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """What the module gives, as a collection; or its values, of a call with tensors."""
+        """Call the module on a collection, on a record, or on tensors.
+
+        Args:
+            tensordict: a collection that has the ``in_keys``, an input record; or the first tensor.
+            *args: further tensors, in the order of ``in_keys``.
+            **kwargs: tensors by keyword.
+
+        Returns:
+            A new TensorDict for a collection, the output record for a record, otherwise the values under ``out_keys``.
+
+        Raises:
+            KeyError: required fields are missing.
+            TypeError: a keyword is not one of the ``in_keys``.
+        """
         if isinstance(tensordict, self.input_type):
             return self.tc_module(tensordict)
         if isinstance(tensordict, TensorCollection):
@@ -171,10 +212,10 @@ class TensorClassModuleWrapper(TensorDictModuleBase):
         if absent:
             raise missing_keys(type(self.tc_module).__name__, absent, data)
         result: TensorClass = self.tc_module(_as_record(self.input_type, data))
-        return _plain(result)
+        return _as_tensordict(result)
 
 
-def _record(module: nn.Module, verb: str, cls: Any) -> type[TensorClass]:
+def _require_record(module: nn.Module, verb: str, cls: Any) -> type[TensorClass]:
     if isinstance(cls, type) and issubclass(cls, TensorClass):
         return cls
     raise ValueError(
@@ -182,8 +223,8 @@ def _record(module: nn.Module, verb: str, cls: Any) -> type[TensorClass]:
     )
 
 
-def _nested(cls: type[TensorClass]) -> dict[str, type[TensorClass] | None]:
-    """The fields of a class; of each, the record class that it has, if there is one."""
+def _nested_records(cls: type[TensorClass]) -> dict[str, type[TensorClass] | None]:
+    """Map each field of a class to the record class that it holds, or to ``None``."""
     found: dict[str, type[TensorClass] | None] = {}
     for name, spec in cls._specs.items():
         classes = [one for one in spec.types if issubclass(one, TensorClass)]
@@ -191,18 +232,18 @@ def _nested(cls: type[TensorClass]) -> dict[str, type[TensorClass] | None]:
     return found
 
 
-def _keys(cls: type[TensorClass], path: tuple[str, ...] = ()) -> Iterator[FlatKey]:
-    """The fields of a class, and those of records among them."""
-    for name, nested in _nested(cls).items():
+def _field_keys(cls: type[TensorClass], path: tuple[str, ...] = ()) -> Iterator[FlatKey]:
+    """Iterate over the keys of all fields, including fields of nested records."""
+    for name, nested in _nested_records(cls).items():
         if nested is not None and nested is not cls:
-            yield from _keys(nested, (*path, name))
+            yield from _field_keys(nested, (*path, name))
         else:
             yield (*path, name) if path else name
 
 
 def _lacking(cls: type[TensorClass], data: TensorCollection, path: tuple[str, ...] = ()) -> Iterator[FlatKey]:
-    """The fields that need a value and have none."""
-    for name, nested in _nested(cls).items():
+    """Iterate over the required fields that have no value."""
+    for name, nested in _nested_records(cls).items():
         value: Any = data._store.get(name)
         if value is None:
             if not cls._specs[name].optional and cls._specs[name].default is None:
@@ -212,9 +253,9 @@ def _lacking(cls: type[TensorClass], data: TensorCollection, path: tuple[str, ..
 
 
 def _as_record(cls: type[TensorClass], data: TensorCollection) -> TensorClass:
-    """The record on the values of a collection that has its fields, and maybe more."""
+    """Build a record from the values of a collection that has its fields; other keys are ignored."""
     values: dict[str, Any] = {}
-    for name, nested in _nested(cls).items():
+    for name, nested in _nested_records(cls).items():
         value: Any = data._store.get(name)
         if value is not None:
             tree = nested is not None and isinstance(value, TensorCollection) and not isinstance(value, nested)
@@ -222,9 +263,12 @@ def _as_record(cls: type[TensorClass], data: TensorCollection) -> TensorClass:
     return cls._from_mapping(values, data._batch_size, data._device, data._names)
 
 
-def _plain(record: TensorCollection) -> TensorDict:
-    """The values of a record in a TensorDict."""
+def _as_tensordict(record: TensorCollection) -> TensorDict:
+    """Return the values of a record as a TensorDict, without copying."""
     return TensorDict._of(
         record,
-        {key: _plain(value) if isinstance(value, TensorClass) else value for key, value in record._store.items()},
+        {
+            key: _as_tensordict(value) if isinstance(value, TensorClass) else value
+            for key, value in record._store.items()
+        },
     )

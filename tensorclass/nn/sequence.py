@@ -1,4 +1,4 @@
-"""Modules on a collection, one after the other."""
+"""Run modules on a collection one after another."""
 
 from __future__ import annotations
 
@@ -23,37 +23,36 @@ from .writing import Inplace, beside, noted, remove, restore, set_value, write
 
 
 class TensorDictSequential(TensorDictModuleBase):
-    """Modules on a collection, one after the other: each reads what those in front of it wrote, or what came in.
+    """Run modules on a collection one after another. Each reads the input and the outputs of the modules before it.
 
-    >>> import torch
-    >>> from torch import nn
-    >>> from tensorclass import TensorDict
-    >>> from tensorclass.nn import TensorDictModule
-    >>> net = TensorDictSequential(
-    ...     TensorDictModule(nn.Linear(3, 4), "x", "hidden"),
-    ...     TensorDictModule(torch.mul, ["hidden", "mask"], "y"),
-    ... )
-    >>> net.in_keys, net.out_keys
-    (['x', 'mask'], ['hidden', 'y'])
-    >>> net(TensorDict(x=torch.ones(2, 3), mask=torch.ones(2, 4)))["y"].shape
-    torch.Size([2, 4])
-    >>> [module.out_keys for module in net.select_subsequence(out_keys=["hidden"])]
-    [['hidden']]
-
-    It is called with a collection, which comes back with what the modules wrote, or with the values of ``in_keys``, by
-    position or by key; then it gives those of ``out_keys``. When a call fails, the collection is as it was before.
+    Call it with a collection: it returns the collection with the outputs of the modules. Or call it with the values of
+    ``in_keys``, by position or by keyword: it returns the values of ``out_keys``. If a call fails, the collection is
+    unchanged.
 
     Args:
-        *modules: the modules, or functions from collection to collection; or a list of them, or a dict that gives each
-            one a name.
-        partial_tolerant: leave out modules whose ``in_keys`` are not all there. In a lazy stack this is asked of every
-            part.
-        selected_out_keys: write these keys only; what stands at the others stays.
+        *modules: modules, or functions from collection to collection; or a list of them, or a dict that names them.
+        partial_tolerant: skip modules whose ``in_keys`` are not all present. In a lazy stack this is decided for each
+            stacked collection.
+        selected_out_keys: write these keys only; values under other keys stay as they are.
         inplace: ``None`` leaves it to the modules; otherwise as in :class:`TensorDictModule`.
 
     Raises:
-        TypeError: one of them can't be called.
-        ValueError: a key is selected that no module writes.
+        TypeError: a module is not callable.
+        ValueError: no module writes a selected key.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from tensorclass import TensorDict
+        >>> from tensorclass.nn import TensorDictModule
+        >>> net = TensorDictSequential(
+        ...     TensorDictModule(nn.Linear(3, 4), "x", "hidden"),
+        ...     TensorDictModule(torch.mul, ["hidden", "mask"], "y"),
+        ... )
+        >>> net.in_keys, net.out_keys
+        (['x', 'mask'], ['hidden', 'y'])
+        >>> net(TensorDict(x=torch.ones(2, 3), mask=torch.ones(2, 4)))["y"].shape
+        torch.Size([2, 4])
     """
 
     _selects = True
@@ -61,7 +60,7 @@ class TensorDictSequential(TensorDictModuleBase):
     module: nn.ModuleList | nn.ModuleDict
     partial_tolerant: bool
     inplace: Inplace
-    #: of the nested keys that the modules write, one in each collection
+    #: one written key per nested collection that the modules write to
     _nested: list[FlatKey]
 
     def __init__(
@@ -85,12 +84,12 @@ class TensorDictSequential(TensorDictModuleBase):
             self.select_out_keys(*as_key_list(selected_out_keys, f"{type(self).__name__}: selected_out_keys"))
 
     def _find_keys(self) -> None:
-        """What the modules need that none in front of them writes, and what they write."""
+        """Compute ``in_keys``, which no earlier module writes, and ``out_keys``."""
         self._reset()
         needed: list[FlatKey] = []
         written: list[FlatKey] = []
         for module in self:
-            needed += [key for key in keys_of(module, "in_keys") if key not in needed and not _within(key, written)]
+            needed += [key for key in keys_of(module, "in_keys") if key not in needed and not _is_covered(key, written)]
             new = [key for key in keys_of(module, "out_keys") if key != DISCARDED]
             written = [key for key in written if key not in new] + new
         self._in_keys, self._out_keys = needed, written
@@ -111,7 +110,21 @@ class TensorDictSequential(TensorDictModuleBase):
         tensordict_out: TensorCollection | None = None,
         **kwargs: Any,
     ) -> Any:
-        """The collection with what the modules wrote, or the results of a call with tensors."""
+        """Run the modules on a collection, or on tensors.
+
+        Args:
+            tensordict: a collection that has the ``in_keys``; or the first tensor.
+            *args: further tensors, in the order of ``in_keys``.
+            tensordict_out: write the outputs here instead of into ``tensordict``.
+            **kwargs: tensors by keyword.
+
+        Returns:
+            The collection with the outputs; for a call with tensors the values of ``out_keys``.
+
+        Raises:
+            KeyError: ``in_keys`` are missing.
+            TypeError: unknown arguments, or a module does not return a collection.
+        """
         if not isinstance(tensordict, TensorCollection):
             return self._call_with_tensors(tensordict, args, kwargs)
         if args or kwargs:
@@ -161,7 +174,7 @@ class TensorDictSequential(TensorDictModuleBase):
         __call__ = nn.Module.__call__
 
     def _run(self, data: TensorCollection) -> TensorCollection:
-        """What the last module gives for what the one in front of it gives, and so on."""
+        """Run the modules, each on the result of the one before it."""
         result: Any = data
         modules: Any = self._modules["module"]
         tolerant = self.partial_tolerant
@@ -169,14 +182,14 @@ class TensorDictSequential(TensorDictModuleBase):
             result = self._run_tolerant(step, result) if tolerant else step(result)
             if not isinstance(result, TensorCollection):
                 raise TypeError(
-                    f"{type(self).__name__}: {names_of(getattr(step, 'func', step))} gave {_kind(result)}; each module "
-                    "of a sequence gives a collection"
+                    f"{type(self).__name__}: {names_of(getattr(step, 'func', step))} returned "
+                    f"{_describe_value(result)}; each module of a sequence must return a collection"
                 )
         run: TensorCollection = result
         return run
 
     def _run_tolerant(self, module: Any, data: TensorCollection) -> Any:
-        """What a module gives where its keys are there; a lazy stack is looked at part by part."""
+        """Run a module if its keys are present. Decide for each collection of a lazy stack."""
         store = data._store
         for key in keys_of(module, "in_keys"):
             if key not in store if type(key) is str else _find(data, key) is MISSING:
@@ -193,7 +206,7 @@ class TensorDictSequential(TensorDictModuleBase):
         return data
 
     def _run_beside(self, data: TensorCollection, out: TensorCollection | None) -> TensorCollection:
-        """Runs on a collection that shares the values, and writes the results to another one."""
+        """Run on a copy that shares the values, and write the outputs to another collection."""
         copied = data.copy()
         try:
             result = self._run(copied)
@@ -207,13 +220,13 @@ class TensorDictSequential(TensorDictModuleBase):
         return out
 
     def _missing(self, error: MissingKeys, data: TensorCollection) -> MissingKeys:
-        """The error of a module, or one that names all keys which the sequence lacks."""
+        """Name all keys that the sequence lacks; without any, return the error of the module."""
         there = data.keys(True)
         absent = [key for key in self._in_keys if key not in there]
         return missing_keys(type(self).__name__, absent, data) if absent else error
 
     def _trace(self, data: Proxy) -> Proxy:
-        """What ``torch.fx.symbolic_trace`` notes: what the modules do, one after the other."""
+        """Record the modules one after another in ``torch.fx.symbolic_trace``."""
         if self._source is not None or self.partial_tolerant or not (self.inplace is None or self.inplace is True):
             raise ValueError(
                 f"{type(self).__name__}: it can be traced when it writes all its keys into its input: without "
@@ -250,7 +263,7 @@ class TensorDictSequential(TensorDictModuleBase):
     @overload
     def __getitem__(self, index: slice) -> Self: ...
     def __getitem__(self, index: int | slice | str) -> TensorDictModuleBase | Self:
-        """A module by its position (or its name, where the modules came in a dict); a sequence of some of them."""
+        """Return a module by its position or name, or a sequence of the modules in a slice."""
         names = [*self.module._modules]
         if isinstance(index, slice):
             return self._of(names[index])
@@ -277,17 +290,47 @@ class TensorDictSequential(TensorDictModuleBase):
         self._find_keys()
 
     def append(self, module: Callable[..., Any]) -> Self:
-        """Adds a module behind the others."""
+        """Add a module at the end.
+
+        Raises:
+            TypeError: the modules have names; assign ``sequence[name] = module``.
+
+        Example:
+            >>> len(TensorDictSequential().append(lambda data: data))
+            1
+        """
         return self.insert(len(self), module)
 
     def extend(self, modules: Iterable[Callable[..., Any]]) -> Self:
-        """Adds modules behind the others."""
+        """Add modules at the end. See :meth:`append`.
+
+        Example:
+            >>> len(TensorDictSequential().extend([lambda data: data, lambda data: data]))
+            2
+        """
         for module in modules:
             self.append(module)
         return self
 
     def insert(self, index: int, module: Callable[..., Any]) -> Self:
-        """Adds a module in front of the one at ``index``, as ``list.insert`` does."""
+        """Add a module before the one at ``index``, as ``list.insert`` does.
+
+        Args:
+            index: the position.
+            module: a module, or a function from collection to collection.
+
+        Returns:
+            The sequence itself.
+
+        Raises:
+            TypeError: the modules have names; assign ``sequence[name] = module``.
+
+        Example:
+            >>> from tensorclass.nn import TensorDictModule
+            >>> net = TensorDictSequential(TensorDictModule(torch.exp, "b", "c"))
+            >>> net.insert(0, TensorDictModule(torch.exp, "a", "b")).in_keys
+            ['a']
+        """
         if not isinstance(self.module, nn.ModuleList):
             raise TypeError(
                 f"{type(self).__name__}: its modules have names; add one by its name: sequence[name] = module"
@@ -303,7 +346,7 @@ class TensorDictSequential(TensorDictModuleBase):
         return index % size
 
     def _of(self, names: Iterable[str], replaced: Mapping[str, TensorDictModuleBase] | None = None) -> Self:
-        """A sequence of some of the modules."""
+        """Return a sequence of some of the modules."""
         chosen: dict[str, Any] = {name: (replaced or {}).get(name, self.module._modules[name]) for name in names}
         named = isinstance(self.module, nn.ModuleDict)
         modules: list[Any] = [chosen] if named else [*chosen.values()]
@@ -312,14 +355,20 @@ class TensorDictSequential(TensorDictModuleBase):
     def select_subsequence(
         self, in_keys: Iterable[NestedKey] | None = None, out_keys: Iterable[NestedKey] | None = None
     ) -> Self:
-        """The modules that are needed to get ``out_keys`` from ``in_keys``, in a sequence of their own.
+        """Return a sequence of the modules needed to compute ``out_keys`` from ``in_keys``. It shares the modules.
 
         Args:
-            in_keys: the keys that there are; by default all that the sequence reads.
-            out_keys: the keys that are wanted; by default all that it writes.
+            in_keys: the available keys; by default all that the sequence reads.
+            out_keys: the wanted keys; by default all that the sequence writes.
 
         Raises:
             ValueError: no module is left.
+
+        Example:
+            >>> from tensorclass.nn import TensorDictModule
+            >>> net = TensorDictSequential(TensorDictModule(torch.exp, "a", "b"), TensorDictModule(torch.exp, "b", "c"))
+            >>> [module.out_keys for module in net.select_subsequence(out_keys=["b"])]
+            [['b']]
         """
         given = [*self._in_keys] if in_keys is None else as_key_list(in_keys, "in_keys")
         wanted = [*self._out_keys] if out_keys is None else as_key_list(out_keys, "out_keys")
@@ -331,13 +380,13 @@ class TensorDictSequential(TensorDictModuleBase):
                     module = module.select_subsequence(there)
                 except ValueError:
                     continue
-            elif not all(_within(key, there) for key in keys_of(module, "in_keys")):
+            elif not all(_is_covered(key, there) for key in keys_of(module, "in_keys")):
                 continue
             kept[name] = module
             there += keys_of(module, "out_keys")
         needed = unravel_key_list(wanted)
         for name, module in reversed(list(kept.items())):
-            written = [key for key in keys_of(module, "out_keys") if any(_meet(key, other) for other in needed)]
+            written = [key for key in keys_of(module, "out_keys") if any(_overlap(key, other) for other in needed)]
             if not written:
                 del kept[name]
                 continue
@@ -354,32 +403,42 @@ class TensorDictSequential(TensorDictModuleBase):
     def _named(self) -> list[tuple[str, TensorDictModuleBase]]:
         return [(name, cast("TensorDictModuleBase", module)) for name, module in self.module._modules.items()]
 
-    # -- what it is ---------------------------------------------------------------------------------------------------
+    # -- properties ---------------------------------------------------------------------------------------------------
 
     @property
     def device(self) -> torch.device:
-        """The device of the first parameter or buffer, the CPU where there is none."""
+        """The device of the first parameter or buffer; the CPU if there is none.
+
+        Example:
+            >>> TensorDictSequential(nn.Linear(3, 4)).device
+            device(type='cpu')
+        """
         return device_of(self)
 
     @property
     def is_functional(self) -> bool:
-        """Whether the parameters are arguments of the module: they never are."""
+        """``False``: the parameters belong to the modules and are never arguments of the sequence.
+
+        Example:
+            >>> TensorDictSequential().is_functional
+            False
+        """
         return False
 
 
 class WrongArguments(TypeError, RuntimeError):
-    """A sequence is called with arguments that it does not have."""
+    """A sequence is called with arguments that it does not take."""
 
 
 def as_module(module: Any) -> TensorDictModuleBase:
-    """A module that says what it reads and writes: another callable reads and writes what it likes."""
+    """Return a module that declares its keys. Other callables are wrapped, without known keys."""
     if isinstance(module, nn.Module) and TensorDictModuleBase.is_tdmodule_compatible(module):
         return cast("TensorDictModuleBase", module)
     return WrapModule(module)
 
 
 def keys_of(module: TensorDictModuleBase, name: str) -> list[FlatKey]:
-    """The ``in_keys`` or ``out_keys`` of a module."""
+    """Return the ``in_keys`` or ``out_keys`` of a module."""
     return unravel_key_list(getattr(module, name))
 
 
@@ -387,17 +446,17 @@ def _find(data: TensorCollection, key: FlatKey) -> Any:
     return data._find((key,) if isinstance(key, str) else key)
 
 
-def _within(key: FlatKey, keys: Sequence[FlatKey]) -> bool:
-    """Whether a key, or a collection that it is in, is one of several."""
+def _is_covered(key: FlatKey, keys: Sequence[FlatKey]) -> bool:
+    """Tell whether a key, or a collection that contains it, is among ``keys``."""
     if key in keys or isinstance(key, str):
         return key in keys
     return key[0] in keys or any(key[:depth] in keys for depth in range(2, len(key)))
 
 
-def _meet(key: FlatKey, other: FlatKey) -> bool:
-    """Whether one of two keys is within the other."""
-    return _within(key, [other]) or _within(other, [key])
+def _overlap(key: FlatKey, other: FlatKey) -> bool:
+    """Tell whether one of two keys contains the other."""
+    return _is_covered(key, [other]) or _is_covered(other, [key])
 
 
-def _kind(value: object) -> str:
+def _describe_value(value: object) -> str:
     return "None" if value is None else f"a {type(value).__name__}"

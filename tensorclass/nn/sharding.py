@@ -1,8 +1,8 @@
-"""Modules that ``fully_shard`` of ``torch.distributed.fsdp`` has made of others, and that give collections.
+"""``fully_shard`` of ``torch.distributed.fsdp`` on modules that return collections.
 
-Such a module must know when gradients come, to gather its parameters and to reduce their gradients. It asks the
-tensors of its result for that, and looks for them in dicts, lists, tuples and dataclasses alone: in a collection it
-would find none, and train nothing without a word.
+A sharded module gathers its parameters and reduces their gradients when gradients arrive. It registers hooks for that
+on the tensors of its result, which it looks for in dicts, lists, tuples and dataclasses only. In a collection it would
+find none, and silently train nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tensorclass.td.base import TensorCollection
 
 
 def look_into_results(cls: type[nn.Module]) -> None:
-    """Lets a class find the tensors in a collection where it is one that ``fully_shard`` makes."""
+    """Register the hooks on the tensors of collections, if ``cls`` is a class that ``fully_shard`` made."""
     if any(base.__name__ == "FSDPModule" and base.__module__.startswith("torch.distributed") for base in cls.__mro__):
         call: Any = _call
         cls.__call__ = call  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""Not running modules whose results are there already."""
+"""Skip modules whose results are already in the collection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .modes import Mode, ModeSetting
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: whether all modules are skipped whose results are there, or those that write these keys only
+#: skip all modules whose results are present, or only those that write no other keys than these
 Skipped: TypeAlias = "bool | list[NestedKey]"
 
 
@@ -24,12 +24,20 @@ SKIPPING: Mode[Skipped] = Mode(False)
 
 
 def skip_existing() -> Skipped:
-    """Whether modules are skipped whose results are there already, or the keys of which: :class:`set_skip_existing`."""
+    """Return the mode that :class:`set_skip_existing` sets: a bool, or the keys whose modules are skipped.
+
+    Example:
+        >>> skip_existing()
+        False
+        >>> with set_skip_existing(["y"]):
+        ...     skip_existing()
+        ['y']
+    """
     return SKIPPING.current()
 
 
 def skips(data: TensorCollection, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey]) -> bool:
-    """Whether a module with these keys has nothing to do: what it writes is there, and is not what it reads."""
+    """Tell whether to skip a module: its ``out_keys`` are all present, and none of them is also an input."""
     mode = SKIPPING.current()
     if mode is False or not out_keys:
         return False
@@ -40,25 +48,31 @@ def skips(data: TensorCollection, in_keys: Sequence[NestedKey], out_keys: Sequen
 
 
 class set_skip_existing(ModeSetting[Skipped]):
-    """Sets whether modules are skipped whose results are there already.
+    """Skip modules whose results are already in the collection.
 
-    A module is skipped when all its ``out_keys`` are in the collection, and none of them is one of its ``in_keys``. As
-    a context manager it holds for the modules of this package. As a decorator of the ``forward`` of a user's module it
-    lets that be skipped; with ``None``, where a block around the call says so.
-
-    >>> import torch
-    >>> from tensorclass import TensorDict
-    >>> from tensorclass.nn import TensorDictModule
-    >>> module = TensorDictModule(torch.exp, "x", "y")
-    >>> with set_skip_existing(True):
-    ...     module(TensorDict(x=1.0, y=2.0))["y"]
-    tensor(2.)
+    A module is skipped if all its ``out_keys`` are in the collection and none of them is one of its ``in_keys``. As a
+    context manager this holds for the modules of this package. As a decorator it lets the ``forward`` of a user's
+    module be skipped; with ``mode=None`` only if a block around the call says so.
 
     Args:
-        mode: ``True``, ``False``, or the keys that can be kept: a module is skipped that writes no others.
-        in_key_attr: the attribute with the keys that a decorated method reads.
-        out_key_attr: the attribute with those that it writes.
-        thread_local: a block holds for its own thread and task only.
+        mode: ``True``, ``False``, or a list of keys: only modules that write no other keys are skipped. ``None`` is for
+            decorators.
+        in_key_attr: the attribute of a decorated method's object that holds the keys it reads.
+        out_key_attr: the attribute that holds the keys it writes.
+        thread_local: limit a block to its own thread.
+
+    Raises:
+        TypeError: ``mode`` is something else.
+        RuntimeError: a block is opened with ``mode=None``.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> from tensorclass.nn import TensorDictModule
+        >>> module = TensorDictModule(torch.exp, "x", "y")
+        >>> with set_skip_existing(True):
+        ...     module(TensorDict(x=1.0, y=2.0))["y"]
+        tensor(2.)
     """
 
     def __init__(
@@ -88,10 +102,17 @@ class set_skip_existing(ModeSetting[Skipped]):
         return SKIPPING, self.mode
 
     def clone(self) -> Self:
-        """Another one with this mode."""
+        """Return a new setter with the same arguments.
+
+        Example:
+            >>> set_skip_existing(True).clone().mode
+            True
+        """
         return type(self)(self.mode, self.in_key_attr, self.out_key_attr, thread_local=self.thread_local)
 
     def __call__(self, function: F) -> F:
+        """Decorate a method that takes a collection, so that it can be skipped."""
+
         @functools.wraps(function)
         def skipping(module: Any, *args: Any, **kwargs: Any) -> Any:
             data = args[0] if args else next(iter(kwargs.values()), None)

@@ -1,4 +1,4 @@
-"""What ``torch.fx.symbolic_trace`` notes of modules that it cannot look into."""
+"""Modules as opaque calls in ``torch.fx.symbolic_trace``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from torch.fx import Proxy
 
 
 def as_call(module: nn.Module, *args: Any) -> Proxy:
-    """The call of a module as one node of the graph; the first argument is a proxy.
+    """Record the call of a module as one node of the graph.
+
+    Args:
+        module: the module that is called.
+        *args: its arguments; the first one is a proxy.
 
     Raises:
-        ValueError: the module is what is traced.
+        ValueError: the module is itself the root of the trace.
     """
     tracer: Any = args[0].tracer
     path = tracer.path_of_module(module)

@@ -18,20 +18,21 @@ from .module import TensorDictModule
 
 
 class WrapModule(TensorDictModuleBase):
-    """A function, or a module, from collection to collection, among modules that say what they read and write.
-
-    >>> from tensorclass import TensorDict
-    >>> WrapModule(lambda data: data + 1)(TensorDict(a=1))["a"]
-    tensor(2)
+    """Wrap a function or module from collection to collection as a module that can declare its keys.
 
     Args:
-        func: takes a collection and gives one.
-        inplace: write what it gives into the collection that came in, and give that.
-        in_keys: the keys that it reads, as far as they are known.
-        out_keys: the keys that it writes, as far as they are known.
+        func: takes a collection and returns one.
+        inplace: write the result into the input, and return the input.
+        in_keys: the keys that ``func`` reads, if known.
+        out_keys: the keys that ``func`` writes, if known.
 
     Raises:
-        TypeError: ``func`` can't be called.
+        TypeError: ``func`` is not callable.
+
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> WrapModule(lambda data: data + 1)(TensorDict(a=1))["a"]
+        tensor(2)
     """
 
     func: Callable[..., Any]
@@ -54,7 +55,14 @@ class WrapModule(TensorDictModuleBase):
         self._out_keys = as_key_list([] if out_keys is None else out_keys, "WrapModule: out_keys")
 
     def forward(self, data: Any) -> Any:
-        """What the function gives; with ``inplace`` the collection that it was called with."""
+        """Call the function on a collection.
+
+        Returns:
+            Its result; with ``inplace`` the input.
+
+        Raises:
+            TypeError: with ``inplace``, the result is not a collection.
+        """
         result = self.func(data)
         if not self.inplace or result is data:
             return result
@@ -71,7 +79,7 @@ class WrapModule(TensorDictModuleBase):
 
 
 class TensorDictFunction(Protocol):
-    """A function on collections that can be called with tensors: see :class:`as_tensordict_module`."""
+    """A function on collections that can also be called with tensors: see :class:`as_tensordict_module`."""
 
     @overload
     def __call__(self, tensordict: T, /) -> T: ...
@@ -80,21 +88,22 @@ class TensorDictFunction(Protocol):
 
 
 class as_tensordict_module:
-    """Makes a function on tensors one that reads its arguments from a collection, and writes its results there.
+    """Decorate a function on tensors: it reads its arguments from a collection and writes its results there.
 
     It can still be called with tensors. A module becomes a :class:`TensorDictModule`.
 
-    >>> import torch
-    >>> from tensorclass import TensorDict
-    >>> @as_tensordict_module(in_keys=["a", "b"], out_keys="total")
-    ... def add(x, y):
-    ...     return x + y
-    >>> add(TensorDict(a=1, b=2))["total"], add(torch.tensor(1), torch.tensor(2))
-    (tensor(3), tensor(3))
-
     Args:
-        in_keys: the keys of the arguments, but for the ``self`` of a method.
+        in_keys: the keys of the arguments, without the ``self`` of a method.
         out_keys: the keys of the results.
+
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> @as_tensordict_module(in_keys=["a", "b"], out_keys="total")
+        ... def add(x, y):
+        ...     return x + y
+        >>> add(TensorDict(a=1, b=2))["total"], add(torch.tensor(1), torch.tensor(2))
+        (tensor(3), tensor(3))
     """
 
     def __init__(self, *, in_keys: NestedKey | Sequence[NestedKey], out_keys: NestedKey | Sequence[NestedKey]) -> None:
@@ -102,12 +111,13 @@ class as_tensordict_module:
         self.out_keys: NestedKey | Sequence[NestedKey] = out_keys
 
     def __call__(self, func: Callable[..., Any], /) -> TensorDictFunction:
+        """Decorate ``func``."""
         module = TensorDictModule(func, self.in_keys, self.out_keys)
         if isinstance(func, nn.Module):
             return module
         try:
             is_method = [*inspect.signature(func).parameters][:1] == ["self"]
-        except ValueError:  # one that is not written in Python
+        except ValueError:  # a builtin without a signature
             is_method = False
         if not is_method:
 
@@ -125,10 +135,19 @@ class as_tensordict_module:
 
 
 class TensorDictModuleWrapper(TensorDictModuleBase):
-    """The base of modules around another one: keys, hooks and attributes are those of the module inside.
+    """Base class of modules around another module. Keys, hooks and attributes are those of the inner module.
 
     Args:
-        td_module: the module.
+        td_module: the inner module.
+
+    Raises:
+        AttributeError: the inner module has no ``in_keys`` and ``out_keys``.
+
+    Example:
+        >>> import torch
+        >>> module = TensorDictModuleWrapper(TensorDictModule(torch.exp, "x", "y"))
+        >>> module.in_keys, module.out_keys
+        (['x'], ['y'])
     """
 
     td_module: TensorDictModuleBase
@@ -137,7 +156,7 @@ class TensorDictModuleWrapper(TensorDictModuleBase):
 
         @property
         def in_keys(self):
-            """The keys that the module inside reads."""
+            """The keys that the inner module reads."""
             return self.td_module.in_keys
 
         @in_keys.setter
@@ -146,7 +165,7 @@ class TensorDictModuleWrapper(TensorDictModuleBase):
 
         @property
         def out_keys(self):
-            """The keys that are written: those of the module inside, or those of them that were selected here."""
+            """The keys of the inner module, or the ones selected on this wrapper."""
             return self.td_module.out_keys if self._source is None else self._out_keys
 
         @out_keys.setter
@@ -164,7 +183,7 @@ class TensorDictModuleWrapper(TensorDictModuleBase):
         self.td_module = td_module
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module inside gives; of its keys those that are selected here."""
+        """Call the inner module. Of its outputs, those selected on this wrapper are returned or written."""
         result = self.td_module(*args, **kwargs)
         if self._source is None or isinstance(result, TensorCollection):
             return result

@@ -1,4 +1,4 @@
-"""How a module writes what it computed: all of it, or nothing."""
+"""Write the outputs of a module to a collection: all of them, or none."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["Inplace", "beside", "noted", "remove", "restore", "set_value", "write"]
 
 
-#: where a module writes: into its input, into a TensorDict of its own, into an empty collection like its input
+#: the destination of a module: its input, a new TensorDict, or an empty collection like its input
 Inplace: TypeAlias = "bool | Literal['empty'] | None"
 
 
 def noted(data: TensorCollection, keys: Sequence[FlatKey]) -> list[Before]:
-    """What is in the collections that a write to these keys changes, for :func:`restore`.
+    """Save the entries of the collections that a write to these keys changes, for :func:`restore`.
 
-    A lazy stack is undone in its parts. What is written through to a file, or to rows of another collection, can't be.
+    A lazy stack is restored in the collections that it stacks. Writes that reach a file, or rows of another collection,
+    cannot be undone.
     """
     before: list[Before] = []
     store: Any = data._store
@@ -67,7 +68,10 @@ def _note_below(node: TensorCollection, path: tuple[str, ...], before: list[Befo
 
 
 def beside(data: TensorCollection, inplace: Inplace, keys: Sequence[FlatKey]) -> TensorCollection:
-    """The collection that gets these keys where ``data`` stays as it is: what goes into a record has one there, too."""
+    """Return the collection to write these keys to if ``data`` must stay unchanged.
+
+    It has an empty record wherever ``data`` has a record on the path of a key.
+    """
     out: TensorCollection = data.empty() if inplace or not isinstance(data, TensorDict) else TensorDict()
     for key in keys:
         path = unravel_key_to_tuple(key)
@@ -80,11 +84,11 @@ def beside(data: TensorCollection, inplace: Inplace, keys: Sequence[FlatKey]) ->
 
 
 def write(data: TensorCollection, keys: Sequence[FlatKey], values: Sequence[Any]) -> None:
-    """Writes a value to each key; where one of them does not fit, none is written."""
+    """Write one value per key. If a value does not fit, none is written."""
     if len(keys) == 1:
         set_value(data, keys[0], values[0])
         return
-    if data._TAKES_ANY_KEY and data._lock is None and data._device is None:  # what most writes are: nothing can fail
+    if data._TAKES_ANY_KEY and data._lock is None and data._device is None:  # most writes: nothing can fail
         size = data._batch_size
         ndim = len(size)
         store: Any = data._store
@@ -93,7 +97,7 @@ def write(data: TensorCollection, keys: Sequence[FlatKey], values: Sequence[Any]
             if type(key) is not str or type(value) is not Tensor:
                 break
             shape = value.shape
-            if (shape[0] != size[0]) if ndim == 1 and shape else shape[:ndim] != size:  # the first is quicker
+            if (shape[0] != size[0]) if ndim == 1 and shape else shape[:ndim] != size:  # the first comparison is faster
                 break
         else:
             for key, value in entries:
@@ -117,7 +121,7 @@ def set_value(data: TensorCollection, key: FlatKey, value: Any) -> None:
 
 
 def remove(data: TensorCollection, key: FlatKey) -> None:
-    """Takes a value out of a collection, and the nested collections that hold nothing else."""
+    """Remove a value, and the nested collections that are empty afterwards."""
     path = unravel_key_to_tuple(key)
     if data._find(path) is not MISSING:
         data.del_(key)

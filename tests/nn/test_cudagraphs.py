@@ -41,7 +41,7 @@ class Replayed:
 @pytest.fixture
 def graphs(monkeypatch: pytest.MonkeyPatch) -> Replayed:
     replayed = Replayed()
-    monkeypatch.setattr(cudagraphs, "_graphs", lambda device: replayed)
+    monkeypatch.setattr(cudagraphs, "_recorder", lambda device: replayed)
     return replayed
 
 

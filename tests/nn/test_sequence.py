@@ -111,7 +111,7 @@ def test_a_function_on_collections_is_a_module() -> None:
 
 @pytest.mark.parametrize(
     "modules, error",
-    [([3], "expected a function or a module"), ([lambda data: None], "gave None; each module of a sequence gives a")],
+    [([3], "expected a function or a module"), ([lambda data: None], "returned None; each module of a sequence must")],
     ids=["no function", "gives nothing"],
 )
 def test_what_gives_no_collection_is_an_error(modules: Any, error: str) -> None:
