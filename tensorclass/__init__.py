@@ -146,7 +146,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
-        """What only those who have files need is imported when it is asked for."""
+        """Import ``PersistentTensorDict`` on first access: programs without files do not need its modules."""
         if name != "PersistentTensorDict":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from .storage.persistent import PersistentTensorDict
@@ -156,7 +156,7 @@ else:
 
 
 for _error in (BatchMismatch, ContractError, ConversionError):
-    _error.__module__ = __name__  # how a traceback names them
+    _error.__module__ = __name__  # the name in tracebacks
 
 #: the name of the base of all collections in other libraries
 TensorDictBase = TensorCollection
@@ -307,7 +307,7 @@ __all__ = [
 
 
 def is_tensor_collection(datatype: object) -> bool:
-    """Whether an object, or a class, is a collection.
+    """Return whether an object, or a class, is a collection.
 
     >>> is_tensor_collection(TensorDict({})), is_tensor_collection(TensorDict), is_tensor_collection({})
     (True, True, False)
@@ -316,7 +316,7 @@ def is_tensor_collection(datatype: object) -> bool:
 
 
 def is_tensorclass(obj: object) -> bool:
-    """Whether an object, or a class, is a record.
+    """Return whether an object, or a class, is a record.
 
     >>> is_tensorclass(TensorClass), is_tensorclass(TensorDict({}))
     (True, False)

@@ -1,4 +1,4 @@
-"""The record that ``attrs()`` makes for each tensor."""
+"""The record class of the results of ``attrs()``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .td.attributes import Attributes
 
 
 class TensorAttrs(TensorClass):
-    """What is known of a tensor beside its values: what :meth:`TensorDict.attrs` gives for each.
+    """Device, dtype and shape of a tensor, as :meth:`TensorDict.attrs` returns them for each.
 
     >>> import torch
     >>> from tensorclass import TensorDict

@@ -13,7 +13,7 @@ from torch.compiler import is_compiling
 
 from .contracts.checking import Checks, entered, inferred_size
 from .contracts.contract import described_array
-from .contracts.generated import Writer, writer_of
+from .contracts.generated import CheckWriter, writer_of
 from .fields import FieldSpec, Kind, evaluated
 from .frozen import IN_POST_INIT
 from .record import METADATA, RecordMeta, TensorClass
@@ -226,7 +226,7 @@ def _batch_size_lines(
 
 
 def _with_contract_checks(
-    checks: Checks | None, writer: Writer | None, body: list[str], namespace: dict[str, Any], me: str
+    checks: Checks | None, writer: CheckWriter | None, body: list[str], namespace: dict[str, Any], me: str
 ) -> list[str]:
     """Return the lines that store the fields, surrounded by the checks of their contracts, if the class has any."""
     if checks is None or writer is None:
@@ -244,7 +244,9 @@ def _with_contract_checks(
     return [*lines, "elif __checked:", f"    __ranges({me}, batch_size is None)"] if checks.bounded else lines
 
 
-def _field_lines(spec: FieldSpec, namespace: dict[str, Any], me: str, device: str, writer: Writer | None) -> list[str]:
+def _field_lines(
+    spec: FieldSpec, namespace: dict[str, Any], me: str, device: str, writer: CheckWriter | None
+) -> list[str]:
     """Return the lines that check one field and store it."""
     name = spec.name
     own = f"__spec_{name}"

@@ -1,4 +1,4 @@
-"""``@tensorclass``: a plain class made a record."""
+"""The decorator ``@tensorclass``, which turns a plain class into a record class."""
 
 from __future__ import annotations
 
@@ -34,7 +34,20 @@ def tensorclass(
 ) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(eq_default=False)
 def tensorclass(cls: Any = None, /, **options: Any) -> Any:
-    """Makes a record of a class: the same as deriving it from :class:`TensorClass`.
+    """Turn a class into a record class, as if it derived from :class:`TensorClass`.
+
+    A class that already derives from a record stays the class that it is, and gets the options.
+
+    Args:
+        cls: the class.
+        options: the options of :class:`TensorClass`: ``autocast``, ``nocast``, ``frozen``, ``tensor_only``, ``shadow``,
+            ``kw_only``, ``cast_filter``, ``skip_post_init_on_rebuild``, ``validate``.
+
+    Returns:
+        A new class with the attributes of the decorated one; a decorator if only options are given.
+
+    Raises:
+        TypeError: an option is unknown, or ``cls`` is not a class, or a dataclass.
 
     >>> import torch
     >>> @tensorclass
@@ -43,13 +56,6 @@ def tensorclass(cls: Any = None, /, **options: Any) -> Any:
     ...     y: torch.Tensor
     >>> Point(torch.zeros(3), torch.ones(3), batch_size=[3])[0].y
     tensor(1.)
-
-    A class that derives from a record is one already: it stays the class that it is, and gets the options.
-
-    Args:
-        cls: the class.
-        options: those of :class:`TensorClass`: ``autocast``, ``nocast``, ``frozen``, ``tensor_only``, ``shadow``,
-            ``kw_only``, ``cast_filter``, ``skip_post_init_on_rebuild``, ``validate``.
     """
     if unknown := [name for name in options if name not in KEYWORDS]:
         raise TypeError(f"tensorclass: unknown options {unknown}; there are {list(KEYWORDS)}")
@@ -73,8 +79,8 @@ def _make(cls: Any, options: dict[str, Any]) -> type:
     slots = namespace.get("__slots__", ())
     slots = (slots,) if isinstance(slots, str) else tuple(slots)
     for slot in slots:
-        namespace.pop(slot, None)  # the member of the old class
-    # fields have their place in the record's store, other attributes keep theirs
+        namespace.pop(slot, None)  # the member descriptor of the old class
+    # fields are kept in the record's store: only other attributes need a slot
     fields = {"__weakref__", *namespace.get("__annotations__", ())}
     namespace["__slots__"] = tuple(slot for slot in slots if slot not in fields)
     namespace["__qualname__"] = cls.__qualname__
@@ -87,9 +93,10 @@ def _make(cls: Any, options: dict[str, Any]) -> type:
 
 
 def _repoint(members: Iterable[Any], old: type, new: type) -> None:
-    """Lets ``super()`` and ``__class__`` in the methods of the decorated class mean the record.
+    """Make ``super()`` and ``__class__`` in the methods of the decorated class refer to the record class.
 
-    All methods of a class share the cell that holds it; it may be reached only through what is wrapped around a method.
+    All methods of a class share one cell that holds the class. It may be reachable only through the wrappers of a
+    method.
     """
     for _ in range(_DEPTH):
         inside: list[Any] = []
@@ -116,5 +123,5 @@ def _repoint(members: Iterable[Any], old: type, new: type) -> None:
         ]
 
 
-#: how many wrappers around a method are looked through
+#: number of nested wrappers that are searched for a method
 _DEPTH = 8

@@ -1,4 +1,4 @@
-"""What a field's annotation means, and how a value enters the field."""
+"""Fields of records: their annotations, and the values that they accept."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ _SELF: tuple[Any, ...] = tuple(vars(module).get("Self") for module in (typing, t
 
 
 class Kind(enum.Enum):
-    """What a field holds."""
+    """The kind of value that a field holds."""
 
     TENSOR = enum.auto()  #: a tensor
     COLLECTION = enum.auto()  #: a record or another collection
     OBJECT = enum.auto()  #: an object, stored as non-tensor data
-    ANY = enum.auto()  #: whatever the value is
+    ANY = enum.auto()  #: any value
 
 
 class Meaning(NamedTuple):
-    """What an annotation says."""
+    """The meaning of an annotation."""
 
     kind: Kind
-    #: the classes of which a value is an instance; none where any value will do
+    #: the classes that a value must be an instance of; empty if any value will do
     types: tuple[type, ...] = ()
     #: whether ``None`` is allowed
     optional: bool = False
-    #: the only values allowed, if there are such
+    #: the allowed values of a ``Literal``; empty for others
     literals: tuple[Any, ...] = ()
 
 
@@ -62,10 +62,10 @@ class Unresolved(Exception):
 
 
 class FieldSpec:
-    """One field: its name, kind and types, found out from its annotation.
+    """One field: its name, kind and types, taken from its annotation.
 
-    A string annotation may name a class that is defined later, or this very class; it is then looked at again when the
-    first value comes.
+    A string annotation may name a class that is defined later, or the class itself. It is then evaluated again when the
+    first value is written.
     """
 
     __slots__ = (
@@ -97,9 +97,9 @@ class FieldSpec:
         self.name: str = declared.name
         self.init: bool = declared.init
         self.kw_only: bool = declared.kw_only is True
-        #: gives the default, if there is one
+        #: returns the default; ``None`` if there is none
         self.default: Callable[[], Any] | None = None
-        #: that which the field was declared with, if it makes the default
+        #: the ``default_factory`` of the declaration, if any
         self.factory: Callable[[], Any] | None = None
         if declared.default is not dataclasses.MISSING:
             self.default = lambda: declared.default
@@ -107,7 +107,7 @@ class FieldSpec:
             self.default = self.factory = declared.default_factory
         self.optional: bool = declared.default is None
         self.types: tuple[type, ...] = ()
-        #: what the annotation says about the tensor beyond that it is one
+        #: shape, dtype, range and device that the annotation requires
         self.contract: Contract | None = None
         self._literals: tuple[Any, ...] = ()
         self._annotation: Any = declared.type
@@ -118,7 +118,7 @@ class FieldSpec:
             self._resolve(scope)
 
     def under(self, options: Mapping[str, bool]) -> FieldSpec:
-        """The same field in a class with these options."""
+        """Return the same field for a class with other options."""
         if self._options == options:
             return self
         new = object.__new__(FieldSpec)
@@ -130,7 +130,7 @@ class FieldSpec:
 
     @property
     def kind(self) -> Kind | None:
-        """What the field holds; ``None`` while its annotation names what is not defined yet."""
+        """The kind of value; ``None`` while the annotation names a class that is not defined yet."""
         return self._kind
 
     def _resolve(self, scope: Mapping[str, Any]) -> None:
@@ -148,7 +148,7 @@ class FieldSpec:
         self._check_contract()
 
     def _check_contract(self) -> None:
-        """Raises an error where the contract is one for a tensor, and the field holds none."""
+        """Raise if the contract is one for tensors and the field does not hold a tensor."""
         contract = self.contract
         if contract is None or self._kind in (Kind.TENSOR, Kind.ANY):
             return
@@ -174,13 +174,16 @@ class FieldSpec:
 
     @property
     def literals(self) -> tuple[Any, ...]:
-        """The only objects that the field takes, if there are such."""
+        """The objects of a ``Literal``, the only ones that the field accepts; empty for other fields."""
         return self._literals
 
     def _known_kind(self, cls: type[Contracted], value: object = None) -> Kind | None:
-        """The kind, looked for again where it is not known; ``None`` where it still is not, and no value tells it."""
+        """Return the kind. Evaluate the annotation again if it was not known before; ``None`` if it still is not.
+
+        A value helps: its classes count as names that the annotation can use.
+        """
         if self._kind is None:
-            # a class that is local to a function, or imported for type checkers only, is found by its instances
+            # finds a class that is local to a function, or imported for type checkers only
             scope: dict[str, Any] = {base.__name__: base for base in reversed(type(value).__mro__)}
             try:
                 self._resolve({**scope, cls.__name__: cls})
@@ -194,7 +197,7 @@ class FieldSpec:
         return self._kind
 
     def allows_none(self, record: Contracted) -> bool:
-        """Whether the field can be ``None``, which is then not stored."""
+        """Return whether the field can be ``None``, which is then not stored."""
         return self.allows_none_in(type(record))
 
     def allows_none_in(self, cls: type[Contracted]) -> bool:
@@ -204,13 +207,13 @@ class FieldSpec:
 
     @property
     def can_be_missing(self) -> bool:
-        """Whether what was saved can be without the field: it has a default, or can be ``None``."""
+        """``True`` if a saved record may lack the field: it has a default, or can be ``None``."""
         return self.optional or self._kind is None or (self.init and self.default is not None)
 
     def target(self, cls: type[Contracted]) -> type[TensorCollection] | type[Tensor] | None:
-        """What a converter makes of an object for this field of ``cls``: a collection of a class.
+        """Return the class that a converter makes of an object for this field of ``cls``.
 
-        ``Tensor`` where the field holds one, ``None`` where it takes the object as it is.
+        That is a collection class, or ``Tensor``, or ``None`` if the field takes the object unchanged.
         """
         kind = self._known_kind(cls)
         if kind is Kind.TENSOR:
@@ -220,14 +223,14 @@ class FieldSpec:
             return None
         return TensorDict if collections[0] is TensorCollection else collections[0]
 
-    # -- entering -----------------------------------------------------------------------------------------------------
+    # -- values -------------------------------------------------------------------------------------------------------
 
     def fit(self, record: Contracted, value: Any, non_blocking: bool = False) -> Value:
-        """What the record stores for a value that is not ``None``.
+        """Return the value to store for a value that is not ``None``: converted, moved and checked.
 
         Raises:
-            TypeError: the value is not what the annotation says.
-            RuntimeError: it does not have the record's batch size in front.
+            TypeError: the value does not match the annotation.
+            RuntimeError: the value does not have the record's batch size in front.
         """
         kind = self._kind or self._known_kind(type(record), value)
         if kind is Kind.TENSOR:
@@ -237,7 +240,7 @@ class FieldSpec:
                     shape = value.shape
                 except RuntimeError:
                     shape = values.shape_of(value, self.name)
-                if len(size) == 1 and shape and shape[0] == size[0]:  # what most values are
+                if len(size) == 1 and shape and shape[0] == size[0]:  # the usual case
                     return value
             return self._fit_tensor(record, value, non_blocking)
         if kind is Kind.COLLECTION:
@@ -254,7 +257,7 @@ class FieldSpec:
         return self._fit_object(record, value)
 
     def check(self, record: Contracted, rows: Value, is_new: bool = False) -> None:
-        """Raises an error where rows of a value cannot be rows of this field."""
+        """Raise if rows of a value cannot be rows of this field."""
         kind = self._kind or self._known_kind(type(record), rows)
         if isinstance(rows, NonTensorDataBase):
             fits = kind in (Kind.OBJECT, Kind.ANY) and all(map(self._is_item, self._to_check(rows._objects)))
@@ -264,7 +267,7 @@ class FieldSpec:
             raise self.mismatch(rows._unwrapped() if isinstance(rows, NonTensorDataBase) else rows)
 
     def check_items(self, value: Any, depth: int) -> None:
-        """Raises an error where (lists of) objects for rows, ``depth`` lists deep, are not what the field takes."""
+        """Raise if the field does not accept the objects in lists for rows, nested ``depth`` lists deep."""
         for item in flatten_lists(value, depth)[0]:
             held = self._to_check(item._objects) if isinstance(item, NonTensorDataBase) else (item,)
             for one in held:
@@ -280,7 +283,7 @@ class FieldSpec:
         return values.fit(record, self.name, value, non_blocking)
 
     def _as_collection(self, record: Contracted, value: Any) -> TensorCollection:
-        """A mapping or a TensorDict as what the field holds; another record only where the class casts."""
+        """Convert a mapping or TensorDict to the class of the field; with ``autocast``, also another record."""
         targets = [target for target in self.types if issubclass(target, TensorCollection)]
         entries, size, device, names = value, record._batch_size, record._device, None
         if isinstance(value, TensorCollection) and value._is_tree():
@@ -299,7 +302,7 @@ class FieldSpec:
                 return concrete._from_mapping(entries, size if found is None else found, device, names)
             except (BatchMismatch, ContractError) as error:
                 raise error.below(self.name) from None
-            except ValueError as error:  # the keys are not the fields
+            except ValueError as error:  # the keys do not match the fields
                 if position == len(targets):
                     raise ValueError(f"{self.owner}.{self.name}: {error}") from None
         raise self.mismatch(value)
@@ -347,7 +350,7 @@ class FieldSpec:
         return self.fit(record, NonTensorStack.from_list(value))
 
     def _is_column(self, record: Contracted, value: Any) -> bool:
-        """Whether a value is a list with an object for each row."""
+        """Return whether a value is a list with an object for each row."""
         column, size, mode = value, record._batch_size, LIST_TO_STACK.current()
         if not isinstance(value, list) or mode is False:
             return False
@@ -361,7 +364,7 @@ class FieldSpec:
         return True
 
     def _to_check(self, objects: Sequence[Any]) -> Sequence[Any]:
-        """Those of several objects that tell whether all fit: one of them, where they are known to be of a class."""
+        """Return the objects to check: one is enough if all are known to be of one class."""
         if isinstance(objects, Deferred) and len(objects) and not self._literals:
             return (objects[0],)
         return objects
@@ -374,13 +377,13 @@ class FieldSpec:
             return any(type(value) is type(literal) and value == literal for literal in self._literals)
         if not self.types or isinstance(value, self.types):
             return True
-        # a number of a narrower kind stands for one of a wider kind, as in type checkers
+        # an int is accepted for a float, and both for a complex, as in type checkers
         return (float in self.types and type(value) is int) or (
             complex in self.types and isinstance(value, (int, float)) and not isinstance(value, bool)
         )
 
     def mismatch(self, value: Any, why: str = "") -> TypeError:
-        """The error for a value that is not what the annotation says."""
+        """Return the error for a value that does not match the annotation."""
         hint = self.namesake(value) or self.hint(value) or "give it that type, or change the annotation of the field"
         return TypeError(f"{self.owner}.{self.name}: expected {self.shown}, got {shown_value(value)}{why}; {hint}")
 
@@ -390,7 +393,7 @@ class FieldSpec:
         return namesake(cls, self.types)
 
     def hint(self, value: Any) -> str:
-        """What to do about a list with an object for each row, where there are no rows; empty for other values."""
+        """Return advice for a list of objects in a record without batch dimensions; empty for other values."""
         rows: Any = value
         is_list = isinstance(value, list) and len(rows) > 0 and self._kind in (Kind.OBJECT, Kind.ANY)
         if not is_list or not self._are_items(rows):
@@ -399,26 +402,26 @@ class FieldSpec:
 
 
 def shown_value(value: Any) -> str:
-    """A value in a message: its class, and itself where that is short."""
+    """Return a value for a message: its class, and its ``repr`` if that is short."""
     shown = repr(value)
     return f"{type(value).__name__} {shown}" if len(shown) < 40 else type(value).__name__
 
 
 def shown_annotation(annotation: Any) -> str:
-    """An annotation in a message."""
+    """Return an annotation for a message."""
     return (
         annotation.__name__ if isinstance(annotation, type) and not hasattr(annotation, "__args__") else str(annotation)
     )
 
 
 def classify(annotation: Any, space: dict[str, Any], scope: Mapping[str, Any], owner: type | None = None) -> Meaning:
-    """What an annotation means.
+    """Return the meaning of an annotation.
 
     Args:
         annotation: the annotation, as an object or as text.
-        space: the names of the module in which it stands.
-        scope: further names: those of the function around the class, and of the class itself.
-        owner: the class in which it stands: what ``Self`` is.
+        space: the names of its module.
+        scope: more names: those of the function around the class, and of the class itself.
+        owner: the class that ``Self`` stands for.
 
     >>> classify(Tensor | None, {}, {})
     Meaning(kind=<Kind.TENSOR: 1>, types=(<class 'torch.Tensor'>,), optional=True, literals=())
@@ -455,11 +458,11 @@ def classify(annotation: Any, space: dict[str, Any], scope: Mapping[str, Any], o
     for alias in ("__supertype__", "__value__"):  # NewType; a type alias
         if hasattr(annotation, alias):
             return classify(getattr(annotation, alias), space, scope, owner)
-    return Meaning(Kind.ANY, optional=True)  # type variables, what is not known here
+    return Meaning(Kind.ANY, optional=True)  # type variables, and annotations that are not known here
 
 
 def _evaluated(annotation: str, space: dict[str, Any], scope: Mapping[str, Any]) -> Any:
-    """The object that an annotation is which is text."""
+    """Evaluate an annotation that is text."""
     try:
         return eval(annotation, space, dict(scope))  # the same text that Python itself would evaluate
     except (NameError, AttributeError):
@@ -469,7 +472,7 @@ def _evaluated(annotation: str, space: dict[str, Any], scope: Mapping[str, Any])
 
 
 def evaluated(annotation: str, space: dict[str, Any], scope: Mapping[str, Any]) -> Any:
-    """The object that an annotation is which is text; the text where it names what is not defined yet."""
+    """Evaluate an annotation that is text; return the text if it names a class that is not defined yet."""
     try:
         found = _evaluated(annotation, space, scope)
     except Unresolved:
@@ -505,9 +508,9 @@ def _union(parts: list[Meaning]) -> Meaning:
 
 
 def _checkable(cls: type) -> bool:
-    """Whether ``isinstance(x, cls)`` is allowed."""
+    """Return whether ``isinstance(x, cls)`` is allowed."""
     try:
         isinstance(None, cls)
-    except TypeError:  # a protocol that is not for run time, a TypedDict
+    except TypeError:  # a protocol without @runtime_checkable, a TypedDict
         return False
     return True

@@ -150,25 +150,25 @@ else:
 
 
 class SampleSource(Protocol):
-    """What gives a sample for an index: a ``torch.utils.data.Dataset``, a list, a Hugging Face dataset."""
+    """An object that returns a sample for an index: a ``torch.utils.data.Dataset``, a list, a Hugging Face dataset."""
 
     def __getitem__(self, index: int, /) -> Any: ...
 
 
-#: values of these classes are what they are converted to
+#: values of these classes need no conversion
 _WHOLE = (PLAIN | {Tensor}) - {list}
 _NAMES = frozenset((str,))
 
 
-class _Parts(NamedTuple):
-    """What a sample consists of, and its batch size where it is a collection."""
+class _SampleValues(NamedTuple):
+    """The values of a sample by key, and its batch size if it is a collection."""
 
     values: dict[Any, Any]
     size: Size | None = None
 
 
 class _Options(NamedTuple):
-    """How samples become records of a class."""
+    """Options for turning samples into records of a class."""
 
     cls: Any
     what: str
@@ -184,31 +184,31 @@ class _Options(NamedTuple):
             raise TypeError(f"{kind.__name__}: expected keys in a list, or by the keys of the samples, got {keys!r}")
         return _Options(cls, f"{kind.__name__}({cls.__name__})", keys, transform, strict)
 
-    def parts(self, given: Any, index: int) -> _Parts:
-        """What a sample consists of, under the keys that it has in the record."""
+    def parts(self, given: Any, index: int) -> _SampleValues:
+        """Return the values of a sample, under the keys that they have in the record."""
         sample: object = given if self.transform is None else self.transform(given)
         kind: type = type(sample)
         if kind is dict and self.keys is None:
-            return _Parts(cast("dict[Any, Any]", sample))
+            return _SampleValues(cast("dict[Any, Any]", sample))
         if isinstance(sample, (tuple, list)) and not hasattr(cast("object", sample), "_fields"):
             items, names = cast("Sequence[object]", sample), self._positions()
             if len(items) > len(names):
                 raise self._problem(index, f"at most {len(names)} items, {names}", f"{len(items)}")
-            return _Parts(dict(zip(names, items, strict=False)))
+            return _SampleValues(dict(zip(names, items, strict=False)))
         size = sample.batch_size if isinstance(sample, TensorCollection) else None
         found: dict[Any, Any] | None = dict(sample._store) if isinstance(sample, TensorCollection) else entries(sample)
         if found is None:
             expected = "a mapping, a (named) tuple, a dataclass or a collection"
             raise self._problem(index, expected, shown_value(sample), "transform= can make one of it")
         if isinstance(self.keys, Mapping):
-            return _Parts({self.keys.get(key, key): value for key, value in found.items()}, size)
+            return _SampleValues({self.keys.get(key, key): value for key, value in found.items()}, size)
         if self.keys is not None:
             expected = f"a tuple with items for keys={list(self.keys)}"
             raise self._problem(index, expected, shown_value(sample), "give keys={its key: the field} for others")
-        return _Parts(found, size)
+        return _SampleValues(found, size)
 
     def _positions(self) -> list[NestedKey]:
-        """The keys for the items of a tuple."""
+        """Return the keys for the items of a tuple."""
         if self.keys is not None and not isinstance(self.keys, Mapping):
             return list(self.keys)
         names: list[NestedKey]
@@ -223,15 +223,15 @@ class _Options(NamedTuple):
     def plan(self, size: Size | None) -> ConversionOptions:
         return ConversionOptions.of(self.what, batch_size=size, strict=self.strict)
 
-    def record(self, parts: _Parts, index: int, left_out: set[Path]) -> Any:
-        """The record of one sample."""
+    def record(self, parts: _SampleValues, index: int, left_out: set[Path]) -> Any:
+        """Return the record of one sample."""
         asked, where = self.plan(parts.size), (f"[{index}]",)
         result = build_nested(self.cls, convert_entries(parts.values, self.cls, asked, where), asked, where)
         self.finish(asked, left_out)
         return result
 
-    def batch(self, rows: list[_Parts], ragged: Ragged, left_out: set[Path]) -> Any:
-        """The record of several samples."""
+    def batch(self, rows: list[_SampleValues], ragged: Ragged, left_out: set[Path]) -> Any:
+        """Return the record of several samples."""
         values = [row.values for row in rows]
         entering = chain.from_iterable([row.values() for row in values])
         if not (_WHOLE.issuperset(map(type, entering)) and _NAMES.issuperset(map(type, chain.from_iterable(values)))):
@@ -349,7 +349,7 @@ class RecordDataset(Dataset[C]):
             return result
         self._explain(rows, indices, wrong)
 
-    def _explain(self, rows: list[_Parts], indices: list[int], error: Exception) -> NoReturn:
+    def _explain(self, rows: list[_SampleValues], indices: list[int], error: Exception) -> NoReturn:
         """Raises the error of the sample that is to blame, where it is one."""
         for row, index in zip(rows, indices, strict=True):
             self._options.record(row, index, self._left_out)

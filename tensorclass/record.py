@@ -1,4 +1,4 @@
-"""Records: collections whose keys are declared."""
+"""Records: collections whose keys are declared as fields."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .td.keys import NestedKey
     from .td.namesakes import DefinitionSite
 
-#: the options of a class, with their defaults
+#: the options of a record class, with their defaults
 OPTIONS: dict[str, bool] = {
     "autocast": False,
     "nocast": False,
@@ -44,19 +44,19 @@ OPTIONS: dict[str, bool] = {
     "validate": True,
 }
 
-#: what can be given beside a class's name and bases
+#: the keywords of a class statement
 KEYWORDS: tuple[str, ...] = (*OPTIONS, "cast_filter")
 
-#: what every constructor takes beside the fields
+#: arguments of every constructor that are not fields
 METADATA = ("batch_size", "device", "names")
 
 
 @dataclass_transform(field_specifiers=(dataclasses.field, dataclasses.Field), eq_default=False)
 class RecordMeta(abc.ABCMeta):
-    """Makes a class of records: fields become properties, and ``__init__`` is generated, once a class."""
+    """Metaclass of records: turns fields into properties, and generates ``__init__``, once for each class."""
 
     if not TYPE_CHECKING:
-        # a record has no virtual subclasses, and asking need not cost what it costs for abstract base classes
+        # records have no virtual subclasses: the checks of abstract base classes would only cost time
         __instancecheck__ = type.__instancecheck__
         __subclasscheck__ = type.__subclasscheck__
 
@@ -83,7 +83,7 @@ class RecordMeta(abc.ABCMeta):
 
 
 if TYPE_CHECKING:
-    # what an attribute gives, and what the constructor and an assignment take
+    # types of an attribute when it is read, and when the constructor or an assignment sets it
 
     class _BatchSize:
         def __get__(self, record: object, owner: object) -> Size: ...
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
 
 
 class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
-    """The base of records: a class whose fields are tensors, other records, or objects, over one batch size.
+    """Base class of records: fields hold tensors, other records, or objects that share one batch size.
 
     Declare fields as for a dataclass; instances behave like a dataclass, and like one tensor of the shape of their
     batch size.
@@ -112,13 +112,13 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         batch = Sample(image=torch.zeros(32, 3, 8, 8), label=torch.zeros(32), batch_size=[32])
         batch[:8].reshape(2, 4)
 
-    A cast to a floating or complex dtype casts floating and complex tensors: integers and booleans stay what they are.
+    A cast to a floating or complex dtype leaves integer and boolean tensors as they are.
 
     Fields are given by position or by keyword, in the order of their declaration; then, by keyword:
 
     Args:
-        batch_size: the dimensions that all values have in front; none by default.
-        device: values are moved there when they are written.
+        batch_size: the leading dimensions that all values share; none by default.
+        device: the device that values are moved to when they are written; by default they stay where they are.
         names: a name or ``None`` for each batch dimension.
 
     Options are class keywords, ``class Sample(TensorClass, frozen=True)``, or ``TensorClass["frozen"]``:
@@ -138,13 +138,13 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
     __slots__ = ()
 
     if TYPE_CHECKING:
-        # Arguments of every constructor that are no fields. Not as InitVars, which checkers would want in
-        # __post_init__; not in a base, which would disagree with the other one in each class with several bases.
+        # Arguments of every constructor that are not fields. Not as InitVars, which checkers would expect in
+        # __post_init__; not in a base class, which would conflict in each class that has several bases.
         _: dataclasses.KW_ONLY
         batch_size: _BatchSize = dataclasses.field(default=None)  # type: ignore[assignment, override]
         device: _Device = dataclasses.field(default=None)  # type: ignore[assignment, override]
         names: _Names = dataclasses.field(default=None)  # type: ignore[assignment, override]
-        # annotations that are no fields, and that typing.get_type_hints shall not find
+        # not fields; typing.get_type_hints must not find these annotations
         _options: ClassVar[dict[str, bool]]
         _defined_at: ClassVar[DefinitionSite | None]
         _cast_filter: ClassVar[CastFilter | None]
@@ -155,13 +155,20 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         _options = dict(OPTIONS)
         _defined_at = None  # for messages about classes of one name
         _cast_filter = None
-        _CASTS_INTEGERS = False  # ids and masks stay what they are
-        _takes_fields = False  # whether the constructor takes each field by its name, and the metadata beside
+        _CASTS_INTEGERS = False  # ids and masks are not cast
+        _takes_fields = False  # whether the constructor takes all fields and the metadata by name
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Sets the fields given, for a class that defines ``__init__`` itself; others come from the generated one.
+        """Set the given fields. Classes with a hand-written ``__init__`` call it; others have a generated one.
 
         Fields that are neither given nor have a default stay unset, to be assigned afterwards.
+
+        Args:
+            args: values of fields, in the order of their declaration.
+            kwargs: values of fields by name, and ``batch_size``, ``device``, ``names``.
+
+        Raises:
+            TypeError: an argument is unexpected, or given twice.
         """
         cls = type(self)
         taken = [name for name, spec in cls._specs.items() if spec.init]
@@ -178,7 +185,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         self._set_up(given, **metadata)
 
     def _set_up(self, values: Mapping[str, Any], batch_size: Any = None, device: Any = None, names: Any = None) -> None:
-        """Sets the metadata and the fields, from ``values`` or their defaults."""
+        """Set the metadata, and the fields from ``values`` or their defaults."""
         found = inferred_size(self._item_ranks, values) if batch_size is None and self._item_ranks else batch_size
         self._batch_size = shapes.as_size(found)
         self._device = as_device(device)
@@ -198,7 +205,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
                 raise spec.mismatch(value)
         if self._checks is not None and not is_compiling():
             self._checks.made(self, batch_size is None)
-        if not self._store:  # a tensor would have shown it
+        if not self._store:  # without values nothing has shown that the batch size is valid
             shapes.check_size(self._batch_size)
 
     def __class_getitem__(cls, item: Any) -> Any:
@@ -221,7 +228,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
 
     @classmethod
     def fields(cls) -> tuple[dataclasses.Field[Any], ...]:
-        """The fields, as ``dataclasses.fields`` gives them."""
+        """Return the fields, as ``dataclasses.fields`` does."""
         return dataclasses.fields(cls)
 
     def _fit(self, key: str, value: Any, non_blocking: bool = False) -> Value:
@@ -307,14 +314,17 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         *,
         validate: bool = True,
     ) -> Self:
-        """Writes a field, or a value below one; see :meth:`TensorDict.set`.
+        """Write a field, or a value nested in it; see :meth:`TensorDict.set`.
 
         Args:
-            key: the field, or a nested key that begins with it.
-            value: what the field takes.
-            inplace: write into the value that is there, if there is one.
-            non_blocking: do not wait for the transfer to the record's device.
-            validate: ``False`` takes a value that does not keep the contract of its field.
+            key: the name of a field, or a nested key that begins with it.
+            value: the value.
+            inplace: whether to copy the value into the present one, if there is one.
+            non_blocking: whether not to wait for transfers to the record's device.
+            validate: ``False`` accepts a value that breaks the contract of its field.
+
+        Returns:
+            The record itself.
         """
         if not validate:
             with validation(False):
@@ -326,7 +336,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         return self
 
     def set_at_(self, key: NestedKey, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
-        """Writes into rows of the value at ``key``: ``record[key][index] = value``."""
+        """Write rows of the value at ``key``: ``record[key][index] = value``."""
         *path, last = unravel_key_to_tuple(key)
         holder: Any = self._find(tuple(path))
         current = holder._store.get(last) if isinstance(holder, TensorClass) else None
@@ -342,11 +352,11 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         return key in self._specs and self._specs[key].target(type(self)) is Tensor
 
     def _merges(self, source: object) -> bool:
-        # a record of another class does not fit here, whatever the names of its fields: writing it whole says so
+        # a record of another class is not merged, even if its fields have the same names: writing it raises the error
         return super()._merges(source) and (type(source) is type(self) or not isinstance(source, TensorClass))
 
     def rename_key_(self, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> Self:
-        """Moves the value of a field to another one that it fits; see :meth:`TensorDict.rename_key_`."""
+        """Move the value of a field to another field; see :meth:`TensorDict.rename_key_`."""
         self._check_unlocked()
         if type(old_key) is not str or type(new_key) is not str or old_key not in self._store:
             return super().rename_key_(old_key, new_key, safe)
@@ -360,7 +370,12 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
     # -- as a dataclass -----------------------------------------------------------------------------------------------
 
     def replace(self, *args: Any, **kwargs: Any) -> Self:
-        """A record that shares the values, but for those given: ``record.replace(label=...)``."""
+        """Return a record with some values replaced: ``record.replace(label=...)``. The other values are shared.
+
+        Args:
+            args: at most one mapping or record with new values.
+            kwargs: new values by field.
+        """
         if len(args) > 1:
             raise TypeError(
                 f"replace: expected one mapping or record and keywords, got {len(args)} positional arguments"
@@ -401,7 +416,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
             if not isinstance(item, cls):
                 raise not_of_class(what, cls, position, item)
 
-    # -- other keys: what does not have the declared fields is a TensorDict -------------------------------------------
+    # -- results with other keys are TensorDicts ----------------------------------------------------------------------
 
     def _untyped(self, store: Store) -> TensorCollection:
         return TensorDict._of(self, store)
@@ -409,12 +424,12 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
     def flatten_keys(  # type: ignore[override]
         self, separator: str = ".", inplace: bool = False, is_leaf: Callable[[type], bool] | None = None
     ) -> TensorDict:
-        """The leaves under keys joined by ``separator``, on one level: a :class:`TensorDict`."""
+        """Return a flat :class:`TensorDict` of the leaves, whose keys are joined by ``separator``."""
         self._refuse_inplace("flatten_keys", inplace)
         return super().flatten_keys(separator, False, is_leaf)  # type: ignore[return-value]
 
     def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> TensorDict:  # type: ignore[override]
-        """A :class:`TensorDict` in which keys that hold ``separator`` are nested."""
+        """Return a :class:`TensorDict` in which keys that contain ``separator`` are nested."""
         self._refuse_inplace("unflatten_keys", inplace)
         return super().unflatten_keys(separator, False)  # type: ignore[return-value]
 
@@ -437,7 +452,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         batch_size: Sequence[int] | int | None = None,
         strict: bool = True,
     ) -> Self:
-        """A record of any object that has entries for its fields; see :meth:`TensorDict.from_any`."""
+        """Make a record of any object that has entries for its fields; see :meth:`TensorDict.from_any`."""
         record: Self = super().from_any(
             obj, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device, batch_size=batch_size,
             strict=strict,
@@ -456,7 +471,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         namespace: str = "",
         strict: bool = True,
     ) -> Self:
-        """A record of a mapping, a named tuple or a dataclass that holds trees; see :meth:`TensorDict.from_pytree`."""
+        """Make a record of a mapping, named tuple or dataclass of trees; see :meth:`TensorDict.from_pytree`."""
         record: Self = super().from_pytree(
             pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, batch_dims=batch_dims, device=device,
             namespace=namespace, strict=strict,
@@ -470,15 +485,15 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         non_tensordict: Mapping[str, Any] | None = None,
         safe: bool | None = None,
     ) -> Self:
-        """A record on the values of a collection whose keys are its fields.
+        """Make a record that shares the values of a collection whose keys are its fields.
 
         Args:
             tensordict: the collection; its values are shared, not copied.
             non_tensordict: more fields, by name.
-            safe: ``False`` takes a mapping too, which is refused otherwise.
+            safe: ``False`` accepts a mapping, too.
 
         Raises:
-            ValueError: a key is no field, or a field without default is missing; all of them are listed.
+            ValueError: a key is not a field, or a field without default is missing. The error lists all of them.
         """
         if isinstance(tensordict, Collection):
             items = {**tensordict._store, **(non_tensordict or {})}
@@ -489,11 +504,11 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
 
     @classmethod
     def _check_keys(cls, keys: Mapping[str, Any], complete: bool = False) -> None:
-        """Raises an error where keys are no fields, or fields that need a value are missing.
+        """Raise if keys are not fields, or required fields are missing.
 
         Args:
             keys: the keys.
-            complete: whether the constructor's defaults do not come in for those that are missing.
+            complete: whether fields with a default are required, too.
         """
         specs = cls._specs
         unexpected = [key for key in keys if key not in specs]
@@ -528,7 +543,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
         for name, spec in specs.items():
             if name not in source and spec.init and spec.default is None:
                 values[name] = None
-        if not getattr(cls.__init__, "__generated__", False):  # what it takes is its own affair
+        if not getattr(cls.__init__, "__generated__", False):  # its arguments are unknown
             record = object.__new__(cls)
             record._set_up(values, batch_size, device, names)
             return record
@@ -548,17 +563,19 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
 
     @classmethod
     def _from_finished(cls, source: Mapping[Any, Any], batch_size: Any, device: Any, names: Any) -> Self:
-        """:meth:`_from_mapping` for what was made by a constructor already: ours does not run."""
+        """Make a record without calling the constructor: the values come from an object that was constructed."""
         cls._check_keys(source)
         record = object.__new__(cls)
         record._set_up(source, batch_size, device, names)
         return record
 
-    # -- restored, by a class that may have had other fields when they were saved -------------------------------------
+    # -- restored from a file or pickle, whose class may have had other fields ----------------------------------------
 
     def _pickled(self) -> tuple[Any, ...]:
         store = self._store
-        absent = tuple([name for name in self._specs if name not in store])  # the others came later
+        absent = tuple(
+            [name for name in self._specs if name not in store]
+        )  # a field that is missing here was added to the class later
         return (absent,) if absent else ()
 
     def _unpickled(self, absent: Sequence[str] = ()) -> None:
@@ -583,16 +600,16 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
 
     @classmethod
     def _lacking(cls, known: Container[str]) -> list[str]:
-        """The fields that must have a value, and were not known when a record was saved."""
+        """Return the fields that need a value and did not exist when a record was saved."""
         return [name for name, spec in cls._specs.items() if name not in known and not spec.can_be_missing]
 
     def _restore(self, values: Mapping[str, Any], absent: Container[str]) -> list[Exception]:
-        """Sets the fields to values that were saved, or to their defaults, but for those that shall be absent.
+        """Set the fields to saved values, or to their defaults, except those in ``absent``.
 
-        Elements are not looked at, which would read them all.
+        Ranges are not checked: that would read all elements.
 
         Returns:
-            what does not fit.
+            The errors of values that do not fit.
         """
         problems: list[Exception] = []
         for name, spec in self._specs.items():
@@ -615,7 +632,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
 
     @classmethod
     def fromkeys(cls, keys: Any, value: Any = 0) -> Self:
-        """A record without batch dimensions that has ``value`` in each of the fields named."""
+        """Make a record without batch dimensions, with ``value`` in each of the named fields."""
         return cls._from_mapping(dict.fromkeys(keys, value), None, None, None)
 
     def _items_for_export(self, retain_none: bool) -> Any:
@@ -639,7 +656,7 @@ class TensorClass(Contracted, metaclass=RecordMeta, is_base=True):
 
 
 def _is_none(value: Any) -> bool:
-    """Whether a value is what stands for ``None`` in a collection."""
+    """Return whether a value is the non-tensor data that represents ``None`` in a collection."""
     return type(value) is NonTensorData and value._objects[0] is None
 
 
@@ -647,8 +664,8 @@ def _shown(value: Any) -> str:
     return described(value._unwrapped() if isinstance(value, NonTensorData) else value)
 
 
-# batch_size, device and names are arguments of __init__ that are no fields: what dataclasses call InitVar. Declared so,
-# dataclasses.replace passes them on.
+# batch_size, device and names are arguments of __init__ that are not fields. dataclasses.replace passes them on because
+# they are declared as InitVars.
 TensorClass.__dataclass_fields__ = {}
 TensorClass.__dataclass_params__ = dataclasses._DataclassParams(  # type: ignore[attr-defined]
     **dict.fromkeys(dataclasses._DataclassParams.__slots__, False)  # type: ignore[attr-defined]

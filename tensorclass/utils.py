@@ -1,4 +1,4 @@
-"""What ``tensordict.utils`` has for users, by the same names; each lives in the module of its subject."""
+"""The public names of ``tensordict.utils``. Each is defined in the module of its subject."""
 
 from torch.nn import Buffer
 

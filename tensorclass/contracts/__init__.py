@@ -1,7 +1,7 @@
-"""Contracts: what the annotation of a field says about the tensor in it, and how that is checked.
+"""Contracts: requirements that the annotation of a field makes on its tensor, and their checks.
 
 The contract of a field is ``FieldSpec.contract`` (``Sample._specs["image"].contract``), a :class:`Contract` or
-``None``. What is made from contracts, such as values that keep them, needs its attributes alone: ``dims`` (each a
+``None``. Code that builds on contracts, such as the generators of values, needs only its attributes: ``dims`` (each a
 :class:`~tensorclass.contracts.dims.Dim`), ``rank``, ``names``, ``item_shape(sizes)``, ``dtypes``, ``low``, ``high``,
 ``device``, ``others``.
 """

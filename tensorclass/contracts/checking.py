@@ -1,11 +1,11 @@
-"""Whether the values of a record keep the contracts of its fields, looked at when they enter.
+"""Checks of contracts, when values enter a record.
 
-A class with contracts has a :class:`Checks` in ``_checks``. What nearly all values are, values that fit, is seen by
-``fits``, a function generated for the class; only where it says no, the functions here find out what is wrong, and
-whether the checks are switched on at all.
+A class with contracts has a :class:`Checks` in ``_checks``. Its ``fits``, a function generated for the class, confirms
+values that keep their contracts, which nearly all do. Only when it returns ``False``, the functions here find out what
+is wrong, and whether the checks are switched on.
 
-Names of dimensions are bound once for each record: ``h`` is one number in all its fields. A nested record has names of
-its own. What is compiled checks nothing.
+Names of dimensions are bound once for each record: ``h`` is one number in all its fields. A nested record binds its
+own. Compiled code checks nothing.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 # torch has no types for these
 _broadcast: Callable[..., Size] = torch.broadcast_shapes  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
-#: the sizes that names have: a number (a tuple of them for a variadic one), and the field that has it
+#: size of each named dimension (a tuple for a variadic one), and the field that it was read from
 Sizes = dict[str, tuple[Any, str]]
 
 
 class Checks:
-    """The contracts of a class of records."""
+    """The checks of a record class."""
 
     __slots__ = ("_fits", "_name", "bounded", "late", "specs")
 
@@ -51,27 +51,30 @@ class Checks:
         _check_formulas(name, specs)
         self._name = name
         self._fits: Callable[[Callable[[str], Any], Size], bool] | None = None
-        #: the fields whose elements are looked at
+        #: fields with a range: their elements are read
         self.bounded: list[str] = [
             key for key, spec in specs.items() if spec.contract is not None and spec.contract.bounded
         ]
-        #: the fields of which it is not known yet whether they have a contract
+        #: fields that may have a contract: their annotations name a class that is defined later
         self.late: list[str] = [key for key, spec in specs.items() if spec.kind is None]
 
     @property
     def fits(self) -> Callable[[Callable[[str], Any], Size], bool]:
-        """Whether values, got by name, keep their contracts behind a batch size; ``False`` where it cannot tell."""
+        """The function ``fits(get, size)``: whether the values keep their contracts; ``False`` also if it cannot tell.
+
+        ``get`` returns the value of a field by name, ``size`` is the batch size.
+        """
         if self._fits is None:  # most classes never need it
             self._fits = writer_of(self.specs).function(self._name)
         return self._fits
 
     def entering(self, record: Contracted, entries: Mapping[str, Any], size: Size | None = None) -> None:
-        """Raises an error where entries would break contracts of a record that they are written to.
+        """Raise if entries that are about to be written would break contracts of a record.
 
         Args:
             record: the record.
-            entries: values, by field, as they would be stored.
-            size: a batch size that the record would have, if it is another one.
+            entries: values by field, as they would be stored.
+            size: the batch size that the record is about to have; by default the one that it has.
         """
         if is_compiling():
             return
@@ -88,13 +91,13 @@ class Checks:
     def made(
         self, record: Contracted, inferred: bool, nested: Sequence[ContractError] = (), elements: bool = True
     ) -> None:
-        """Raises an error where a new record, in which something did not fit at first sight, breaks contracts.
+        """Raise if a new record breaks contracts. Called when the generated comparisons have failed.
 
         Args:
-            record: the record; its values may also lack the batch size.
-            inferred: whether the batch size was found out.
+            record: the record. Its values may lack the batch size, too.
+            inferred: whether the batch size was inferred from the values.
             nested: the errors of nested records that could not be made.
-            elements: whether the elements are looked at, for ranges.
+            elements: whether to read elements, for ranges.
         """
         values, size = record._store, record._batch_size
         if VALIDATION.current() is not False:
@@ -104,17 +107,17 @@ class Checks:
             raise batch_mismatch(unfit[0], size, values[unfit[0]].shape)
 
     def ranges(self, record: Contracted, inferred: bool) -> None:
-        """:meth:`made` where all but the elements fits."""
+        """:meth:`made` for a record of which only the elements are left to check."""
         if VALIDATION.current() is not False:
             self._require(record, inferred)
 
     def _require(
         self, record: Contracted, inferred: bool, nested: Sequence[ContractError] = (), elements: bool = True
     ) -> None:
-        """Raises an error where a new record breaks contracts; it lists all of them.
+        """Raise one error for all contracts that a new record breaks.
 
-        Where the batch size was found out, the field that told it may be the one that is wrong: the error speaks of the
-        batch size with which the fewest fields are.
+        If the batch size was inferred, the field that it was inferred from may be the wrong one: the error assumes the
+        batch size with which the fewest fields are wrong.
         """
         found, hint = self._wrong(record, record._batch_size, elements), ""
         if inferred and found:
@@ -133,7 +136,7 @@ class Checks:
             raise ContractError(type(record).__name__, found, hint)
 
     def _wrong(self, record: Contracted, size: Size, elements: bool = True) -> list[Broken]:
-        """The fields of a new record that break contracts behind a batch size; then also those that just lack it."""
+        """Return the fields that break contracts; if there are any, also those that lack the batch size."""
         values = record._store
         found = broken(self.specs, values, size, values, elements=elements)
         expected, why = f"the batch dimensions {list(size)} in front", "they do not come first"
@@ -145,7 +148,7 @@ class Checks:
 
 
 def entered(spec: FieldSpec, record: Contracted, value: Any, errors: list[ContractError]) -> Any:
-    """What a new record stores for a nested one; ``None`` where that breaks contracts, of which an error is noted."""
+    """Return the value that a new record stores for a nested one; ``None`` if it breaks contracts: see ``errors``."""
     try:
         return spec.fit(record, value)
     except ContractError as error:
@@ -154,10 +157,10 @@ def entered(spec: FieldSpec, record: Contracted, value: Any, errors: list[Contra
 
 
 def _check_formulas(owner: str, specs: Mapping[str, FieldSpec]) -> None:
-    """Raises an error where an expression has a name that is no dimension of a field."""
+    """Raise if an expression has a name that is not a dimension of any field."""
     contracts = {key: spec.contract for key, spec in specs.items() if spec.contract is not None}
     if any(spec.kind is None for spec in specs.values()):
-        return  # an annotation that is not known yet
+        return  # an annotation names a class that is defined later
     dims = {key: [dim for one in (c, *c.others) for dim in one.dims or ()] for key, c in contracts.items()}
     names = {dim.name for below in dims.values() for dim in below if not dim.variadic}
     for key, below in dims.items():
@@ -174,13 +177,16 @@ def _check_formulas(owner: str, specs: Mapping[str, FieldSpec]) -> None:
 
 
 def item_ranks(specs: Mapping[str, FieldSpec]) -> dict[str, int]:
-    """The fields whose contracts tell the batch size, each with the number of dimensions that are not the batch's."""
+    """Return the number of dimensions of one item, for each field whose contract fixes it.
+
+    Such a field tells the batch size: the dimensions in front of those of the item.
+    """
     ranks = {key: spec.contract.rank for key, spec in specs.items() if spec.contract is not None}
     return {key: rank for key, rank in ranks.items() if rank is not None}
 
 
 def implied_sizes(ranks: Mapping[str, int], values: Mapping[str, Any]) -> dict[str, Size]:
-    """The batch size that each of the values tells, by field."""
+    """Return the batch size that each value implies, by field."""
     found: dict[str, Size] = {}
     for key, rank in ranks.items():
         value = values.get(key)
@@ -193,7 +199,7 @@ def implied_sizes(ranks: Mapping[str, int], values: Mapping[str, Any]) -> dict[s
 
 
 def inferred_size(ranks: Mapping[str, int], values: Mapping[str, Any]) -> Size | None:
-    """The batch size of a record with these values, as the first field has it that tells it."""
+    """Return the batch size that the first value with an item rank implies; ``None`` if there is none."""
     return next(iter(implied_sizes(ranks, values).values()), None)
 
 
@@ -209,21 +215,21 @@ def broken(
     size_before: Size | None = None,
     elements: bool = True,
 ) -> list[Broken]:
-    """The fields among ``changed`` whose values break their contracts.
+    """Return the fields among ``changed`` whose values break their contracts.
 
     Args:
         specs: the fields of the class.
         values: the values of all fields that have one.
         size: the batch size.
-        changed: the fields that are looked at; the others are there for the sizes of names.
-        size_before: the batch size of the others, if it is another one.
-        elements: whether the elements are looked at, for ranges.
+        changed: the fields to check. The others only bind names of dimensions.
+        size_before: the batch size of the others, if it differs.
+        elements: whether to read elements, for ranges.
     """
     wanted = set(changed)
     bound: Sizes = {}
     waiting: list[tuple[str, int, int, Dim]] = []
     found: dict[str, list[str]] = {}
-    for key in sorted(specs, key=wanted.__contains__):  # (a stable sort: those that stay come first)
+    for key in sorted(specs, key=wanted.__contains__):  # (a stable sort: unchanged fields come first)
         contract, value = specs[key].contract, values.get(key)
         if contract is None or value is None or not _can_keep(value):
             continue
@@ -237,7 +243,7 @@ def broken(
             tried.append((why, sizes, later))
             if not why:
                 break
-        # a value that keeps none of them is held to the first; it still tells the sizes of names
+        # a value that keeps none of them is reported for the first; it still binds names
         why, bound, waiting = tried[0] if tried[-1][0] else tried[-1]
         if why and key in wanted:
             found[key] = why
@@ -245,7 +251,7 @@ def broken(
         why = _formula_mismatch(dim, at, actual, bound)
         if why and key in wanted:
             found.setdefault(key, []).extend(why)
-        elif why:  # a size from which that of another field follows was changed
+        elif why:  # a changed size no longer fits the formula of another field
             for field in {bound[name][1]: None for name in dim.names}:
                 if field in wanted:
                     found.setdefault(field, []).extend([f"in the field {key}, {one}" for one in why])
@@ -253,7 +259,7 @@ def broken(
 
 
 def problems_below(data: Any, path: tuple[str, ...] = ()) -> list[Broken]:
-    """The values of a record that break contracts, and those in the collections below it."""
+    """Return the values that break contracts, in a record and in the collections below it."""
     found: list[Broken] = []
     if not data._holds_values():
         for i, part in enumerate(data._nodes()):
@@ -291,7 +297,10 @@ def _got(value: Any) -> str:
 def _shape_mismatch(
     contract: Contract, key: str, shape: Size, size: Size, sizes: Sizes, waiting: list[tuple[str, int, int, Dim]]
 ) -> list[str]:
-    """What is wrong with a shape. Names that have no size yet get it in ``sizes``; formulas wait for all of them."""
+    """Return what is wrong with a shape.
+
+    New names are bound in ``sizes``. Formulas are appended to ``waiting``: they need the sizes of all names.
+    """
     ndim = len(size)
     if shape[:ndim] != size:
         return [f"the batch dimensions {list(size)} do not come first"]
@@ -345,7 +354,7 @@ def _several_mismatch(dim: Dim, key: str, actual: tuple[int, ...], sizes: Sizes)
 def _formula_mismatch(dim: Dim, where: int, actual: int, bound: Sizes) -> list[str]:
     assert dim.formula is not None
     if any(name not in bound for name in dim.names):
-        return []  # a field that is None
+        return []  # a field with one of the names is None
     sizes = {name: bound[name][0] for name in dim.names}
     given = ", ".join([f"{name} = {bound[name][0]} (in the field {bound[name][1]})" for name in dim.names])
     try:
@@ -358,7 +367,7 @@ def _formula_mismatch(dim: Dim, where: int, actual: int, bound: Sizes) -> list[s
 
 
 def _kind_mismatch(contract: Contract, value: Any) -> list[str]:
-    """What is wrong with the dtype and the device."""
+    """Return what is wrong with the dtype and the device."""
     wrong: list[str] = []
     if contract.dtypes is not None and value.dtype not in contract.dtypes:
         wrong.append(f"the dtype {name_of(value.dtype)} is not {contract.dtype_name}; cast the tensor with .to(dtype)")
@@ -369,12 +378,12 @@ def _kind_mismatch(contract: Contract, value: Any) -> list[str]:
     return wrong
 
 
-#: the dtypes in which torch finds no minimum
+#: dtypes that ``torch.aminmax`` does not support
 _WITHOUT_KERNELS = {torch.uint16, torch.uint32, torch.uint64, *[one for one in category("float") if one.itemsize == 1]}
 
 
 def _range_mismatch(contract: Contract, value: Any) -> list[str]:
-    """What is wrong with the elements. Tensors without data, or inside ``vmap``, have none to look at."""
+    """Return what is wrong with the elements. Tensors without data, or inside ``vmap``, are not read."""
     low, high = contract.low, contract.high
     if low is None and high is None:
         return []
@@ -395,13 +404,13 @@ def _range_mismatch(contract: Contract, value: Any) -> list[str]:
         elements = elements.double()
     if type(elements) is Tensor:
         ends: Any = torch.stack(torch.aminmax(elements))
-        least, most = ends.tolist()  # together: one wait for the device
-    else:  # what torch has for a DTensor, a MaskedTensor, ...
+        least, most = ends.tolist()  # in one tensor, which synchronises with the device once
+    else:  # a DTensor, a MaskedTensor, ...: they support fewer functions
         least, most = elements.amin().item(), elements.amax().item()
     if least != least:
         return ["an element is nan"]
     wrong: list[str] = []
-    # 0.1 as a float32 is above 0.1: a bound is what it is as the dtype has it
+    # 0.1 as a float32 is above 0.1: bounds are rounded to the dtype before they are compared
     if low is not None and least < low and least < _in_dtype(low, value.dtype):
         wrong.append(f"the smallest element is {_digits(least)}, below {low}")
     if high is not None and most > high and most > _in_dtype(high, value.dtype):

@@ -1,4 +1,4 @@
-"""What an annotation says about the tensor in a field, beyond that it is one."""
+"""Contracts: shape, dtype, range and device that an annotation requires of a tensor."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _ALIASES = ("__supertype__", "__value__")  # NewType; a type alias
 
 @dataclasses.dataclass(frozen=True)
 class Contract:
-    """What the value of a field keeps to: the contract of ``Float[Tensor, "3 h w"]`` or of our own markers.
+    """Requirements on the value of a field: those of ``Float[Tensor, "3 h w"]``, or of the package's markers.
 
-    ``FieldSpec.contract`` has it, ``None`` for fields without one.
+    It is the ``contract`` of a ``FieldSpec``, which is ``None`` for fields without requirements.
 
     >>> import typing
     >>> contract = Contract.of(typing.Annotated[Tensor, Shape("3 h w"), DType("float32"), Range(0, 1)])
@@ -41,18 +41,18 @@ class Contract:
     #: the smallest and the largest value of the elements; ``None``: any
     low: float | None = None
     high: float | None = None
-    #: where the tensor is; one without index stands for all of its type. ``None``: anywhere
+    #: the device; one without index stands for all of its type. ``None``: any
     device: torch.device | None = None
-    #: other contracts of which a value may keep one instead: those of a union of annotations
+    #: alternatives: a value may keep one of these contracts instead. They come from a union of annotations
     others: tuple[Contract, ...] = ()
     #: the annotation, for messages
     shown: str = dataclasses.field(default="", compare=False)
-    #: the category of dtypes, for messages and schemas: ``"float"``; empty where any dtype will do
+    #: the category of dtypes, for messages and schemas: ``"float"``; empty if any dtype will do
     dtype_name: str = dataclasses.field(default="", compare=False)
 
     @property
     def rank(self) -> int | None:
-        """How many dimensions one item has; ``None`` where that is open."""
+        """The number of dimensions of one item; ``None`` if it varies."""
         if self.dims is None or any(dim.variadic for dim in self.dims):
             return None
         ranks = {len(self.dims), *(other.rank for other in self.others)}
@@ -60,23 +60,23 @@ class Contract:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its dimensions, also those in expressions; variadic ones with their star."""
+        """The names of dimensions, including those in expressions. Variadic names have their star."""
         return tuple(dict.fromkeys(name for dim in self.dims or () for name in dim.names))
 
     @property
     def bounded(self) -> bool:
-        """Whether it says something about the elements, which have to be read for it."""
+        """``True`` if there is a range, so that checking has to read the elements."""
         return not (self.low is None and self.high is None) or any(other.bounded for other in self.others)
 
     @property
     def expected(self) -> str:
-        """What is expected, for messages: all that will do."""
+        """The contract and its alternatives, for messages."""
         return " or ".join([self.shown, *(other.shown for other in self.others)])
 
     def item_shape(
         self, sizes: Mapping[str, int], variadic: Mapping[str, tuple[int, ...]] | None = None
     ) -> tuple[int, ...]:
-        """The shape of one item, given sizes of names; dimensions that stay open have size one.
+        """Return the shape of one item for given sizes of names. Dimensions of any size get size one.
 
         Args:
             sizes: a size for each name.
@@ -96,16 +96,16 @@ class Contract:
 
     @classmethod
     def of(cls, annotation: Any, evaluate: Callable[[str], Any] | None = None) -> Contract | None:
-        """The contract that an annotation carries, ``None`` where it has none.
+        """Return the contract of an annotation, or ``None`` if it has none.
 
         Args:
             annotation: jaxtyping's ``Float[Tensor, "3 h w"]``, ``Annotated[Tensor, Shape("3 h w")]``, and both inside
-                unions, ``Optional``, aliases, ``Final``. Whatever else it is, there is no contract.
-            evaluate: gives the object for an annotation that is text.
+                unions, ``Optional``, aliases, ``Final``. Any other annotation has no contract.
+            evaluate: evaluates an annotation that is text.
 
         Raises:
-            ValueError: a shape that is none, or not understood; a contract that nothing keeps.
-            TypeError: markers that contradict each other, or stand where there is no tensor.
+            ValueError: a shape is malformed, or no tensor can keep the contract.
+            TypeError: markers contradict each other, or annotate something other than a tensor.
         """
         if isinstance(annotation, typing.ForwardRef):
             annotation = annotation.__forward_arg__
@@ -132,8 +132,8 @@ class Contract:
 
 
 def described_array(annotation: Any) -> type | None:
-    """The class that ``Float[Tensor, "..."]`` describes, where an annotation is of jaxtyping; ``None`` otherwise."""
-    array = getattr(annotation, "array_type", None)  # what makes it one; jaxtyping itself need not be here
+    """Return the array class of a jaxtyping annotation, ``Float[Tensor, "..."]``; ``None`` for others."""
+    array = getattr(annotation, "array_type", None)  # recognised by its attribute: jaxtyping need not be installed
     return array if isinstance(array, type) and hasattr(annotation, "dim_str") else None
 
 
@@ -154,7 +154,7 @@ def _of_array(annotation: type) -> Contract | None:
 
 
 def _marked(inner: Any, contract: Contract | None, marks: list[Any]) -> Contract | None:
-    """The contract of ``Annotated[inner, *marks]``, where ``inner`` alone has ``contract``."""
+    """Return the contract of ``Annotated[inner, *marks]``, given the contract of ``inner``."""
     for mark in marks:
         if isinstance(mark, type) and issubclass(mark, Marker):
             raise TypeError(f"{mark.__name__} says nothing by itself; write {mark.__name__}(...)")
@@ -173,7 +173,7 @@ def _annotated(contract: Contract, marks: str) -> Contract:
 
 
 def _with(contract: Contract, mark: Marker) -> Contract:
-    """A contract, and those beside it, with one more marker."""
+    """Add a marker to a contract and its alternatives."""
     changes: dict[str, Any]
     if isinstance(mark, Shape):
         changes = {"dims": mark.dims}
@@ -195,7 +195,7 @@ _WHAT = {"dims": "shape", "dtypes": "dtype", "low": "range", "high": "range", "d
 
 
 def _either(parts: tuple[Any, ...], evaluate: Callable[[str], Any] | None) -> Contract | None:
-    """The contract of a union: none where one of its parts is a tensor without."""
+    """Return the contract of a union: ``None`` if it has a member that is a tensor without a contract."""
     contracts: list[Contract] = []
     for part in parts:
         contract = Contract.of(part, evaluate)
@@ -210,7 +210,7 @@ def _either(parts: tuple[Any, ...], evaluate: Callable[[str], Any] | None) -> Co
 
 
 def _is_no_tensor(annotation: Any) -> bool:
-    """Whether an annotation is a class of objects that are no tensors."""
+    """Return whether no value of an annotation is a tensor."""
     origin = typing.get_origin(annotation) or annotation
     if origin in (Any, object):
         return False

@@ -1,4 +1,4 @@
-"""What records have of their contracts: the places where the engine asks them, and what is made of them."""
+"""The base class of records with the methods about contracts: checking, making values, schemas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Contracted(TensorCollection):
-    """A collection whose keys are fields that can have contracts: the part of a record that speaks of these."""
+    """A collection whose keys are fields that can have contracts."""
 
     __slots__ = ()
 
@@ -34,10 +34,10 @@ class Contracted(TensorCollection):
         _checks: ClassVar[Checks | None]
     else:
         _specs = {}
-        _item_ranks = {}  # the fields that tell the batch size
-        _checks = None  # what looks at the contracts
+        _item_ranks = {}  # dimensions of one item, by field: see item_ranks()
+        _checks = None  # None if the class has no contracts
 
-    # -- what engine and users ask of them ----------------------------------------------------------------------------
+    # -- checking ------------------------------------------------------------------------------------------------------
 
     def _check_entering(self, entries: Mapping[str, Value]) -> None:
         if self._checks is not None:
@@ -63,7 +63,7 @@ class Contracted(TensorCollection):
 
     @classmethod
     def unchecked(cls, *args: Any, **kwargs: Any) -> Self:
-        """A record whose values may break the contracts of their fields: the constructor, without looking at those.
+        """Make a record without checking contracts: the arguments are those of the constructor.
 
         >>> import torch
         >>> from typing import Annotated
@@ -78,13 +78,13 @@ class Contracted(TensorCollection):
             return dense(*args, **kwargs)
 
     def validate(self) -> Self:
-        """Looks at the contracts of all fields, also in nested records, and also where they are switched off.
+        """Check the contracts of all fields, including nested records, even if checks are switched off.
 
         Returns:
-            the record.
+            The record itself.
 
         Raises:
-            ContractError: values do not keep the contracts of their fields; all of them are listed.
+            ContractError: values break the contracts of their fields. The error lists all of them.
         """
         found = problems_below(self)
         if found:
@@ -103,7 +103,7 @@ class Contracted(TensorCollection):
         sizes: Mapping[str, SizeLike] | None = None,
         **named: SizeLike,
     ) -> Self:
-        """A record of zeros: each tensor in the shape and dtype that the contract of its field says.
+        """Make a record of zeros: each tensor has the shape and dtype of its field's contract.
 
         A dtype is torch's default dtype where the contract allows it, otherwise ``int64``, ``bool``, a complex one,
         and so on. An item of a field without a shape is one number. Fields with a default have it, and those that can
@@ -195,7 +195,7 @@ class Contracted(TensorCollection):
 
     @classmethod
     def schema(cls) -> dict[str, Any]:
-        """What the class declares, as plain data that JSON can hold, the same each time.
+        """Return the declarations of the class as plain data that JSON can hold. Equal classes give equal data.
 
         >>> import torch
         >>> from typing import Annotated
@@ -228,7 +228,7 @@ class Contracted(TensorCollection):
 
     @classmethod
     def json_schema(cls, batch_dims: int = 0) -> dict[str, Any]:
-        """A JSON Schema (draft 2020-12) of records as ``to_dict(convert_tensors=True)`` gives them, in nested lists.
+        """Return a JSON Schema (draft 2020-12) of the nested lists that ``to_dict(convert_tensors=True)`` returns.
 
         Each of the rows that ``tolist(convert_tensors=True)`` gives is a record without batch dimensions. That two
         dimensions of one name have one size cannot be said there; complex numbers, which JSON has none of, and objects

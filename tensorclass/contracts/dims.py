@@ -37,18 +37,18 @@ class Dim:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of sizes that stand in it; that of a variadic one comes with its star: ``*n``."""
+        """The names in the dimension. A variadic name has its star: ``*n``."""
         if self.formula is not None:
             return _names_in(self.formula)
         return () if self.name is None else (self.key,)
 
     @property
     def key(self) -> str:
-        """Under which its size is kept: the name, with a star where it stands for several sizes."""
+        """The key of its size in a mapping: the name, with a star if it stands for several sizes."""
         return f"*{self.name}" if self.variadic else str(self.name)
 
     def resolved(self, sizes: Mapping[str, int]) -> int | None:
-        """The size, where it is a number or follows from the sizes of names; ``None`` otherwise.
+        """Return the size if it is a number or follows from the sizes of names, else ``None``.
 
         >>> parse("h+1")[0].resolved({"h": 3})
         4
@@ -62,10 +62,10 @@ class Dim:
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> tuple[Dim, ...]:
-    """The dimensions that a text names.
+    """Parse a shape.
 
     Raises:
-        ValueError: the text is no shape; the message names the dimension and says what it can be.
+        ValueError: the text is not a shape. The message names the dimension and says what it can be.
 
     >>> [dim.name for dim in parse("3 h w")]
     [None, 'h', 'w']
@@ -123,7 +123,7 @@ _BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def evaluate(formula: str, sizes: Mapping[str, int]) -> int:
-    """The value of an expression of names and whole numbers with ``+ - * // %`` and parentheses.
+    """Evaluate an expression of names and whole numbers with ``+ - * // %`` and parentheses.
 
     >>> evaluate("2*(h+1)", {"h": 3})
     8
@@ -143,7 +143,7 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
     return _BINARY[type(node.op)](_value(node.left, sizes), _value(node.right, sizes))
 
 
-#: the expressions that were met, and their names. (torch.compile reads a dict, and would see through a lru_cache.)
+#: parsed expressions, and the names in them. (Not lru_cache, through which torch.compile traces into the parser.)
 _TREES: dict[str, ast.expr] = {}
 _NAMES: dict[str, tuple[str, ...]] = {}
 
@@ -155,7 +155,7 @@ def _tree(formula: str) -> ast.expr:
 
 
 def _names_in(formula: str, word: str = "") -> tuple[str, ...]:
-    """The names in an expression. What is more than names, numbers and arithmetic is refused."""
+    """Return the names in an expression. Raise if it has more than names, numbers and arithmetic."""
     if formula not in _NAMES:
         _NAMES[formula] = _found_names(formula, word)
     return _NAMES[formula]
@@ -187,6 +187,6 @@ def _found_names(formula: str, word: str) -> tuple[str, ...]:
 
 def _unknown(word: str) -> str:
     return (
-        f"the dimension {word!r} is none that is known here: a dimension is a number, a name, '_', '...', '*name', "
+        f"the dimension {word!r} is not understood: a dimension is a number, a name, '_', '...', '*name', "
         "'#name', 'name=3', or an expression of names with + - * // % and no spaces, such as 'h+1'"
     )

@@ -14,7 +14,7 @@ _ALL: tuple[torch.dtype, ...] = tuple(
 
 
 def name_of(dtype: torch.dtype) -> str:
-    """The name of a dtype without the module.
+    """Return the name of a dtype without its module.
 
     >>> name_of(torch.float32)
     'float32'
@@ -26,7 +26,7 @@ def _named(pattern: str) -> frozenset[torch.dtype]:
     return frozenset(dtype for dtype in _ALL if re.fullmatch(pattern, name_of(dtype)))
 
 
-#: the dtypes by name
+#: all dtypes by name
 BY_NAME: dict[str, torch.dtype] = {name_of(dtype): dtype for dtype in _ALL}
 
 _int, _uint = _named(r"int\d+"), _named(r"uint\d+")
@@ -48,7 +48,7 @@ CATEGORIES: dict[str, frozenset[torch.dtype]] = {
 
 
 def category(name: str) -> frozenset[torch.dtype]:
-    """The dtypes that a name stands for: a category, or the name of one dtype.
+    """Return the dtypes of a category, or the one dtype of a name.
 
     >>> category("float32")
     frozenset({torch.float32})
@@ -61,7 +61,7 @@ def category(name: str) -> frozenset[torch.dtype]:
 
 
 def matching(patterns: Iterable[Any]) -> frozenset[torch.dtype]:
-    """The dtypes whose names match one of the names, or regular expressions, that a jaxtyping category lists."""
+    """Return the dtypes that a jaxtyping category lists, by name or by regular expression."""
     found: set[torch.dtype] = set()
     for pattern in patterns:
         if isinstance(pattern, str):
@@ -71,7 +71,7 @@ def matching(patterns: Iterable[Any]) -> frozenset[torch.dtype]:
     return frozenset(found)
 
 
-#: what programs mostly use, first what is used most
+#: dtypes that programs commonly use, most common first
 _USUAL = (
     torch.float32, torch.int64, torch.bool, torch.complex64, torch.uint8,
     torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int16, torch.int8, torch.complex128,
@@ -79,10 +79,13 @@ _USUAL = (
 
 
 def usual(allowed: frozenset[torch.dtype] | None) -> list[torch.dtype]:
-    """Those of the dtypes allowed (``None``: all) that programs mostly use, first the one to take without a reason.
+    """Return the common dtypes among those allowed, the best default first.
 
-    That is torch's default dtype where it is allowed, then ``int64``, ``bool``, the default for complex numbers. Where
-    none of them is allowed, it is all that are.
+    The best default is torch's default dtype, then ``int64``, ``bool``, and the default for complex numbers. If no
+    common dtype is allowed, return all that are.
+
+    Args:
+        allowed: the dtypes to choose from; ``None`` for all.
 
     >>> usual(category("real"))[:2], usual(category("uint")), usual(category("float8_e5m2"))
     ([torch.float32, torch.int64], [torch.uint8], [torch.float8_e5m2])
@@ -94,7 +97,7 @@ def usual(allowed: frozenset[torch.dtype] | None) -> list[torch.dtype]:
 
 
 def spelled(allowed: frozenset[torch.dtype]) -> list[str]:
-    """The shortest names for dtypes: the one of a category, or those of all of them, sorted.
+    """Return the shortest names for dtypes: the name of a category, or the names of all, sorted.
 
     >>> spelled(category("float")), spelled(frozenset([torch.float64, torch.float32]))
     (['float'], ['float32', 'float64'])

@@ -1,4 +1,4 @@
-"""The error for values that do not keep the contracts of their fields."""
+"""The error for values that break the contracts of their fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensorclass.td.values import Misfit
 
 
 class Broken(NamedTuple):
-    """A field whose value does not keep its contract."""
+    """A field whose value breaks its contract."""
 
     #: the field, below the record that raised the error
     path: tuple[str, ...]
@@ -27,14 +27,14 @@ class Broken(NamedTuple):
 
 
 class ContractError(Misfit, TypeError, ValueError, RuntimeError):
-    """Values do not keep the contracts of their fields. Nothing was made or changed.
+    """Values break the contracts of their fields. Nothing was made or changed.
 
-    It is a ``TypeError`` and a ``ValueError``, as errors for values of wrong types are, and a ``RuntimeError``, as for
-    values without the batch size in front.
+    It is a ``TypeError`` and a ``ValueError``, as for values of a wrong type, and a ``RuntimeError``, as for values
+    that lack the batch size.
 
     Attributes:
-        owner: the name of the class of the record; empty where the record is below another collection.
-        broken: the fields, all of them.
+        owner: the name of the record class; empty if the record is nested in another collection.
+        broken: all fields that break their contracts.
     """
 
     def __init__(self, owner: str, broken: Sequence[Broken], hint: str = "") -> None:
@@ -58,8 +58,8 @@ class ContractError(Misfit, TypeError, ValueError, RuntimeError):
         return type(self), (self.owner, self.broken, self.hint)
 
     def below(self, *path: str) -> Self:
-        """The error as the collection that has the record below ``path`` raises it."""
+        """Return the error of a collection that holds the record at ``path``."""
         if not path:
             return self
         moved = [problem._replace(path=(*path, *problem.path)) for problem in self.broken]
-        return type(self)("", moved, self.hint)  # the path leads from another class now
+        return type(self)("", moved, self.hint)  # the path starts at another class now

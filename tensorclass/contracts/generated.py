@@ -1,7 +1,7 @@
-"""The checks of contracts as text: straight lines of comparisons, written once a class.
+"""Generated code that checks contracts: straight-line comparisons, written once for each class.
 
-They answer whether all values fit; what does not fit, and why, is for :mod:`checking`. A field of which these lines
-cannot tell (a union of contracts, say) counts as one that does not fit.
+The code only answers whether all values fit. :mod:`checking` finds out which do not, and why. A field that the code
+cannot decide, such as a union of contracts, counts as one that does not fit.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from tensorclass.fields import FieldSpec
 
 
-def writer_of(specs: Mapping[str, FieldSpec]) -> Writer:
-    """A writer for the fields of a class."""
-    return Writer({key: spec.contract for key, spec in specs.items()})
+def writer_of(specs: Mapping[str, FieldSpec]) -> CheckWriter:
+    """Return a writer for the fields of a class."""
+    return CheckWriter({key: spec.contract for key, spec in specs.items()})
 
 
-class Writer:
-    """Writes the checks of fields, one after the other.
+class CheckWriter:
+    """Generates the checks of fields, one after the other.
 
     Args:
-        contracts: those of the fields, in the order in which they are written.
+        contracts: the contract of each field, in the order in which the checks are written.
     """
 
     def __init__(self, contracts: Mapping[str, Contract | None]) -> None:
         self.contracts = contracts
-        #: what the lines use
+        #: globals of the generated code
         self.space: dict[str, Any] = {"__len": len}
         counts = Counter(
             name
@@ -44,16 +44,16 @@ class Writer:
             for dim in contract.dims
             for name in (*dim.names, *(dim.names if dim.formula is not None else ()))
         )
-        #: the variable of each name that is more than once in the class
+        #: the variable of each name that occurs more than once in the class
         self._variables = {name: f"__dim_{i}" for i, name in enumerate(counts) if counts[name] > 1}
-        #: the names that have a size where the next lines are reached, and those that may have one
+        #: names that are bound before the next line, and names that may be bound
         self._bound: set[str] = set()
         self._perhaps: set[str] = set()
-        #: conditions on sizes that follow from names, which are known in the end
+        #: dimensions that are formulas: they are checked last, when all names are bound
         self._formulas: list[tuple[str, Dim]] = []
 
     def start(self) -> list[str]:
-        """The lines in front of all others."""
+        """Return the first lines."""
         formulas = sum(
             dim.formula is not None
             for contract in self.contracts.values()
@@ -63,13 +63,13 @@ class Writer:
         return [f"{' = '.join(names)} = None"] if names else []
 
     def field(self, key: str, value: str, required: bool, fails: str) -> list[str]:
-        """The lines for a value that is there, with its shape in ``__shape``, and the batch size in ``__size``.
+        """Return the lines that check a value. ``__shape`` holds its shape, ``__size`` the batch size.
 
         Args:
             key: the field.
             value: the expression for its value.
-            required: whether the lines after these are reached only with this value there.
-            fails: the statement for a value that does not fit.
+            required: whether these lines always run. If not, they are in a branch, and names may stay unbound.
+            fails: the statement to run if the value does not fit.
         """
         contract = self.contracts[key]
         assert contract is not None
@@ -81,7 +81,7 @@ class Writer:
         return [*checks, "else:", *[f"    {line}" for line in lines]] if lines else checks
 
     def end(self, fails: str) -> list[str]:
-        """The lines behind all others."""
+        """Return the last lines."""
         lines: list[str] = []
         for variable, dim in self._formulas:
             known = [f"{name} is not None" for name in (variable, *[self._variables[name] for name in dim.names])]
@@ -91,7 +91,7 @@ class Writer:
         return lines
 
     def function(self, owner: str) -> Callable[[Callable[[str], Any], Size], bool]:
-        """``fits(get, size)``: whether the values that ``get`` gives by name fit behind a batch size."""
+        """Compile ``fits(get, size)``: whether the values that ``get`` returns by name fit a batch size."""
         lines = ["__ndim = __len(__size)", *self.start()]
         for i, (key, contract) in enumerate(self.contracts.items()):
             if contract is not None:
@@ -106,13 +106,13 @@ class Writer:
     # -- one field ----------------------------------------------------------------------------------------------------
 
     def _dims(self, dims: tuple[Dim, ...] | None, required: bool, fails: str) -> tuple[list[str], list[str]]:
-        """Conditions under which the shape does not fit, and lines for where none of them holds."""
+        """Return conditions under which the shape does not fit, and lines to run if none of them holds."""
         if dims is None:
             return ["__shape[:__ndim] != __size"], []
         count = len(dims)
         open_at = next((i for i, dim in enumerate(dims) if dim.variadic), None)
         conditions = ["__shape[:__ndim] != __size", f"__len(__shape) < __ndim + {count - 1}"]
-        #: the sizes that the dimensions must have; those of which that is not known here are what they are
+        #: expected sizes; a dimension that is not constrained here is compared with itself
         sizes = [f"__shape[{i - count}]" for i in range(count)]
         lines: list[str] = []
         own: dict[str, str] = {}
@@ -153,7 +153,7 @@ class Writer:
                 ]
         self._bound.update(own)
         if open_at is None:
-            # one comparison of tuples is faster than one for each dimension, and than a slice of a torch.Size
+            # one comparison of tuples is faster than one for each dimension, and than slicing a torch.Size
             whole = [f"__shape != (*__size, {', '.join(sizes)})" if sizes else "__shape != __size"]
             if any(size.startswith("__shape") for size in sizes):
                 whole.insert(0, f"__len(__shape) != __ndim + {count}")
@@ -161,7 +161,7 @@ class Writer:
         return conditions, lines
 
     def _kind(self, key: str, contract: Contract, value: str) -> list[str]:
-        """Conditions under which dtype or device do not fit."""
+        """Return conditions under which dtype or device do not fit."""
         conditions: list[str] = []
         if contract.dtypes is not None:
             usual, allowed = f"__dtype_{key}", f"__dtypes_{key}"
@@ -176,11 +176,11 @@ class Writer:
         return conditions
 
 
-#: what most tensors have: asked for before all others
+#: the most common dtypes: compared first
 _USUAL = (torch.float32, torch.int64)
 
 
 def _is_hard(dim: Dim) -> bool:
-    """Whether a dimension is left to the functions that find out what is wrong."""
+    """Return whether a dimension is left to the slow checks in :mod:`checking`."""
     divides = dim.formula is not None and ("//" in dim.formula or "%" in dim.formula)
     return divides or (dim.variadic and dim.broadcastable)

@@ -1,6 +1,6 @@
-"""Records that are made of the contracts of their fields: ``Sample.zeros``, ``ones``, ``empty``, ``random``.
+"""Records made from the contracts of their fields: ``Sample.zeros``, ``ones``, ``empty``, ``random``.
 
-First a plan, which has no tensors yet: what each field gets, and all that is missing for it; then the plan is filled.
+First a plan of shapes is made, which collects everything that is missing. Then the plan is filled with tensors.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound="Contracted")
 R_co = TypeVar("R_co", bound="Contracted", covariant=True)
 
-#: the size of a dimension; the sizes of a variadic one; for a field that is a record, the sizes that it has of its own
+#: size of a dimension; sizes of a variadic dimension; for a field that holds a record, sizes for that record
 SizeLike = int | Sequence[int] | Mapping[str, Any]
 
-#: makes the values of a field: shape, dtype, device, contract
+#: makes a tensor of a shape, dtype and device, for a contract
 Fill = Callable[[tuple[int, ...], torch.dtype, "torch.device | None", Contract], Tensor]
 
 _ANY = Contract()
 
 
-class Leaf(NamedTuple):
-    """A tensor to be made."""
+class PlannedTensor(NamedTuple):
+    """A tensor of the plan."""
 
     shape: tuple[int, ...]
     contract: Contract
 
 
-class Branch(NamedTuple):
-    """A record, or another collection, to be made."""
+class PlannedCollection(NamedTuple):
+    """A record, or another collection, of the plan."""
 
     cls: type[Any]
     batch_size: Size
@@ -62,20 +62,20 @@ def make(
     sizes: Mapping[str, SizeLike] | None,
     named: Mapping[str, SizeLike],
 ) -> R:
-    """A record whose tensors ``fill`` makes.
+    """Make a record whose tensors come from ``fill``.
 
     Args:
-        cls: the class.
+        cls: the record class.
         what: the name of the method, for messages.
         fill: makes a tensor.
-        batch_size: of the record.
-        device: of the record and of all tensors; by default each is where its contract, or torch's default, says.
-        names: for the batch dimensions.
-        sizes: of the dimensions that contracts name.
-        named: more of them.
+        batch_size: the batch size of the record.
+        device: the device of the record and of all tensors; by default that of each contract, or torch's default.
+        names: the names of the batch dimensions.
+        sizes: the sizes of the dimensions that contracts name.
+        named: more sizes, by keyword.
 
     Raises:
-        TypeError: sizes are missing, or superfluous; a field is needed that no contract describes.
+        TypeError: sizes are missing or unused, or a required field has no contract to make a value from.
     """
     cls = getattr(cls, "_dense", cls)
     if twice := [name for name in named if sizes and name in sizes]:
@@ -86,10 +86,12 @@ def make(
     return made
 
 
-def _filled(plan: Branch, fill: Fill, device: torch.device | None, names: Sequence[str | None] | None) -> Any:
+def _filled(
+    plan: PlannedCollection, fill: Fill, device: torch.device | None, names: Sequence[str | None] | None
+) -> Any:
     values: dict[str, Any] = {}
     for key, part in plan.fields.items():
-        if isinstance(part, Leaf):
+        if isinstance(part, PlannedTensor):
             contract = part.contract
             values[key] = fill(part.shape, usual(contract.dtypes)[0], device or contract.device, contract)
         else:
@@ -101,15 +103,15 @@ def _filled(plan: Branch, fill: Fill, device: torch.device | None, names: Sequen
 # the plan
 
 
-class _Scope:
-    """The sizes given for a record, behind which are those given for the record around it."""
+class _Sizes:
+    """The sizes given for a record; names that are not given there are looked up in those of the outer record."""
 
-    def __init__(self, given: Mapping[str, SizeLike], above: _Scope | None = None, path: str = "") -> None:
+    def __init__(self, given: Mapping[str, SizeLike], above: _Sizes | None = None, path: str = "") -> None:
         self.given, self.above, self.path = given, above, path
         self.used: set[str] = set()
 
     def find(self, name: str, kind: type) -> Any:
-        """What is given under a name: here, or else around it."""
+        """Return the size given for a name, here or for an outer record; ``None`` if there is none."""
         around = None if self.above is None or kind is Mapping else self.above.find(name, kind)
         value = self.given.get(name)
         if not isinstance(value, kind):
@@ -119,16 +121,16 @@ class _Scope:
 
 
 class _Planner:
-    """Plans a record, and the records in it; collects what is missing."""
+    """Plans a record and its nested records; collects what is missing."""
 
     def __init__(self, cls: type[Contracted], what: str) -> None:
         self.cls, self.what = cls, what
-        self.scopes: list[_Scope] = []
+        self.scopes: list[_Sizes] = []
         self.missing: dict[str, None] = {}
         self.unknown: list[str] = []
 
-    def planned(self, batch_size: Size, given: Mapping[str, SizeLike]) -> Branch:
-        plan = self._record(self.cls, batch_size, _Scope(given), ())
+    def planned(self, batch_size: Size, given: Mapping[str, SizeLike]) -> PlannedCollection:
+        plan = self._record(self.cls, batch_size, _Sizes(given), ())
         call = f"{self.cls.__name__}.{self.what}"
         if self.unknown:
             raise TypeError(
@@ -147,7 +149,7 @@ class _Planner:
             )
         return plan
 
-    def _record(self, cls: type[Any], batch_size: Size, scope: _Scope, path: tuple[type, ...]) -> Branch:
+    def _record(self, cls: type[Any], batch_size: Size, scope: _Sizes, path: tuple[type, ...]) -> PlannedCollection:
         self.scopes.append(scope)
         specs: Mapping[str, FieldSpec] = cls._specs
         parts: dict[str, tuple[type[Any], Contract]] = {}
@@ -166,17 +168,17 @@ class _Planner:
         for name, (target, contract) in parts.items():
             shape = batch_size + shapes[name]
             if target is Tensor:
-                fields[name] = Leaf(shape, contract)
+                fields[name] = PlannedTensor(shape, contract)
                 continue
             if target is TensorDict:
-                fields[name] = Branch(TensorDict, shape, {})
+                fields[name] = PlannedCollection(TensorDict, shape, {})
                 continue
             own: Mapping[str, SizeLike] = scope.find(name, Mapping) or {}
-            fields[name] = self._record(target, shape, _Scope(own, scope, f"{scope.path}{name}."), (*path, cls))
-        return Branch(cls, batch_size, fields)
+            fields[name] = self._record(target, shape, _Sizes(own, scope, f"{scope.path}{name}."), (*path, cls))
+        return PlannedCollection(cls, batch_size, fields)
 
-    def _shapes(self, contracts: Mapping[str, Contract], scope: _Scope) -> dict[str, tuple[int, ...]]:
-        """The shape of an item of each field."""
+    def _shapes(self, contracts: Mapping[str, Contract], scope: _Sizes) -> dict[str, tuple[int, ...]]:
+        """Return the shape of one item of each field."""
         sizes: dict[str, int] = {}
         variadic: dict[str, tuple[int, ...]] = {}
         for name in dict.fromkeys(name for contract in contracts.values() for name in contract.names):
@@ -201,7 +203,7 @@ class _Planner:
 
 
 def tensor_or_collection(spec: FieldSpec, cls: type[Contracted]) -> type[Any] | None:
-    """What can be made for a field of ``cls``: ``Tensor``, a record class, ``TensorDict``; ``None``: nothing."""
+    """Return what can be made for a field of ``cls``: ``Tensor``, a record class or ``TensorDict``; else ``None``."""
     target = spec.target(cls)
     if target is None:
         return Tensor if spec.contract is not None and spec.kind is Kind.ANY else None
@@ -235,8 +237,8 @@ class Drawn:
     """A :data:`Fill` of random values.
 
     Args:
-        generator: draws them; torch's own by default.
-        seed: of a generator, one for each device.
+        generator: the generator; torch's default one if ``None``.
+        seed: the seed of new generators, one for each device, instead of ``generator``.
     """
 
     def __init__(self, generator: torch.Generator | None, seed: int | None) -> None:
@@ -256,7 +258,7 @@ class Drawn:
         if not dtype.is_floating_point:
             return _integers(shape, dtype, contract, options)
         low, high = finite(contract.low, contract.high, dtype)
-        # values of the dtype that are exact in this one, so that rounding in the end leaves no bound
+        # wide enough to hold the bounds exactly, so that the final rounding cannot cross them
         exact = torch.float64 if dtype is torch.float64 else torch.float32
         if contract.low is not None and contract.high is not None:
             share = torch.rand(shape, dtype=exact, **options)
@@ -272,15 +274,15 @@ class Drawn:
     def _on(self, device: torch.device | None) -> torch.Generator | None:
         if self._seed is None:
             return self._generator
-        place = torch.get_default_device() if device is None else device
-        if place.type == "meta":
+        drawn_on = torch.get_default_device() if device is None else device
+        if drawn_on.type == "meta":
             return None
-        if place not in self._seeded:
-            self._seeded[place] = torch.Generator(place).manual_seed(self._seed)
-        return self._seeded[place]
+        if drawn_on not in self._seeded:
+            self._seeded[drawn_on] = torch.Generator(drawn_on).manual_seed(self._seed)
+        return self._seeded[drawn_on]
 
 
-#: how many different whole numbers are drawn where a range does not say
+#: number of different integers to draw from if the range is open
 _SPAN = 100
 
 
@@ -310,9 +312,9 @@ def make_empty(
     sizes: Mapping[str, SizeLike] | None = None,
     **named: SizeLike,
 ) -> R:
-    """A record whose tensors are not initialised, for a class; see :meth:`TensorClass.zeros` for the arguments.
+    """Make a record of uninitialised tensors; see :meth:`TensorClass.zeros` for the arguments.
 
-    Of an instance, ``record.empty()`` is a record like it without its values: see :meth:`TensorDict.empty`.
+    On an instance, ``record.empty()`` returns a record without values: see :meth:`TensorDict.empty`.
     """
     with validation(False):
         return make(cls, "empty", uninitialised, batch_size, device, names, sizes, named)
@@ -323,7 +325,7 @@ make_empty.__qualname__ = "TensorClass.empty"
 
 
 class MakesEmpty(Protocol[R_co]):
-    """``Sample.empty``."""
+    """The signature of ``Sample.empty``."""
 
     def __call__(
         self,
@@ -337,7 +339,7 @@ class MakesEmpty(Protocol[R_co]):
 
 
 class Emptied(Protocol[R_co]):
-    """``record.empty``."""
+    """The signature of ``record.empty``."""
 
     def __call__(
         self,
@@ -350,7 +352,7 @@ class Emptied(Protocol[R_co]):
 
 
 class Empty:
-    """A method that is :func:`make_empty` for a class, and the one of collections for an instance."""
+    """Descriptor: :func:`make_empty` on the class, ``TensorDict.empty`` on instances."""
 
     __doc__ = make_empty.__doc__
 

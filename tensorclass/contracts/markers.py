@@ -1,8 +1,8 @@
-"""What stands beside a tensor in ``Annotated[Tensor, ...]``: its shape, dtype, range and device.
+"""Markers for ``Annotated[Tensor, ...]``: shape, dtype, range and device of a tensor.
 
     image: Annotated[Tensor, Shape("3 h w"), DType("float"), Range(0, 1)]
 
-Shapes are those of one item: the batch dimensions come in front.
+Shapes describe one item: the batch dimensions come in front.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _quoted(text: str) -> str:
 
 
 class Marker:
-    """The base of the markers."""
+    """Base class of the markers."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class Shape(Marker):
             size), ``...`` (any number of dimensions), ``*name``, ``#name`` (size one will do, too), ``h+1``.
 
     Raises:
-        ValueError: the text is no shape.
+        ValueError: the text is not a shape.
 
     >>> Shape("3 h w").dims[0].size
     3
@@ -50,7 +50,7 @@ class Shape(Marker):
 
     @property
     def dims(self) -> tuple[Dim, ...]:
-        """What the text says."""
+        """The parsed dimensions."""
         return parse(self.text)
 
     def __repr__(self) -> str:
@@ -82,7 +82,7 @@ class DType(Marker):
 
     @property
     def allowed(self) -> frozenset[torch.dtype]:
-        """All dtypes that will do."""
+        """The allowed dtypes."""
         found: frozenset[torch.dtype] = frozenset()
         for dtype in self.dtypes:
             found |= category(dtype) if isinstance(dtype, str) else {dtype}
@@ -104,8 +104,8 @@ class Range(Marker):
     Checking it reads the data when a tensor enters a field, which waits for a GPU; the other markers don't.
 
     Args:
-        low: the smallest value; ``None`` where there is none.
-        high: the largest value; ``None`` where there is none.
+        low: the smallest value; ``None`` for no bound.
+        high: the largest value; ``None`` for no bound.
 
     Raises:
         ValueError: ``low`` is larger than ``high``.
@@ -131,7 +131,7 @@ class Range(Marker):
 
 @dataclasses.dataclass(frozen=True, init=False)
 class Device(Marker):
-    """Where a tensor is.
+    """The device of a tensor.
 
     Args:
         device: a device; one without an index, such as ``"cuda"``, stands for all of its type.

@@ -10,10 +10,10 @@ from .dtypes import name_of
 
 
 def whole(low: float | None, high: float | None, dtype: torch.dtype) -> tuple[int, int]:
-    """The smallest and the largest whole number, of an integer dtype or ``bool``, from ``low`` to ``high``.
+    """Return the smallest and the largest value of an integer dtype, or ``bool``, from ``low`` to ``high``.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the dtype has no value in the range.
 
     >>> whole(-0.5, None, torch.int8)
     (0, 127)
@@ -29,10 +29,10 @@ def whole(low: float | None, high: float | None, dtype: torch.dtype) -> tuple[in
 
 
 def finite(low: float | None, high: float | None, dtype: torch.dtype) -> tuple[float, float]:
-    """The smallest and the largest finite value, of a floating dtype, from ``low`` to ``high``.
+    """Return the smallest and the largest finite value of a floating dtype from ``low`` to ``high``.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the dtype has no value in the range.
 
     >>> finite(0.1, None, torch.float16)
     (0.10003662109375, 65504.0)
@@ -48,12 +48,12 @@ def finite(low: float | None, high: float | None, dtype: torch.dtype) -> tuple[f
 
 
 def _next(bound: float, dtype: torch.dtype, upwards: bool) -> float:
-    """A bound, or the next value that the dtype has behind it."""
+    """Return a bound, or the nearest value of the dtype inside of it."""
     info = torch.finfo(dtype)
     value = rounded(bound, dtype)
-    # a rounded value is off by one place at most, and below a power of two places are half as wide as above
-    place = max(math.ldexp(info.eps, math.frexp(value)[1] - 1) if value else 0.0, info.tiny * info.eps)
-    steps = [0.0, place / 2, place] if upwards else [0.0, -place / 2, -place]
+    # a rounded value is off by one step at most, and below a power of two steps are half as wide as above
+    step_size = max(math.ldexp(info.eps, math.frexp(value)[1] - 1) if value else 0.0, info.tiny * info.eps)
+    steps = [0.0, step_size / 2, step_size] if upwards else [0.0, -step_size / 2, -step_size]
     near = [rounded(value + step, dtype) for step in steps]
     return next(found for found in near if (found >= bound if upwards else found <= bound))
 

@@ -1,4 +1,4 @@
-"""What a record class declares, as plain data: ``Sample.schema()`` and ``Sample.json_schema()``."""
+"""The declarations of a record class as plain data: ``Sample.schema()`` and ``Sample.json_schema()``."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from .dtypes import CATEGORIES, spelled, usual
 if TYPE_CHECKING:
     from .contracted import Contracted
 
-#: of the plain schema; a larger number where its form changes
+#: version of the plain schema; increased whenever its form changes
 VERSION = 1
 
 Json = dict[str, Any]
 
 
-class Records:
-    """The record classes that are met on the way, each under a name, in the order in which they are met.
+class SchemaRecords:
+    """The record classes of a schema, each under a name of its own, in the order in which they occur.
 
     Args:
-        cls: the first.
-        describe: makes the description of one of them.
+        cls: the first class.
+        describe: makes the description of a class.
     """
 
-    def __init__(self, cls: type[Contracted], describe: Callable[[type[Contracted], Records], Json]) -> None:
+    def __init__(self, cls: type[Contracted], describe: Callable[[type[Contracted], SchemaRecords], Json]) -> None:
         self.names: dict[type[Contracted], str] = {}
         self.described: dict[str, Json] = {}
-        #: those that were asked for when they were known already
+        #: names that occur more than once
         self.again: set[str] = set()
         self._describe = describe
         self.name(cls)
 
     def name(self, cls: type[Contracted]) -> str:
-        """The name of a class; two of the same name are told apart by their modules."""
+        """Return the name of a class. Classes that share a name get their module in front."""
         if cls not in self.names:
             name = cls.__qualname__
             if name in self.described:
@@ -61,18 +61,18 @@ class Records:
 
 def schema(cls: type[Contracted]) -> Json:
     """See :meth:`TensorClass.schema`."""
-    records = Records(cls, _plain)
+    records = SchemaRecords(cls, _plain)
     first, *others = records.described
     nested = {name: records.described[name] for name in others}
     return {"version": VERSION, **records.described[first], **({"records": nested} if nested else {})}
 
 
-def _plain(cls: type[Contracted], records: Records) -> Json:
+def _plain(cls: type[Contracted], records: SchemaRecords) -> Json:
     fields = {name: _plain_field(spec, cls, records) for name, spec in cls._specs.items()}
     return {"name": cls.__qualname__, "module": cls.__module__, "fields": fields}
 
 
-def _plain_field(spec: FieldSpec, cls: type[Contracted], records: Records) -> Json:
+def _plain_field(spec: FieldSpec, cls: type[Contracted], records: SchemaRecords) -> Json:
     record = _record(spec, cls)
     kind = spec.kind
     result: Json = {"kind": "any" if kind is None else kind.name.lower(), "optional": spec.optional}
@@ -112,13 +112,13 @@ def _plain_contract(contract: Contract) -> Json:
 
 
 def _dtypes(dtypes: frozenset[torch.dtype], name: str) -> list[str]:
-    # jaxtyping and torch do not know all the same dtypes that hardly any operation takes: those make no other category
+    # jaxtyping and torch know different exotic dtypes, which do not make it another category
     known = name in CATEGORIES and usual(dtypes) == usual(CATEGORIES[name])
     return [name] if known else spelled(dtypes)
 
 
 def _number(bound: float) -> float | str:
-    return bound if math.isfinite(bound) else str(bound)  # which JSON has no numbers for
+    return bound if math.isfinite(bound) else str(bound)  # JSON has no numbers for infinity
 
 
 def _plain_default(spec: FieldSpec) -> Json:
@@ -131,7 +131,7 @@ def _plain_default(spec: FieldSpec) -> Json:
 
 
 def _is_json(value: Any) -> bool:
-    """Whether JSON has the very value, so that reading it gives it back."""
+    """Return whether JSON can hold the value exactly, so that reading it returns an equal one."""
     kind: Any = cast("Any", type(value))
     if kind is float:
         return math.isfinite(value)
@@ -146,7 +146,7 @@ def _json_or_repr(value: Any) -> Any:
     if _is_json(value):
         return value
     shown = repr(value)
-    # the place in memory is another one each time
+    # the address differs between runs
     return f"<{_type_name(type(value))}>" if f"0x{id(value):x}" in shown.lower() else shown
 
 
@@ -157,8 +157,8 @@ def _type_name(one: Any) -> str:
 
 
 def _record(spec: FieldSpec, cls: type[Contracted]) -> type[Contracted] | None:
-    """The record class that a field of ``cls`` holds, if it holds one."""
-    target: Any = spec.target(cls)  # (which looks at the annotation again, if need be)
+    """Return the record class that a field of ``cls`` holds, if any."""
+    target: Any = spec.target(cls)  # (evaluates the annotation again, if its class was not defined before)
     return target if getattr(target, "_specs", None) else None
 
 
@@ -169,10 +169,10 @@ def _record(spec: FieldSpec, cls: type[Contracted]) -> type[Contracted] | None:
 def json_schema(cls: type[Contracted], batch_dims: int = 0) -> Json:
     """See :meth:`TensorClass.json_schema`."""
     if isinstance(batch_dims, bool) or not isinstance(batch_dims, int) or batch_dims < 0:
-        raise ValueError(f"json_schema: batch_dims is how many dimensions the batch has, 0 or more, got {batch_dims!r}")
+        raise ValueError(f"json_schema: batch_dims is the number of batch dimensions, 0 or more, got {batch_dims!r}")
     shapes: dict[str, Json] = {}
 
-    def described(one: type[Contracted], records: Records) -> Json:
+    def described(one: type[Contracted], records: SchemaRecords) -> Json:
         properties = {
             name: _json_field(f"{one.__qualname__}.{name}", spec, one, records, batch_dims, shapes)
             for name, spec in one._specs.items()
@@ -185,7 +185,7 @@ def json_schema(cls: type[Contracted], batch_dims: int = 0) -> Json:
             "additionalProperties": False,
         }
 
-    records = Records(cls, described)
+    records = SchemaRecords(cls, described)
     first, *others = records.described
     definitions = {**{name: records.described[name] for name in others}, **shapes}
     top = records.described[first]
@@ -203,7 +203,7 @@ def _reference(name: str) -> str:
 
 
 def _json_field(
-    path: str, spec: FieldSpec, cls: type[Contracted], records: Records, batch_dims: int, shapes: dict[str, Json]
+    path: str, spec: FieldSpec, cls: type[Contracted], records: SchemaRecords, batch_dims: int, shapes: dict[str, Json]
 ) -> Json:
     record = _record(spec, cls)
     kinds: list[Json] = []
@@ -235,7 +235,7 @@ _OBJECTS: dict[type, str] = {
 
 
 def _rows(value: Json, batch_dims: int) -> Json:
-    """An object for all rows, or lists with one for each."""
+    """Return the schema of one object for all rows, or of lists with one for each."""
     if not batch_dims:
         return value
     nested = value
@@ -249,7 +249,7 @@ def _json_tensor(contract: Contract, batch_dims: int, name: str, shapes: dict[st
     dims: Sequence[Dim] = (Dim("...", variadic=True),) if contract.dims is None else contract.dims
     for dim in reversed(dims):
         if dim.variadic:
-            # any number of lists around it
+            # nested in any number of lists
             shapes[name] = {"anyOf": [found, {"type": "array", "items": {"$ref": _reference(name)}}]}
             found = {"$ref": _reference(name)}
         else:
@@ -268,7 +268,7 @@ def _json_size(dim: Dim) -> Json:
 
 
 def _json_element(contract: Contract) -> Json:
-    """One number. Complex numbers, which JSON does not have, are any value."""
+    """Return the schema of one number. JSON has no complex numbers: they may be any value."""
     dtypes = contract.dtypes
     if dtypes is None:
         kinds = ["number", "boolean"]

@@ -1,4 +1,4 @@
-"""Whether contracts are checked: for a block, a function, or the rest of the program."""
+"""The switch for checks of contracts: for a block, a function, or the rest of the program."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ VALIDATION = Switch("validation", True)
 
 
 class validation(Setting):
-    """Switches the checks of contracts off, or on again, for a block.
+    """Switch the checks of contracts off, or on again, for a block.
 
     A context manager and a decorator, for its own thread and task; ``validation(mode).set()`` holds for the rest of
-    the program. A class can do without checks by its option ``validate=False``, which no block overrules. Whether a
-    value has the batch size in front is looked at in any case.
+    the program. A class can do without checks by its option ``validate=False``, which no block overrules. The batch
+    size is always checked.
 
     >>> import torch
     >>> from typing import Annotated
@@ -28,13 +28,13 @@ class validation(Setting):
     torch.Size([1, 8, 8])
 
     Args:
-        mode: whether contracts are checked.
+        mode: whether to check contracts.
     """
 
     _switch = VALIDATION
 
     def __enter__(self) -> Self:
-        # what is compiled checks nothing, and cannot set the variable
+        # compiled code checks nothing, and cannot set the variable
         return self if is_dynamo_compiling() else super().__enter__()
 
     def __exit__(self, *exc: object) -> None:

@@ -1,1 +1,1 @@
-"""What type checkers need to see records: a plugin for mypy, and generated stubs for the others."""
+"""Support for type checkers: a plugin for mypy, and generated stubs for the others."""

@@ -169,7 +169,7 @@ class TensorClassPlugin(Plugin):
         return ctx.default_signature
 
     def _is_right_for_tensors(self, call: CallExpr, types: Sequence[Type], ctx: FunctionSigContext) -> bool:
-        """Whether a call is one that torch declares, with tensors in the place of collections."""
+        """Return whether a call would be valid with tensors in place of the collections."""
         tensor = self.lookup_fully_qualified("torch.Tensor")
         if tensor is None or not isinstance(tensor.node, TypeInfo):
             return False

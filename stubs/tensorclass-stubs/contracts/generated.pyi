@@ -5,9 +5,9 @@ from torch import Size
 from tensorclass.contracts.contract import Contract
 from tensorclass.fields import FieldSpec
 
-def writer_of(specs: Mapping[str, FieldSpec]) -> Writer: ...
+def writer_of(specs: Mapping[str, FieldSpec]) -> CheckWriter: ...
 
-class Writer:
+class CheckWriter:
     space: dict[str, Any]
     contracts: Mapping[str, Contract | None]
 

@@ -13,11 +13,11 @@ R_co = TypeVar("R_co", bound="Contracted", covariant=True)
 SizeLike = int | Sequence[int] | Mapping[str, Any]
 Fill = Callable[[tuple[int, ...], torch.dtype, "torch.device | None", Contract], Tensor]
 
-class Leaf(NamedTuple):
+class PlannedTensor(NamedTuple):
     shape: tuple[int, ...]
     contract: Contract
 
-class Branch(NamedTuple):
+class PlannedCollection(NamedTuple):
     cls: type[Any]
     batch_size: Size
     fields: dict[str, Any]

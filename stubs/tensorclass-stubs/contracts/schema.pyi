@@ -6,12 +6,12 @@ from tensorclass.contracts.contracted import Contracted
 VERSION: int
 Json = dict[str, Any]
 
-class Records:
+class SchemaRecords:
     names: dict[type[Contracted], str]
     described: dict[str, Json]
     again: set[str]
 
-    def __init__(self, cls: type[Contracted], describe: Callable[[type[Contracted], Records], Json]) -> None: ...
+    def __init__(self, cls: type[Contracted], describe: Callable[[type[Contracted], SchemaRecords], Json]) -> None: ...
     def name(self, cls: type[Contracted]) -> str: ...
 
 def schema(cls: type[Contracted]) -> Json: ...

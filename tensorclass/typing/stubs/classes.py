@@ -14,32 +14,32 @@ from .names import RECORDS, Names, bound
 from .statements import stubs_of
 
 
-class Kind(Enum):
-    """What a class does with the variables in its body."""
+class ClassStyle(Enum):
+    """The way a class treats annotated variables in its body."""
 
     PLAIN = "plain"
     RECORD = "record"
     DATACLASS = "dataclass"
     ENUM = "enum"
-    #: makes classes: what its methods are given is no ``Self``
+    #: a metaclass: the first argument of its methods is not a ``Self``
     META = "meta"
-    #: declares them for others: NamedTuple, TypedDict, Protocol
+    #: declares members for other classes: NamedTuple, TypedDict, Protocol
     DECLARED = "declared"
-    #: has a base or a decorator that is not known, and that may make fields of annotated variables
+    #: has an unknown base or decorator, which may make fields of annotated variables
     OTHER = "other"
 
 
 _BASES = {
-    **{f"enum.{name}": Kind.ENUM for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag", "ReprEnum")},
+    **{f"enum.{name}": ClassStyle.ENUM for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag", "ReprEnum")},
     **{
-        f"{typing}.{name}": Kind.DECLARED
+        f"{typing}.{name}": ClassStyle.DECLARED
         for typing in ("typing", "typing_extensions")
         for name in ("NamedTuple", "TypedDict", "Protocol")
     },
-    **{f"{typing}.Generic": Kind.PLAIN for typing in ("typing", "typing_extensions")},
-    "abc.ABC": Kind.PLAIN,
-    **dict.fromkeys(("builtins.type", "abc.ABCMeta", "enum.EnumMeta", "enum.EnumType"), Kind.META),
-    **dict.fromkeys(RECORDS, Kind.RECORD),
+    **{f"{typing}.Generic": ClassStyle.PLAIN for typing in ("typing", "typing_extensions")},
+    "abc.ABC": ClassStyle.PLAIN,
+    **dict.fromkeys(("builtins.type", "abc.ABCMeta", "enum.EnumMeta", "enum.EnumType"), ClassStyle.META),
+    **dict.fromkeys(RECORDS, ClassStyle.RECORD),
 }
 _FIELDS = ("dataclasses.field", "dataclasses.Field")
 _FROZEN = "# type: ignore[misc]  # ty: ignore[invalid-frozen-dataclass-subclass]"
@@ -61,7 +61,7 @@ def class_stub(definition: ast.ClassDef, context: Context) -> ast.ClassDef:
     body = stubs_of(definition.body, context, place)
     body = _attributes(definition, kind, body, context) + body
     comment = ""
-    if kind is Kind.RECORD:
+    if kind is ClassStyle.RECORD:
         below = [is_frozen(base, other) for base, other in names.bases(definition) if kind_of(base, other) is kind]
         if is_frozen(definition, names):
             if not any(one.arg == "frozen" for one in [*keywords, *more]):
@@ -92,7 +92,7 @@ def class_stub(definition: ast.ClassDef, context: Context) -> ast.ClassDef:
 
 
 def record_options(definition: ast.ClassDef, names: Names) -> list[ast.keyword] | None:
-    """The options of a decorated class; ``None`` for others."""
+    """Return the options of a decorated class; ``None`` for other classes."""
     for decorator in definition.decorator_list:
         options = names.record_options(decorator)
         if options is not None:
@@ -100,17 +100,17 @@ def record_options(definition: ast.ClassDef, names: Names) -> list[ast.keyword] 
     return None
 
 
-def kind_of(definition: ast.ClassDef, names: Names, depth: int = 20) -> Kind:
-    """What a class does with the variables in its body, by its decorators and bases."""
-    kinds: list[Kind] = []
+def kind_of(definition: ast.ClassDef, names: Names, depth: int = 20) -> ClassStyle:
+    """Return the style of a class, from its decorators and bases."""
+    kinds: list[ClassStyle] = []
     for decorator in definition.decorator_list:
         if names.is_record_decorator(decorator):
-            return Kind.RECORD
+            return ClassStyle.RECORD
         origin = names.origin(decorator.func if isinstance(decorator, ast.Call) else decorator)
         if origin == "dataclasses.dataclass":
-            kinds.append(Kind.DATACLASS)
+            kinds.append(ClassStyle.DATACLASS)
         elif origin.rpartition(".")[2] not in SAME:
-            kinds.append(Kind.OTHER)
+            kinds.append(ClassStyle.OTHER)
     for base in definition.bases:
         expression = base.value if isinstance(base, ast.Subscript) else base
         origin, _ = names.followed(expression)
@@ -118,16 +118,16 @@ def kind_of(definition: ast.ClassDef, names: Names, depth: int = 20) -> Kind:
         if known is not None and isinstance(known[0], ast.ClassDef) and known[0] is not definition and depth:
             kinds.append(kind_of(known[0], known[1], depth - 1))
         else:
-            other = Kind.PLAIN if origin.startswith(("builtins.", "collections.")) else Kind.OTHER
+            other = ClassStyle.PLAIN if origin.startswith(("builtins.", "collections.")) else ClassStyle.OTHER
             kinds.append(_BASES.get(origin, other))
-    for kind in (Kind.META, Kind.RECORD, Kind.ENUM, Kind.DATACLASS, Kind.DECLARED, Kind.OTHER):
+    for kind in (ClassStyle.META, ClassStyle.RECORD, ClassStyle.ENUM, ClassStyle.DATACLASS, ClassStyle.DECLARED, ClassStyle.OTHER):
         if kind in kinds:
             return kind
-    return Kind.PLAIN
+    return ClassStyle.PLAIN
 
 
 def is_frozen(definition: ast.ClassDef, names: Names, depth: int = 20) -> bool:
-    """Whether a record is frozen, by an option of its own or of a base."""
+    """Return whether a record is frozen, by an option of its own or of a base."""
     _, subscripts = _without_subscripts(list(definition.bases), names)
     options = [*(record_options(definition, names) or ()), *definition.keywords, *subscripts]
     if any(option.arg == "frozen" and _is_true(option.value) for option in options):
@@ -138,7 +138,7 @@ def is_frozen(definition: ast.ClassDef, names: Names, depth: int = 20) -> bool:
 def _as_record(
     definition: ast.ClassDef, options: Sequence[ast.keyword], context: Context
 ) -> tuple[list[ast.expr], list[ast.keyword]]:
-    """The bases and keywords of a decorated class, in the order that the decorator gives them."""
+    """Return the bases and keywords of a decorated class, in the order that the decorator gives them."""
     names = context.names
     origins = [names.origin(base.value if isinstance(base, ast.Subscript) else base) for base in definition.bases]
     generic = [
@@ -148,7 +148,7 @@ def _as_record(
     ]
     bases = [base for base in definition.bases if base not in generic and names.origin(base) != "builtins.object"]
     is_one = any(origin in RECORDS for origin in origins) or any(
-        kind_of(base, other) is Kind.RECORD for base, other in names.bases(definition)
+        kind_of(base, other) is ClassStyle.RECORD for base, other in names.bases(definition)
     )
     if not is_one:
         bases.append(ast.Name(context.need("tensorclass.TensorClass"), ast.Load()))
@@ -182,21 +182,21 @@ class InClass:
 
     is_class = True
 
-    def __init__(self, definition: ast.ClassDef, kind: Kind, context: Context) -> None:
+    def __init__(self, definition: ast.ClassDef, kind: ClassStyle, context: Context) -> None:
         self._definition = definition
         self._kind = kind
         self._context = context
-        self.has_self: bool = kind is not Kind.META
+        self.has_self: bool = kind is not ClassStyle.META
 
     def variable(self, name: str, value: ast.expr, known: set[str]) -> ast.stmt | None:
         target = ast.Name(name, ast.Store())
-        if self._kind is Kind.ENUM:
+        if self._kind is ClassStyle.ENUM:
             simple = is_simple(value, known) and not isinstance(value, ast.BinOp)  # A | B would be a type
             return ast.Assign([target], value if simple else ELLIPSIS)
         is_literal = shown(value) is value and not (isinstance(value, ast.Constant) and value.value is ...)
-        if self._kind in (Kind.DATACLASS, Kind.OTHER, Kind.DECLARED) and is_literal:
+        if self._kind in (ClassStyle.DATACLASS, ClassStyle.OTHER, ClassStyle.DECLARED) and is_literal:
             return ast.Assign([target], value)  # with an annotation it would be a field
-        if self._kind is Kind.RECORD and name not in ("__slots__", "__match_args__"):
+        if self._kind is ClassStyle.RECORD and name not in ("__slots__", "__match_args__"):
             found = self._context.inference.of(value)
             if found is not None and not isinstance(value, ast.Lambda):
                 return ast.AnnAssign(target, annotation(f"{self._context.need('typing.ClassVar')}[{found}]"), None, 1)
@@ -208,7 +208,7 @@ class InClass:
             return shown(value) if value is not None else None
         if self._context.names.origin(value.func) in _FIELDS:
             return self._field(value)
-        makes_fields = self._kind is Kind.OTHER  # by a function that only its checker knows
+        makes_fields = self._kind is ClassStyle.OTHER  # by a function that only its checker knows
         return value if makes_fields and is_simple(value, self._context.names.bound | _BUILTIN) else ELLIPSIS
 
     def _field(self, call: ast.Call) -> ast.expr | None:
@@ -238,9 +238,9 @@ def _is_false(value: ast.expr) -> bool:
 Found: TypeAlias = dict[str, list["str | None"]]
 
 
-def _attributes(definition: ast.ClassDef, kind: Kind, body: Sequence[ast.stmt], context: Context) -> list[ast.stmt]:
+def _attributes(definition: ast.ClassDef, kind: ClassStyle, body: Sequence[ast.stmt], context: Context) -> list[ast.stmt]:
     """Declarations of what methods assign to ``self`` and the body of the class does not have."""
-    if kind is Kind.RECORD:
+    if kind is ClassStyle.RECORD:
         return []  # which has its fields, and no other attributes
     declared: dict[str, str] = {}
     assigned: Found = {}
@@ -257,7 +257,7 @@ def _attributes(definition: ast.ClassDef, kind: Kind, body: Sequence[ast.stmt], 
             continue
         text = declared.get(name) or union(assigned[name]) or context.inference.unknown
         value = None
-        if kind is Kind.DATACLASS:  # no argument of its constructor
+        if kind is ClassStyle.DATACLASS:  # no argument of its constructor
             value = annotation(f"{context.need('dataclasses.field')}(init=False)")
         found.append(ast.AnnAssign(ast.Name(name, ast.Store()), annotation(text), value, 1))
     return found
@@ -272,9 +272,9 @@ def _instances(method: Function) -> set[str]:
 
 
 def _assigned_in(
-    method: Function, me: str, declared: dict[str, str], assigned: Found, context: Context, kind: Kind
+    method: Function, me: str, declared: dict[str, str], assigned: Found, context: Context, kind: ClassStyle
 ) -> None:
-    types, known = parameter_types(method, context, kind is not Kind.META)
+    types, known = parameter_types(method, context, kind is not ClassStyle.META)
     types = {name: text for name, text in types.items() if name not in bound(method.body)}
     for node in own_nodes(method):
         if isinstance(node, ast.AnnAssign) and (name := _own(node.target, me)):
@@ -314,7 +314,7 @@ def _own(target: ast.expr, me: str) -> str:
 
 
 def _inherited(definition: ast.ClassDef, names: Names, depth: int = 20) -> set[str]:
-    """What the bases have or assign, as far as their text is at hand."""
+    """Return the names that the bases bind or assign, as far as their source is available."""
     found: set[str] = set()
     for base, other in names.bases(definition) if depth else ():
         found.update(bound(base.body))

@@ -1,4 +1,4 @@
-"""What the parts of the generator share while they make one stub."""
+"""State that the modules of the generator share while they make one stub."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ S = TypeVar("S", bound=ast.stmt)
 
 
 class Needed:
-    """What a stub uses beyond what its module has: the names it is given, and the imports that bring them."""
+    """Names that a stub uses and its module does not bind, with the imports that they need."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
         self._given: dict[str, str] = {}
 
     def __call__(self, origin: str) -> str:
-        """The name of ``typing.Any``, ``tensorclass.TensorClass``, ... in the stub."""
+        """Return the name of an object, such as ``typing.Any``, in the stub. It is imported if need be."""
         if origin in self._given:
             return self._given[origin]
         for name, found in self._names.imported.items():
@@ -48,14 +48,14 @@ class Needed:
         return found
 
 
-#: given a name and what it is declared as or assigned in the body of a class, the method that it is (with its
-#: overloads, if it has some); an empty list for other names
+#: takes a name, and its annotation and value in a class body; returns the method that the name stands for, with its
+#: overloads, or an empty list
 Table: TypeAlias = Callable[[str, "ast.expr | None", "ast.expr | None", "Context"], "list[ast.FunctionDef]"]
 
 
 @dataclass
 class Context:
-    """The module, its names, and what was found out on the way."""
+    """The module, its names, and facts collected while its stub is made."""
 
     names: Names
     need: Needed
@@ -125,7 +125,7 @@ def _bytes(text: str | bytes) -> bytes:
 
 
 def is_simple(value: ast.expr, known: set[str]) -> bool:
-    """Whether a checker can be left to find the type of an expression: names that it knows, calls, literals."""
+    """Return whether a checker can infer the type of an expression: known names, calls, literals."""
     for node in ast.walk(value):
         if isinstance(node, ast.Name) and node.id not in known:
             return False

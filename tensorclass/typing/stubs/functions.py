@@ -30,7 +30,7 @@ def function_stub(function: Function, context: Context, is_method: bool = False)
 
 
 def _returns_new(function: Function) -> bool:
-    """Whether it is a ``__new__`` that returns what the one of a base makes, by a call or by a name for it."""
+    """Return whether a function is a ``__new__`` that returns the result of its base's ``__new__``."""
     if function.name != "__new__":
         return False
     own = own_nodes(function)

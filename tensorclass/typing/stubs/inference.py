@@ -35,11 +35,11 @@ class Inference:
 
     @property
     def unknown(self) -> str:
-        """What stands for a type that is not known: an ``Any`` that says so."""
+        """The annotation for an unknown type: an ``Any`` that says so."""
         return self._need("_typeshed.Incomplete")
 
     def of(self, expression: ast.expr, types: Types = {}, known: Types = {}) -> str | None:  # noqa: B006
-        """The annotation for an expression; ``None`` where its type is not known.
+        """Return the annotation for an expression, or ``None`` if its type is unknown.
 
         Args:
             expression: the expression.
@@ -129,7 +129,7 @@ class Inference:
         return None
 
     def _called(self, func: ast.expr, args: Sequence[ast.expr]) -> str | None:
-        """What a call of a name gives."""
+        """Return the annotation for the result of a call; ``None`` if it is unknown."""
         origin = self._names.origin(func)
         name = origin.rpartition(".")[2]
         if origin.startswith("."):
@@ -146,11 +146,11 @@ class Inference:
             return f"tuple[{self.unknown}, ...]"
         if origin.startswith("builtins."):
             return _RESULTS.get(origin)
-        is_class = name[:1].isupper() and not name.isupper()  # by convention: what is imported is not looked at
+        is_class = name[:1].isupper() and not name.isupper()  # by convention: imported modules are not read
         return ast.unparse(func) if origin and is_class and origin.partition(".")[0] not in _NO_CLASSES else None
 
     def _stays(self, definition: ast.ClassDef) -> bool:
-        """Whether the decorators of a class leave it what it is."""
+        """Return whether all decorators of a class return the class itself."""
         origins = [
             self._names.origin(decorator.func if isinstance(decorator, ast.Call) else decorator)
             for decorator in definition.decorator_list
@@ -190,7 +190,7 @@ def union(types: Sequence[str | None]) -> str | None:
 
 
 def is_generic(definition: ast.ClassDef, names: Names) -> bool:
-    """Whether a class has type parameters of its own."""
+    """Return whether a class has type parameters of its own."""
     return bool(getattr(definition, "type_params", None)) or any(
         isinstance(base, ast.Subscript) for base in definition.bases
     )
@@ -241,25 +241,25 @@ def own_nodes(function: Function) -> list[ast.AST]:
 
 
 def _is_only_declared(function: Function) -> bool:
-    """Whether there is no code to learn from: ``...`` or a docstring alone."""
+    """Return whether a function has no code to infer from: ``...`` or a docstring alone."""
     return all(
         isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) for statement in function.body
     )
 
 
 def _is_abstract(function: Function, inference: Inference) -> bool:
-    """Whether what the function returns is said by those that replace it."""
+    """Return whether a function is abstract: only its overrides determine its result."""
     return any(inference._names.origin(one).startswith("abc.abstract") for one in function.decorator_list)
 
 
 def terminates(body: Sequence[ast.stmt]) -> bool:
-    """Whether the end of a block is never reached."""
+    """Return whether the end of a block is never reached."""
     match body[-1] if body else None:
         case ast.Return() | ast.Raise():
             return True
         case ast.If(body=first, orelse=second):
             return terminates(first) and terminates(second)
-        case ast.With(body=first):  # that it lets no exception through is what a reader takes it for
+        case ast.With(body=first):  # assumed not to suppress exceptions, as readers assume
             return terminates(first)
         case ast.Try(body=first, handlers=handlers, orelse=orelse, finalbody=final):
             whole = terminates(orelse or first) and all(terminates(handler.body) for handler in handlers)

@@ -51,10 +51,10 @@ def _too_deep(module: Module) -> Syntax:
 
 
 def decorated(source: bytes, module: Module, neighbours: Neighbours | None = None) -> bool:
-    """Whether a class of the module is decorated with ``@tensorclass``, under any name.
+    """Return whether a class of the module is decorated with ``@tensorclass``, under any name.
 
     Raises:
-        Syntax: it cannot be read.
+        Syntax: the source cannot be parsed.
     """
     if b"tensorclass" not in source and (b"@" not in source or b"class " not in source):
         return False

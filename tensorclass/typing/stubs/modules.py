@@ -30,14 +30,14 @@ class Module:
 
     @property
     def root(self) -> Path:
-        """The folder in which its dotted name begins."""
+        """The folder that its dotted name is relative to."""
         return self.path.parents[self.name.count(".") + self.is_package]
 
     def stub_in(self, out: Path) -> Path:
-        """Where its stub stands, for a folder of stubs.
+        """Return the path of its stub for a folder of stubs.
 
-        Beside the module, if that is in the folder too. Otherwise modules of a package are in ``PACKAGE-stubs``: what
-        has no stub there is found in the package itself, also by the relative imports of its modules.
+        The stub lies beside the module if the module is in the folder, too. Otherwise modules of a package go to
+        ``PACKAGE-stubs``: checkers look for modules without a stub in the package itself.
         """
         parts = self.name.split(".")
         if not self.is_package:

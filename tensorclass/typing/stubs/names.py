@@ -1,4 +1,4 @@
-"""What the names at the top of a module stand for, as far as its text tells."""
+"""Objects that the top-level names of a module stand for, as far as its source tells."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class Names:
         return names.record_options(value, depth - 1) if value is not None and depth else None
 
     def has_records(self, tree: ast.Module) -> bool:
-        """Whether a class of the module is decorated with ``@tensorclass``."""
+        """Return whether a class of the module is decorated with ``@tensorclass``."""
         return any(
             self.is_record_decorator(decorator)
             for statement in inside(tree.body, classes=True)

@@ -16,26 +16,26 @@ _TYPING = ("typing", "typing_extensions")
 _BUILTINS = {*dir(builtins), "__name__", "__file__", "__doc__"}
 
 
-class Place(Protocol):
-    """Where statements stand: at the top of a module, or in a class."""
+class StatementScope(Protocol):
+    """The scope that statements belong to: the top level of a module, or a class."""
 
     @property
     def is_class(self) -> bool: ...
 
     @property
     def has_self(self) -> bool:
-        """Whether the functions are methods, whose first argument is a ``Self``."""
+        """``True`` if functions are methods, whose first argument is a ``Self``."""
         ...
 
     def variable(self, name: str, value: ast.expr, known: set[str]) -> ast.stmt | None:
-        """The stub of an assignment without annotation, where the place has a rule of its own."""
+        """Return the stub of an assignment without annotation; ``None`` to apply the general rule."""
 
     def field(self, statement: ast.AnnAssign) -> ast.expr | None:
-        """What an annotated variable is given in the stub."""
+        """Return the value of an annotated variable in the stub; ``None`` for no value."""
 
 
 class TopLevel:
-    """The top of a module."""
+    """The top level of a module."""
 
     is_class = False
     has_self = False
@@ -47,16 +47,16 @@ class TopLevel:
         return None
 
 
-def stubs_of(body: Sequence[ast.stmt], context: Context, place: Place) -> list[ast.stmt]:
-    """The statements of the stub, each name bound once (overloads and accessors of properties aside)."""
+def stubs_of(body: Sequence[ast.stmt], context: Context, scope: StatementScope) -> list[ast.stmt]:
+    """Return the statements of the stub. Each name is bound once, apart from overloads and property accessors."""
     gone = _deleted(body)
     known = {*_BUILTINS, *context.names.bound, *bound(body)}
-    if context.names.stars:  # they bring what is bound nowhere
+    if context.names.stars:  # names that are bound nowhere come from star imports
         known.update(node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name))
     known -= gone
     found: list[ast.stmt] = []
     for statement in body:
-        found += _stub(statement, context, place, known)
+        found += _stub(statement, context, scope, known)
     return merged([stub for stub in found if not (gone and set(bound_by(stub)) & gone)], context)
 
 
@@ -71,29 +71,29 @@ def _deleted(body: Sequence[ast.stmt]) -> set[str]:
     return gone
 
 
-def _stub(statement: ast.stmt, context: Context, place: Place, known: set[str]) -> list[ast.stmt]:
+def _stub(statement: ast.stmt, context: Context, scope: StatementScope, known: set[str]) -> list[ast.stmt]:
     match statement:
         case ast.Import() | ast.ImportFrom():
             return _import(statement, context)
         case ast.FunctionDef() | ast.AsyncFunctionDef():
-            return [function_stub(statement, context, place.has_self)]
+            return [function_stub(statement, context, scope.has_self)]
         case ast.ClassDef():
             from .classes import class_stub
 
             return [class_stub(statement, context)]
         case ast.AnnAssign(target=ast.Name() as target):
-            if place.is_class and context.table is not None:
+            if scope.is_class and context.table is not None:
                 method = context.table(target.id, statement.annotation, statement.value, context)
                 if method:
                     return [*method]
-            if target.id == "__hash__" and place.is_class and isinstance(statement.value, ast.Constant):
+            if target.id == "__hash__" and scope.is_class and isinstance(statement.value, ast.Constant):
                 return [_unhashable(target, context)]
-            stub = ast.AnnAssign(target, statement.annotation, _value(statement, context, place, known), 1)
-            if statement.value is None or place.is_class:  # what is inherited may have another type
+            stub = ast.AnnAssign(target, statement.annotation, _value(statement, context, scope, known), 1)
+            if statement.value is None or scope.is_class:  # what is inherited may have another type
                 context.keep_suppression(statement, stub, statement.lineno, statement.end_lineno or statement.lineno)
             return [stub]
         case ast.Assign(targets=targets, value=value):
-            stubs = [stub for target in targets for stub in _assigned(target, value, context, place, known)]
+            stubs = [stub for target in targets for stub in _assigned(target, value, context, scope, known)]
             others = dict.fromkeys(bound_by(statement)).keys() - set(bound(stubs))  # by := in the value
             return [*(_unknown(name, context) for name in sorted(others)), *stubs]
         case ast.AugAssign(target=ast.Name(id="__all__")):
@@ -101,7 +101,7 @@ def _stub(statement: ast.stmt, context: Context, place: Place, known: set[str]) 
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="__all__")))):
             return [statement]
         case ast.If(test=test):
-            return _conditional(statement, test, context, place, known)
+            return _conditional(statement, test, context, scope, known)
         case ast.Expr() | ast.Pass() | ast.Delete() | ast.AugAssign() | ast.Assert():
             names = list(bound_by(statement)) if not isinstance(statement, (ast.Delete, ast.AugAssign)) else []
             return [_unknown(name, context) for name in names]  # bound by :=
@@ -110,15 +110,15 @@ def _stub(statement: ast.stmt, context: Context, place: Place, known: set[str]) 
         case _:
             # what runs when the module is imported: as if the first block had run to its end
             own: list[ast.stmt] = [_unknown(name, context) for name in bound_by(statement)]
-            return _alternatives(own, blocks(statement), context, place, known)
+            return _alternatives(own, blocks(statement), context, scope, known)
 
 
 _FOR_CHECKERS = [f"{typing}.TYPE_CHECKING" for typing in _TYPING]
 
 
-def _conditional(statement: ast.If, test: ast.expr, context: Context, place: Place, known: set[str]) -> list[ast.stmt]:
+def _conditional(statement: ast.If, test: ast.expr, context: Context, scope: StatementScope, known: set[str]) -> list[ast.stmt]:
     def stubs(body: Iterable[ast.stmt]) -> list[ast.stmt]:
-        return merged([stub for inner in body for stub in _stub(inner, context, place, known)], context)
+        return merged([stub for inner in body for stub in _stub(inner, context, scope, known)], context)
 
     if is_for_checkers(test, context):
         body, orelse = stubs(statement.body), stubs(statement.orelse)
@@ -133,11 +133,11 @@ def _conditional(statement: ast.If, test: ast.expr, context: Context, place: Pla
         case ast.Compare(left=ast.Name(id="__name__")):
             return stubs(statement.orelse)
         case _:
-            return _alternatives([], [statement.body, statement.orelse], context, place, known)
+            return _alternatives([], [statement.body, statement.orelse], context, scope, known)
 
 
 def is_for_checkers(test: ast.expr, context: Context) -> bool:
-    """Whether type checkers know what a condition is: it asks for the version of Python, or for the platform."""
+    """Return whether type checkers evaluate a condition: a test of the Python version, or of the platform."""
     match test:
         case ast.Compare(left=left):
             subject = left.value if isinstance(left, ast.Subscript) else left
@@ -156,13 +156,13 @@ def _alternatives(
     found: list[ast.stmt],
     alternatives: Iterable[Sequence[ast.stmt]],
     context: Context,
-    place: Place,
+    scope: StatementScope,
     known: set[str],
 ) -> list[ast.stmt]:
     """The stubs of the first block, and those of the others for what it does not bind."""
     for block in alternatives:
         before = set(bound(found))
-        own = merged([stub for inner in block for stub in _stub(inner, context, place, known)], context)
+        own = merged([stub for inner in block for stub in _stub(inner, context, scope, known)], context)
         for stub in own:
             if isinstance(stub, (ast.Import, ast.ImportFrom)):
                 stub.names = [a for a in stub.names if (a.asname or a.name.partition(".")[0]) not in before]
@@ -195,8 +195,8 @@ def _import(statement: ast.Import | ast.ImportFrom, context: Context) -> list[as
 # -- variables --------------------------------------------------------------------------------------------------------
 
 
-def _value(statement: ast.AnnAssign, context: Context, place: Place, known: set[str]) -> ast.expr | None:
-    """What an annotated variable is given: what is needed to know its type, and whether a field has a default."""
+def _value(statement: ast.AnnAssign, context: Context, scope: StatementScope, known: set[str]) -> ast.expr | None:
+    """Return the value of an annotated variable in the stub: its type, or that a field has a default, depends on it."""
     if statement.value is None:
         return None
     kind = context.names.origin(_named(statement.annotation))
@@ -206,8 +206,8 @@ def _value(statement: ast.AnnAssign, context: Context, place: Place, known: set[
         if isinstance(statement.value, (ast.Name, ast.Attribute)) and is_simple(statement.value, known):
             return statement.value  # its type is that of what it names
         plain = shown(statement.value)
-        return plain if plain is not ELLIPSIS or place.is_class else None
-    return place.field(statement)
+        return plain if plain is not ELLIPSIS or scope.is_class else None
+    return scope.field(statement)
 
 
 def _named(declared: ast.expr) -> ast.expr:
@@ -220,7 +220,7 @@ def _named(declared: ast.expr) -> ast.expr:
     return declared.value if isinstance(declared, ast.Subscript) else declared
 
 
-def _assigned(target: ast.expr, value: ast.expr, context: Context, place: Place, known: set[str]) -> list[ast.stmt]:
+def _assigned(target: ast.expr, value: ast.expr, context: Context, scope: StatementScope, known: set[str]) -> list[ast.stmt]:
     """The stubs of an assignment without annotation."""
     if isinstance(target, ast.Starred):
         target = target.value
@@ -234,7 +234,7 @@ def _assigned(target: ast.expr, value: ast.expr, context: Context, place: Place,
             stub
             for item, part in zip(target.elts, parts, strict=True)
             for stub in (
-                _assigned(item, part, context, place, known)
+                _assigned(item, part, context, scope, known)
                 if part is not None
                 else [_unknown(name, context) for name in _names(item)]
             )
@@ -242,14 +242,14 @@ def _assigned(target: ast.expr, value: ast.expr, context: Context, place: Place,
     if not isinstance(target, ast.Name):
         return []  # an attribute or an item of something
     name = target.id
-    if place.is_class and context.table is not None:
+    if scope.is_class and context.table is not None:
         method = context.table(name, None, value, context)
         if method:
             return [*method]
-    own = place.variable(name, value, known)
+    own = scope.variable(name, value, known)
     if own is not None:
         return [own]
-    if name == "__hash__" and place.is_class and isinstance(value, ast.Constant):
+    if name == "__hash__" and scope.is_class and isinstance(value, ast.Constant):
         return [_unhashable(target, context)]
     if name in _KEPT:
         return [ast.Assign([target], value)]
@@ -268,7 +268,7 @@ def _assigned(target: ast.expr, value: ast.expr, context: Context, place: Place,
 
 
 def _unhashable(target: ast.Name, context: Context) -> ast.AnnAssign:
-    """What says that instances of a class cannot be hashed."""
+    """Return the declaration that makes instances of a class unhashable."""
     stub = ast.AnnAssign(target, annotation(f"{context.need('typing.ClassVar')}[None]"), None, 1)
     context.comments[stub] = "# type: ignore[assignment]"
     return stub
@@ -278,7 +278,7 @@ _KEPT = ("__all__", "__slots__", "__match_args__")
 
 
 def _is_alias(value: ast.expr, context: Context) -> bool:
-    """Whether an expression makes something that checkers know by its expression: a union, a type variable."""
+    """Return whether checkers evaluate an expression themselves: a union, a type variable."""
     match value:
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
             return all(
@@ -335,11 +335,11 @@ _SINGLE = (ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.AsyncFunctionDef, ast
 def merged(stubs: Sequence[ast.stmt], context: Context) -> list[ast.stmt]:
     """The stubs without what is replaced later: the last definition of a name counts, assignments widen its type."""
     result: list[ast.stmt | None] = []
-    places: dict[str, list[int]] = {}
+    positions: dict[str, list[int]] = {}
     for stub in stubs:
         names = list(dict.fromkeys(bound_by(stub)))
         single = names[0] if names and isinstance(stub, _SINGLE) else None
-        before = [i for i in places.get(single, []) if result[i] is not None] if single else []
+        before = [i for i in positions.get(single, []) if result[i] is not None] if single else []
         if single and before:
             old = result[before[-1]]
             if isinstance(stub, (ast.Assign, ast.AnnAssign)):
@@ -350,7 +350,7 @@ def merged(stubs: Sequence[ast.stmt], context: Context) -> list[ast.stmt]:
                     continue  # a fallback
             elif isinstance(stub, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 if _is_part(stub, context):
-                    places[single].append(len(result))
+                    positions[single].append(len(result))
                     result.append(stub)
                     continue
                 if isinstance(old, (ast.FunctionDef, ast.AsyncFunctionDef)) and _is_overload(old, context):
@@ -360,10 +360,10 @@ def merged(stubs: Sequence[ast.stmt], context: Context) -> list[ast.stmt]:
                     result[index] = None
         for name in names:
             if isinstance(stub, (ast.Import, ast.ImportFrom)):
-                for index in places.get(name, []):
+                for index in positions.get(name, []):
                     if isinstance(result[index], (ast.Assign, ast.AnnAssign)):
                         result[index] = None
-            places.setdefault(name, []).append(len(result))
+            positions.setdefault(name, []).append(len(result))
         result.append(stub)
     return [stub for stub in result if stub is not None]
 
@@ -389,7 +389,7 @@ def _is_overload(function: ast.FunctionDef | ast.AsyncFunctionDef, context: Cont
 
 
 def _is_part(function: ast.FunctionDef | ast.AsyncFunctionDef, context: Context) -> bool:
-    """Whether a function adds to the one of the same name before it: an overload, or a setter of a property."""
+    """Return whether a function extends the previous one of its name: an overload, or a property setter."""
     return _is_overload(function, context) or any(
         isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == function.name
         for decorator in function.decorator_list

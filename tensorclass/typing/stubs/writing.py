@@ -30,7 +30,7 @@ _IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 def _is_apart(before: ast.stmt, after: ast.stmt) -> bool:
-    """Whether an empty line stands between two statements: around classes, after imports, after the fields."""
+    """Return whether to put an empty line between statements: around classes, after imports, after fields."""
     if isinstance(before, _IMPORTS) != isinstance(after, _IMPORTS):
         return True
     if isinstance(before, (ast.ClassDef, ast.If)) or isinstance(after, (ast.ClassDef, ast.If)):
