@@ -135,6 +135,10 @@ class Zarr(ArrayBackend):
         if held is not None:
             held.close()
 
+    def moved(self, root: Any, path: str) -> None:
+        root.store.held.path = path
+        root.store.root = Path(path)
+
     def check_unreplaced(self, root: Any) -> None:
         if self._held is not None and not self._held.is_there():
             raise Replaced(_REPLACED)
