@@ -23,7 +23,7 @@ from .td.keys import unravel_key_to_tuple
 from .td.linked import LinkedList
 from .td.namesakes import not_of_class
 from .td.nontensor import NonTensorData, NonTensorDataBase
-from .td.printing import described
+from .td.printing import value_repr
 from .td.tensordict import TensorDict
 
 if TYPE_CHECKING:
@@ -661,7 +661,7 @@ def _is_none(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    return described(value._unwrapped() if isinstance(value, NonTensorData) else value)
+    return value_repr(value._unwrapped() if isinstance(value, NonTensorData) else value)
 
 
 # batch_size, device and names are arguments of __init__ that are not fields. dataclasses.replace passes them on because

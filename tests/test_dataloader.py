@@ -371,7 +371,7 @@ def test_a_loader_pads() -> None:
     "options, error, match",
     [
         ({"mask_key": "m"}, ValueError, "needs pad_keys"),
-        ({"pad_keys": {"a": 0}, "nested_keys": ["a"]}, ValueError, r"\['a'\] stand in pad_keys and in nested_keys"),
+        ({"pad_keys": {"a": 0}, "nested_keys": ["a"]}, ValueError, r"\['a'\] are in pad_keys and in nested_keys"),
         ({"pad_keys": {"z": 0}}, KeyError, r"sample 0 has no value under 'z'; its keys are"),
         ({"nested_keys": [("n", "z")]}, KeyError, r"no value under 'n\.z'"),
         ({"pad_keys": {"a": 0, ("n", "c"): 0}, "mask_key": "b"}, ValueError, "is a key of sample 0"),

@@ -1,8 +1,8 @@
 """Collections in ``torch.utils.data``: as a dataset, as samples, and as batches.
 
 A collection with a batch dimension is a dataset of its rows. ``__getitems__`` gives the rows of a batch with one index
-operation, so that there is nothing left to collate; samples of another dataset are stacked. torch's default collation
-does both, since :class:`TensorCollection` stands in its table.
+operation, so that nothing is left to collate. Samples of other datasets are stacked. torch's default collation does
+both: :class:`TensorCollection` is registered in its table.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .tensordict import TensorDict
 Path = tuple[str, ...]
 C = TypeVar("C", bound=TensorCollection)
 
-# a dict with strings for keys is no mapping of all nested keys, as checkers see it
+# to type checkers, a dict with string keys is not a Mapping[NestedKey, ...]
 Numbers: TypeAlias = "Mapping[str, float] | Mapping[NestedKey, float]"
 Keys: TypeAlias = "Mapping[str, NestedKey] | Mapping[NestedKey, NestedKey]"
 
-_torch: Any = _collating  # it has no types that checkers know
+_torch: Any = _collating  # untyped
 _nested_tensor: Any = torch.nested.nested_tensor  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
@@ -57,26 +57,31 @@ def collate(
     mask_key: NestedKey | Keys | None = None,
     padding_side: Literal["right", "left"] = "right",
 ) -> Any:
-    """One batch of a list of samples: ``DataLoader(dataset, collate_fn=collate)``.
+    """Collate a list of samples to a batch: ``DataLoader(dataset, collate_fn=collate)``.
 
-    Without options this is what ``DataLoader`` does by default, but that tuples stay tuples: collections are stacked,
-    tuples and dicts of them go entry by entry, tensors and numbers become tensors. The options are for values whose
-    first dimension has another length in each sample: ``collate_fn=partial(collate, pad_keys={"tokens": 0})``.
+    Without options it does what ``DataLoader`` does by default, except that tuples stay tuples: collections are
+    stacked, tuples and dicts are collated entry by entry, tensors and numbers become tensors. The options are for
+    values whose first dimension differs in length between samples: ``collate_fn=partial(collate, pad_keys={"tokens":
+        0})``.
 
     Args:
-        batch: the samples in a list. What is no list is a batch already, and comes back as it is.
-        pad_keys: the values to pad to the longest of the batch, with the number that fills them up.
-        nested_keys: the values to keep in their lengths, as jagged nested tensors.
-        mask_key: where to put masks, boolean tensors ``[samples, length]``, ``True`` where the value is the sample's
-            own: one key for a collection with a mask for each of ``pad_keys`` (or for the mask itself, where that is a
-            field of a record that holds a tensor), or for each key the key of its mask, ``{"tokens": "mask"}``.
-        padding_side: whether the padding comes behind or before.
+        batch: list of samples. Anything else is a batch already, and is returned unchanged.
+        pad_keys: keys of values to pad to the longest of the batch, with the number to pad with.
+        nested_keys: keys of values to keep in their lengths, as jagged nested tensors.
+        mask_key: key of the masks: boolean tensors ``[samples, length]``, true at values that are not padding. One key
+            is for a collection with a mask for each of ``pad_keys`` (or for the mask itself, if it is a field of a
+            record that holds a tensor). A mapping gives the key of each mask: ``{"tokens": "mask"}``.
+        padding_side: ``"right"`` (default) pads behind the values, ``"left"`` before them.
+
+    Returns:
+        The batch.
 
     Raises:
         KeyError: a sample has no value under one of the keys.
-        ValueError: the options do not fit together, or a padded dimension is a batch dimension of the samples.
-        RuntimeError: values differ in dtype, or in a dimension that is not the first.
+        ValueError: options contradict each other, or a padded dimension is a batch dimension of the samples.
+        RuntimeError: values differ in dtype, or in a dimension other than the first.
 
+    >>> import torch
     >>> from tensorclass import TensorDict
     >>> samples = [TensorDict({"x": torch.ones(length)}) for length in (1, 3)]
     >>> collate(samples, pad_keys={"x": 0}, mask_key={"x": "own"})["own"]
@@ -96,7 +101,7 @@ def collate(
 
 
 class Ragged(NamedTuple):
-    """What shall be done with values that have another length in each sample, checked; see :func:`collate`."""
+    """Checked options of :func:`collate` for values whose length differs between samples."""
 
     padding: dict[Path, float]
     jagged: list[Path]
@@ -114,13 +119,13 @@ class Ragged(NamedTuple):
         padding = {unravel_key_to_tuple(key): value for key, value in (pad_keys or {}).items()}
         jagged = [unravel_key_to_tuple(key) for key in nested_keys or ()]
         if both := [_shown(path) for path in jagged if path in padding]:
-            raise ValueError(f"collate: {both} stand in pad_keys and in nested_keys; give each key once")
+            raise ValueError(f"collate: {both} are in pad_keys and in nested_keys; give each key once")
         if mask_key is not None and not padding:
-            raise ValueError(f"collate: mask_key={mask_key!r} needs pad_keys: masks tell what of them is padding")
+            raise ValueError(f"collate: mask_key={mask_key!r} needs pad_keys, whose padding the masks tell from values")
         if side not in ("right", "left"):
             raise ValueError(f"collate: expected padding_side to be 'right' or 'left', got {side!r}")
         if side == "left" and not padding:
-            raise ValueError("collate: padding_side='left' needs pad_keys: it says where their padding goes")
+            raise ValueError("collate: padding_side='left' needs pad_keys, whose values it pads")
         if isinstance(mask_key, Mapping):
             masks = {unravel_key_to_tuple(key): unravel_key_to_tuple(mask) for key, mask in mask_key.items()}
             if unknown := [_shown(path) for path in masks if path not in padding]:
@@ -136,10 +141,11 @@ class Ragged(NamedTuple):
         return Ragged(padding, jagged, {path: (*together, *path) for path in padding}, together, side)
 
     def join(self, column: list[Tensor], path: Path) -> tuple[Tensor, Tensor | None]:
-        """Values of several lengths as one, and the mask of what is no padding where they are padded.
+        """Join values of different lengths; return them, and the mask of values that are not padding if they are
+        padded.
 
         Raises:
-            RuntimeError: they differ in dtype, or in a dimension that is not the first.
+            RuntimeError: they differ in dtype, or in a dimension other than the first.
         """
         dtype = column[0].dtype
         for position, value in enumerate(column):
@@ -157,8 +163,8 @@ class Ragged(NamedTuple):
         except RuntimeError as error:
             shapes = [list(value.shape) for value in column]
             raise RuntimeError(
-                f"collate: {_shown(path)}: only the first dimension may have another length in each sample, the shapes "
-                f"are {shapes} ({error})"
+                f"collate: {_shown(path)}: only the first dimension may differ in length between samples, got the "
+                f"shapes {shapes} ({error})"
             ) from None
         lengths = torch.tensor([len(value) for value in column], device=values.device)
         positions = torch.arange(values.shape[1], device=values.device)
@@ -166,14 +172,14 @@ class Ragged(NamedTuple):
         return values, mask.flip(1) if self.side == "left" else mask
 
     def placed(self, masks: dict[Path, Tensor], holds_tensor: bool) -> dict[Path, Tensor]:
-        """Masks by the keys where they go, from those by the keys of the padded values.
+        """Return masks by their own keys.
 
         Args:
-            masks: those of all padded values.
-            holds_tensor: whether the one key for all of them takes a tensor, and no collection.
+            masks: masks of all padded values, by the keys of the values.
+            holds_tensor: whether the one key for all masks is a field for a tensor, not for a collection.
 
         Raises:
-            ValueError: it takes a tensor, and there are several masks.
+            ValueError: the field takes one tensor, and there are several masks.
         """
         if self.together is None or not holds_tensor:
             return {self.masks[path]: mask for path, mask in masks.items() if path in self.masks}
@@ -186,16 +192,16 @@ class Ragged(NamedTuple):
 
 
 def _each_entry(samples: Sequence[Any], *, collate_fn_map: Any) -> Any:
-    """Tuples entry by entry, to a tuple; torch gives a list."""
-    parts: list[Any] = [
+    """Collate tuples entry by entry to a tuple; torch makes a list."""
+    columns: list[Any] = [
         _torch.collate(list(column), collate_fn_map=collate_fn_map) for column in zip(*samples, strict=True)
     ]
-    kind: Any = samples[0].__class__
-    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
+    cls: Any = samples[0].__class__
+    return cls(*columns) if hasattr(cls, "_fields") else cls(columns)
 
 
 def _batch(samples: Any, *, collate_fn_map: Any = None) -> Any:
-    """The entry of torch's table: a batch that is one already, or samples to stack, lazily where they differ."""
+    """The entry in torch's table: return a batch unchanged; stack samples, lazily if they differ in shape."""
     return samples if isinstance(samples, TensorCollection) else samples[0].maybe_dense_stack(samples)
 
 
@@ -203,7 +209,7 @@ _torch.default_collate_fn_map[TensorCollection] = _batch
 
 
 def _collated(samples: Any, *, ragged: Ragged, collate_fn_map: Any = None) -> Any:
-    """The stack of samples whose values under some keys are put together in another way."""
+    """Stack samples, except the values that are padded or nested."""
     if isinstance(samples, TensorCollection):
         return samples
     rows: list[Any] = []
@@ -235,14 +241,14 @@ def _collated(samples: Any, *, ragged: Ragged, collate_fn_map: Any = None) -> An
 
 
 def _put(batch: Any, sample: Any, path: Path, values: Tensor, *, is_jagged: bool) -> None:
-    """Sets a value of a batch that its samples have, in the place that it has there."""
+    """Set a value of a batch, in the order of keys that the samples have."""
     holder, model = _holder(batch, path), _holder(sample, path)
     store: Any = holder._store
-    if store.__class__ is not dict:  # its other values differ in shape: it is a lazy stack
+    if store.__class__ is not dict:  # a lazy stack, because other values differ in shape
         if is_jagged:
             raise ValueError(
-                f"collate: {_shown(path)}: other values beside it differ in shape, so that they stack lazily and a "
-                "nested tensor cannot stand among them; name them in pad_keys or nested_keys too"
+                f"collate: {_shown(path)}: other values beside it differ in shape and are stacked lazily, and a lazy "
+                "stack cannot hold a nested tensor; name them in pad_keys or nested_keys too"
             )
         holder.set(path[-1], values)
         return
@@ -253,13 +259,13 @@ def _put(batch: Any, sample: Any, path: Path, values: Tensor, *, is_jagged: bool
 
 
 def _is_tensor_field(batch: Any, path: Path) -> bool:
-    """Whether a record is at the end of a path, and declares a tensor there."""
+    """Return whether the key is a field of a record that is declared to hold a tensor."""
     holder = batch._find(path[:-1])
     return isinstance(holder, TensorCollection) and holder._holds_tensor(path[-1])
 
 
 def _stacked(rows: list[Any]) -> Any:
-    """The rows stacked; a level whose values differ in shape becomes a lazy stack, those above it do not."""
+    """Stack rows. A level whose values differ in shape becomes a lazy stack; the levels above do not."""
     first = rows[0]
     try:
         return stack(rows)
@@ -279,7 +285,7 @@ def _stacked(rows: list[Any]) -> Any:
 
 
 def _popped(row: Any, path: Path, position: int) -> Tensor:
-    """Takes a value whose first dimension is not that of its batch out of a sample."""
+    """Remove and return a value of a sample whose first dimension is not a batch dimension."""
     name = _shown(path)
     if path not in row:
         raise KeyError(f"collate: sample {position} has no value under '{name}'; its keys are {_keys(row)}")
@@ -291,8 +297,8 @@ def _popped(row: Any, path: Path, position: int) -> Tensor:
         )
     value = holder._store.pop(path[-1])
     if not isinstance(value, Tensor) or not value.ndim:
-        kind = "a number" if isinstance(value, Tensor) else f"a {type(value).__name__}"
-        raise RuntimeError(f"collate: {name}: expected a tensor with a first dimension, sample {position} has {kind}")
+        got = "a number" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        raise RuntimeError(f"collate: {name}: expected a tensor with a first dimension, sample {position} has {got}")
     return value
 
 
@@ -305,7 +311,7 @@ def _shown(path: Path) -> str:
 
 
 def _holder(data: Any, path: Path) -> Any:
-    """The collection that holds the value at a nested key."""
+    """Return the collection that holds the value at a nested key."""
     for name in path[:-1]:
         data = data._store[name]
     return data

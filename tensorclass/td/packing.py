@@ -1,4 +1,4 @@
-"""Many values made one tensor: packed into columns, joined or stacked."""
+"""Pack, concatenate or stack many values to one tensor."""
 
 from __future__ import annotations
 
@@ -22,21 +22,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PackLayout:
-    """What :meth:`TensorDict.pack` put where, so that :meth:`unpack` can undo it.
+    """Layout of the tensor that :meth:`TensorDict.pack` makes; :meth:`unpack` restores the collection.
 
-    Frozen, hashable, equal by value: one layout serves all collections of one structure.
+    It is frozen, hashable and equal by value: one layout serves all collections of one structure.
 
     Args:
-        keys: of the tensors, in the order of their columns.
-        shapes: of each tensor, behind the batch dimensions of the collection that was packed.
-        dim: the packed dimension, counted from the end.
-        nested: the key, the further batch dimensions and the class (``None``: a TensorDict) of each nested collection.
-        device: of the collection.
-        cls: its class; ``None`` for a TensorDict.
+        keys: keys of the tensors, in the order of their columns.
+        shapes: shape of each tensor behind the batch dimensions of the packed collection.
+        dim: position of the columns, counted from the end. Default: -1.
+        nested: key, additional batch dimensions and class (``None``: a TensorDict) of each nested collection.
+        device: device of the collection, or ``None``.
+        cls: class of the collection; ``None`` for a TensorDict.
 
     Attributes:
-        offsets: the first column of each tensor.
-        numel: the number of columns.
+        offsets: first column of each tensor.
+        numel: number of columns.
+
+    >>> import torch
+    >>> layout = PackLayout(keys=("position", "mass"), shapes=(torch.Size([3]), torch.Size([])))
+    >>> layout.offsets, layout.numel, layout.unpack(torch.zeros(5, 4))["position"].shape
+    ((0, 3), 4, torch.Size([5, 3]))
     """
 
     keys: tuple[FlatKey, ...]
@@ -59,10 +64,13 @@ class PackLayout:
             object.__setattr__(self, name, value)
 
     def unpack(self, flat: Tensor) -> TensorCollection:
-        """The collection whose values are the columns of ``flat``: views of it, where its strides allow.
+        """Restore a collection from packed columns.
 
         Args:
-            flat: a tensor with ``numel`` entries along ``dim``; its other dimensions are the batch size of the result.
+            flat: tensor with ``numel`` columns along ``dim``. Its other dimensions are the batch size of the result.
+
+        Returns:
+            A collection of the packed structure. Its values are views of ``flat`` if the strides allow it.
 
         Raises:
             ValueError: ``flat`` has another number of columns.
@@ -74,7 +82,7 @@ class PackLayout:
         dim = self.dim + flat.ndim
         batch_size = flat.shape[:dim] + flat.shape[dim + 1 :]
         root = _made(self.cls, batch_size, self.device)
-        kinds = {key: (shape, cls) for key, shape, cls in self.nested}
+        structure = {key: (shape, cls) for key, shape, cls in self.nested}
         nodes: dict[FlatKey, Any] = {}
 
         def node(path: tuple[str, ...]) -> Any:
@@ -82,7 +90,7 @@ class PackLayout:
                 return root
             key = unravel_key(path)
             if key not in nodes:
-                shape, cls = kinds.get(key, (Size(), None))
+                shape, cls = structure.get(key, (Size(), None))
                 nodes[key] = _made(cls, batch_size + shape, self.device)
                 node(path[:-1])._store[path[-1]] = nodes[key]
             return nodes[key]
@@ -91,12 +99,13 @@ class PackLayout:
             *path, last = unravel_key_to_tuple(key)
             columns = flat.narrow(dim, start, shape.numel()).movedim(dim, -1)
             node(tuple(path))._store[last] = columns.reshape(batch_size + shape)
-        for key in kinds:  # those that hold no tensor
+        for key in structure:  # nested collections without tensors
             node(unravel_key_to_tuple(key))
         return root
 
 
 def _made(cls: type[TensorCollection] | None, batch_size: Size, device: torch.device | None) -> TensorCollection:
+    """Return an empty collection of a class."""
     from .tensordict import TensorDict
 
     empty = TensorDict({}, batch_size, device)
@@ -116,20 +125,24 @@ class Packing(Removing):
     # -- all values in the columns of one tensor -----------------------------------------------------------------------
 
     def pack(self, dim: int = -1, *, layout: PackLayout | None = None) -> tuple[Tensor, PackLayout]:
-        """All values as columns of one tensor, and the layout that undoes it.
+        """Pack all values into columns of one tensor.
 
         Args:
-            dim: where the columns lie among the batch dimensions; ``-1`` is behind them.
-            layout: of a collection of the same structure; its columns come in the order of this layout.
+            dim: position of the columns among the batch dimensions. Default: -1, behind them.
+            layout: layout of a collection of the same structure, whose order of columns is used. Default: the order
+                of the keys.
 
         Returns:
-            A tensor of the shape of the batch size with one more dimension, and the layout.
+            A tensor of the batch size with one more dimension, and the layout that :meth:`PackLayout.unpack` needs.
 
         Raises:
-            TypeError: an entry is no tensor, or dtypes differ.
+            TypeError: an entry is not a tensor, or dtypes differ.
             IndexError: ``dim`` is out of range.
-            KeyError, ValueError: keys, shapes or ``dim`` are not those of the layout.
+            KeyError: the keys are not those of ``layout``.
+            ValueError: shapes or ``dim`` are not those of ``layout``.
+            RuntimeError: tensors are on different devices.
 
+        >>> import torch
         >>> from tensorclass import TensorDict
         >>> data = TensorDict({"position": torch.zeros(5, 3), "mass": torch.ones(5)}, [5])
         >>> flat, layout = data.pack()
@@ -144,7 +157,7 @@ class Packing(Removing):
             at = shapes.wrap_dim(dim, ndim + 1)
         except IndexError as error:
             raise IndexError(f"pack: {error}; there are {ndim} batch dimensions and one of columns") from None
-        found = _Found(ndim)
+        found = _Structure(ndim)
         found.visit(self, ())
         keys = tuple(found.leaves) if layout is None else layout.keys
         if found.leaves.keys() != set(keys):
@@ -181,13 +194,21 @@ class Packing(Removing):
     def cat_from_tensordict(
         self, dim: int = 0, *, sorted: bool | list[NestedKey] | None = None, out: Tensor | None = None
     ) -> Tensor:
-        """All tensors joined along ``dim``, a dimension of the tensors.
+        """Concatenate all tensors.
 
         Args:
-            dim: along which dimension.
-            sorted: ``True`` takes the keys in alphabetical order, a list in its order; it must have all of them.
-            out: a tensor to write the result into.
+            dim: dimension of the tensors along which they are concatenated. Default: 0.
+            sorted: ``True`` takes the keys in alphabetical order, a list of all keys in its order. Default: the order
+                of the collection.
+            out: tensor that the result is written to.
 
+        Returns:
+            A new tensor, or ``out``.
+
+        Raises:
+            RuntimeError: ``sorted`` does not list all keys, or the shapes do not fit.
+
+        >>> import torch
         >>> from tensorclass import TensorDict
         >>> TensorDict({"b": torch.ones(3, 2), "a": torch.zeros(3, 1)}, [3]).cat_from_tensordict(1, sorted=True)[0]
         tensor([0., 1., 1.])
@@ -197,8 +218,20 @@ class Packing(Removing):
     def stack_from_tensordict(
         self, dim: int = 0, *, sorted: bool | list[NestedKey] | None = None, out: Tensor | None = None
     ) -> Tensor:
-        """All tensors, of one shape, stacked along a new dimension ``dim``; see :meth:`cat_from_tensordict`.
+        """Stack all tensors, which must have one shape.
 
+        Args:
+            dim: position of the new dimension. Default: 0.
+            sorted: see :meth:`cat_from_tensordict`.
+            out: tensor that the result is written to.
+
+        Returns:
+            A new tensor, or ``out``.
+
+        Raises:
+            RuntimeError: ``sorted`` does not list all keys, or the shapes differ.
+
+        >>> import torch
         >>> from tensorclass import TensorDict
         >>> TensorDict({"b": torch.ones(3, 2), "a": torch.zeros(3, 2)}, [3]).stack_from_tensordict(1).shape
         torch.Size([3, 2, 2])
@@ -219,14 +252,22 @@ class Packing(Removing):
     # -- some values joined --------------------------------------------------------------------------------------------
 
     def cat_tensors(self, *keys: NestedKey, out_key: NestedKey, dim: int = 0, keep_entries: bool = False) -> Self:
-        """Replaces several values by one, joined along ``dim`` of the tensors; gives this collection.
+        """Replace several values by their concatenation, in place.
 
         Args:
-            keys: of the values, nested or not.
-            out_key: where the result goes; it can be one of ``keys``.
-            dim: along which dimension. The result must have the batch size in front.
-            keep_entries: leave the values there beside the result.
+            keys: keys of the values, nested or not.
+            out_key: key of the result, which can be one of ``keys``.
+            dim: dimension of the tensors along which they are concatenated. Default: 0.
+            keep_entries: keep the values beside the result. Default: ``False``.
 
+        Returns:
+            This collection.
+
+        Raises:
+            KeyError: a key does not exist.
+            RuntimeError: shapes do not fit, the result lacks the batch size in front, or the collection is locked.
+
+        >>> import torch
         >>> from tensorclass import TensorDict
         >>> data = TensorDict({"a": torch.zeros(3, 2), "b": torch.ones(3, 4)}, [3])
         >>> data.cat_tensors("a", "b", out_key="ab", dim=1)["ab"].shape, "a" in data
@@ -235,8 +276,22 @@ class Packing(Removing):
         return self._merge_entries(torch.cat, keys, out_key, dim, keep_entries)
 
     def stack_tensors(self, *keys: NestedKey, out_key: NestedKey, dim: int = 0, keep_entries: bool = False) -> Self:
-        """:meth:`cat_tensors` with ``torch.stack``: values of one shape, along a new dimension.
+        """Replace several values of one shape by their stack, in place.
 
+        Args:
+            keys: keys of the values, nested or not.
+            out_key: key of the result, which can be one of ``keys``.
+            dim: position of the new dimension. Default: 0.
+            keep_entries: keep the values beside the result. Default: ``False``.
+
+        Returns:
+            This collection.
+
+        Raises:
+            KeyError: a key does not exist.
+            RuntimeError: shapes differ, the result lacks the batch size in front, or the collection is locked.
+
+        >>> import torch
         >>> from tensorclass import TensorDict
         >>> data = TensorDict({"a": torch.zeros(3, 2), "b": torch.ones(3, 2)}, [3])
         >>> data.stack_tensors("a", "b", out_key="ab", dim=1)["ab"].shape
@@ -258,7 +313,7 @@ class Packing(Removing):
         for path, value in zip(paths, values, strict=True):
             if value is MISSING:
                 raise self._key_error(path)
-        # written first: where it does not fit, nothing is removed
+        # write first: if the result does not fit, nothing is removed
         self._set_nested(unravel_key_to_tuple(out_key), join(values, dim))
         if not keep_entries:
             for path in dict.fromkeys(paths):
@@ -275,8 +330,8 @@ def _class(collection: TensorCollection) -> type[TensorCollection] | None:
     return None if cls is TensorDict else cls
 
 
-class _Found:
-    """The tensors and the nested collections of a tree, with their keys."""
+class _Structure:
+    """Tensors and nested collections of a tree, with their keys."""
 
     def __init__(self, ndim: int) -> None:
         self.ndim = ndim
@@ -293,6 +348,6 @@ class _Found:
                 self.visit(value, (*path, name))
             else:
                 raise TypeError(
-                    f"pack: {key!r} is no tensor but {type(value).__name__}; leave such entries out first, with "
+                    f"pack: expected a tensor for {key!r}, got a {type(value).__name__}; leave such entries out with "
                     ".filter_non_tensor_data()"
                 )

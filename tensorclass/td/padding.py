@@ -1,4 +1,4 @@
-"""Padding: batch dimensions made longer, and sequences of different lengths made one."""
+"""Pad batch dimensions, and pad and stack sequences of different lengths."""
 
 from __future__ import annotations
 
@@ -25,22 +25,26 @@ _pad = torch.nn.functional.pad
 
 
 class Padding(Collection):
-    """``pad``."""
+    """The method ``pad``."""
 
     __slots__ = ()
 
     def pad(self, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True) -> Self:
-        """The batch dimensions made longer with a constant.
+        """Pad the batch dimensions with a constant.
 
         Args:
-            pad_size: how many items before and behind each batch dimension, the first dimension first:
+            pad_size: number of new items before and behind each batch dimension, from the first dimension on:
                 ``[before 0, behind 0, before 1, ...]``. Negative numbers cut items off.
-            value: of the new items; objects (text, ...) are ``None`` there.
-            inplace: replace the values of this collection, one by one, and give it back.
-            safe: check the sizes before anything is changed.
+            value: value of the new items. Non-tensor data is ``None`` there. Default: 0.
+            inplace: replace the values of this collection one by one, and return it. Default: ``False``.
+            safe: check the sizes before anything is changed. Default: ``True``.
+
+        Returns:
+            A collection with new tensors, or this one.
 
         Raises:
-            RuntimeError: ``pad_size`` is odd or longer than twice the number of batch dimensions.
+            RuntimeError: ``pad_size`` has an odd length, is longer than twice the number of batch dimensions, or cuts
+                off more than there is; the collection is locked and ``inplace`` is true.
 
         >>> import torch
         >>> from tensorclass import TensorDict
@@ -55,7 +59,9 @@ class Padding(Collection):
         pairs = list(zip(pad_size[::2], pad_size[1::2], strict=True))
         size = _padded_size(self._batch_size, pairs)
         if safe and any(entry < 0 for entry in size):
-            raise RuntimeError(f"pad: {list(pad_size)} cuts more off {list(self._batch_size)} than there is")
+            raise RuntimeError(
+                f"pad: {list(pad_size)} cuts off more than there is in the batch size {list(self._batch_size)}"
+            )
         if not inplace:
             return self._padded(pairs, value)
         self._check_unlocked()
@@ -92,7 +98,13 @@ def _padded_size(size: Size, pairs: Pairs) -> Size:
 
 
 def pad(tensordict: T, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True) -> T:
-    """:meth:`TensorDict.pad` of a collection."""
+    """Pad the batch dimensions of a collection; see :meth:`TensorDict.pad`.
+
+    >>> import torch
+    >>> from tensorclass import TensorDict
+    >>> pad(TensorDict({"a": torch.ones(2)}, [2]), [0, 1], value=7)["a"]
+    tensor([1., 1., 7.])
+    """
     return tensordict.pad(pad_size, value, inplace, safe)
 
 
@@ -107,29 +119,30 @@ def pad_sequence(
     return_mask: bool | NestedKey = False,
     padding_side: str = "right",
 ) -> T:
-    """Collections whose values differ in length along one dimension, padded to the longest and stacked.
+    """Pad collections whose values differ in length along one dimension to the longest, and stack them.
 
     Args:
-        list_of_tensordicts: collections with the same keys, at least one.
-        pad_dim: the dimension of the values; negative ones count from the end of each value. Where it is a batch
-            dimension, the batch size of the result has the longest length there.
-        padding_value: of the new items: one number, or numbers by key for some of the tensors (0 for the others).
-            Objects (text, ...) are ``None`` there.
-        out: a collection of the result's batch size to write it into, in place where it has the keys.
-        return_mask: ``True`` writes a nested collection of masks, true for what is not padding, under the key
-            ``"masks"``; a key writes it there. A mask has the shape of the batch, and the padded dimension behind it
-            where that is no batch dimension.
-        padding_side: ``"right"`` or ``"left"``: whether new items come behind or before.
+        list_of_tensordicts: one or more collections with the same keys.
+        pad_dim: dimension of the values to pad; a negative one counts from the end of each value. If it is a batch
+            dimension, the result has the greatest length in its batch size. Default: 0.
+        padding_value: value of the new items: one number, or numbers by key for some of the tensors (0 for the others).
+            Non-tensor data is ``None`` there. Default: 0.
+        out: collection of the result's batch size that the result is written to, in place for keys that it has.
+        return_mask: ``True`` adds a nested collection of masks under the key ``"masks"``; a key adds it there. A mask
+            is true at items that are not padding. It has the shape of the batch, and behind it the padded dimension
+            if that is no batch dimension. Default: ``False``.
+        padding_side: ``"right"`` (default) adds new items behind, ``"left"`` before.
 
     Returns:
         A collection whose first batch dimension counts the items of the list.
 
     Raises:
-        RuntimeError: keys, or shapes beside ``pad_dim``, differ; or masks are asked of records, which have no field for
-            them.
-        KeyError: ``padding_value`` has a key that is no tensor's.
+        RuntimeError: the list is empty; keys, or shapes beside ``pad_dim``, differ; ``return_mask`` is used with
+            records, which have no field for masks.
+        KeyError: ``padding_value`` has a key that is not the key of a tensor.
         ValueError: ``padding_side`` is neither.
 
+    >>> import torch
     >>> from tensorclass import TensorDict
     >>> rows = [TensorDict({"a": torch.ones(n)}, [n]) for n in (3, 1)]
     >>> data = pad_sequence(rows, return_mask=True)
@@ -154,9 +167,9 @@ def pad_sequence(
         fill = {unravel_key(key): number for key, number in padding_value.items()}
         names = [unravel_key(path) for path, _ in first._named_leaves()]
         if unknown := [key for key in fill if key not in names]:
-            raise KeyError(f"padding_value: {unknown} are no keys of tensors; those are {names}")
-    pads = _Pads(pad_dim, padding_side == "left", 0.0 if isinstance(padding_value, Mapping) else padding_value, fill)
-    if isinstance(first, Collection) and not first._is_tree():  # objects by themselves
+            raise KeyError(f"padding_value: expected some of the keys of tensors, {names}, got {unknown}")
+    pads = _Padder(pad_dim, padding_side == "left", 0.0 if isinstance(padding_value, Mapping) else padding_value, fill)
+    if isinstance(first, Collection) and not first._is_tree():  # a list of non-tensor data
         result, masks = pads.stack(items, ("data",)), None
     else:
         result, masks = pads.join(items, ())
@@ -176,14 +189,14 @@ def _is_untyped(collection: Any) -> bool:
     return isinstance(collection, TensorDict)
 
 
-class _Pads:
-    """How values are padded."""
+class _Padder:
+    """Pads and stacks the values of collections, level by level."""
 
     def __init__(self, dim: int, left: bool, default: float, fill: Mapping[FlatKey, float]) -> None:
         self.dim, self.left, self.default, self.fill = dim, left, default, fill
 
     def join(self, items: Sequence[Any], path: tuple[str, ...]) -> tuple[Any, Any]:
-        """The padded collections stacked, and their masks."""
+        """Return the padded and stacked collection, and its masks."""
         from .tensordict import TensorDict
 
         first = items[0]
@@ -209,7 +222,7 @@ class _Pads:
         return first._like(store, size), TensorDict._of(first, {})._like(masks, size)
 
     def longest(self, sizes: Sequence[Size], dim: int, where: str) -> Size:
-        """The size that all fit into; they may differ in the padded dimension only."""
+        """Return the smallest size that holds all. They may differ in the padded dimension only."""
         new = list(sizes[0])
         if 0 <= dim < len(new):
             new[dim] = max([size[dim] for size in sizes if len(size) > dim])
@@ -241,7 +254,7 @@ class _Pads:
         return torch.stack(padded)
 
     def mask(self, values: Sequence[Tensor], stacked: Any, batch_size: Size) -> Tensor:
-        """True for what is no padding: over the batch, with the padded dimension behind where it is none of it."""
+        """Return the mask of items that are not padding, over the batch and the padded dimension."""
         dim = self.dim if self.dim >= 0 else self.dim + values[0].ndim
         count = stacked.shape[dim + 1]
         positions = torch.arange(count, device=stacked.device)
@@ -257,21 +270,23 @@ class _Pads:
 def unpad_sequence(
     padded: TensorCollection, mask: TensorCollection | Tensor | None = None, *, pad_dim: int = 0
 ) -> TensorCollection:
-    """The items of a padded batch in their own lengths: the inverse of :func:`pad_sequence` with masks.
+    """Cut the items of a padded batch to their own lengths: the inverse of :func:`pad_sequence` with masks.
 
     Args:
-        padded: a collection whose first batch dimension counts the items.
-        mask: what is no padding: a boolean tensor ``[items, length]`` for all values, or a collection with a mask for
-            each, as :func:`pad_sequence` makes them. By default what is under ``"masks"``, which the result then lacks.
-        pad_dim: the padded dimension of each item's values, counted from the front.
+        padded: collection whose first batch dimension counts the items.
+        mask: true at items that are not padding: a boolean tensor ``[items, length]`` for all values, or a collection
+            with a mask for each, as :func:`pad_sequence` makes it. Default: the collection under ``"masks"``, which
+            the result then lacks.
+        pad_dim: padded dimension of the values of each item, counted from the front. Default: 0.
 
     Returns:
-        A lazy stack of the items; their tensors are views of those in ``padded``.
+        A lazy stack of the items. Their tensors are views of those in ``padded``.
 
     Raises:
-        ValueError: there is no mask, it does not fit, or what it marks in an item does not hang together.
-        KeyError: a collection of masks lacks one.
+        ValueError: there is no mask, it does not fit, or it marks positions of an item that are not consecutive.
+        KeyError: the collection of masks lacks a mask.
 
+    >>> import torch
     >>> from tensorclass import TensorDict
     >>> rows = [TensorDict({"a": torch.ones(n)}, [n]) for n in (3, 1)]
     >>> unpad_sequence(pad_sequence(rows, return_mask=True))[1]["a"]
@@ -287,7 +302,7 @@ def unpad_sequence(
         mask, source = given, padded.exclude("masks")
     if isinstance(mask, Tensor) and (mask.ndim != 2 or len(mask) != len(padded)):
         raise ValueError(f"unpad_sequence: expected a mask of shape [{len(padded)}, length], got {list(mask.shape)}")
-    runs = _Runs(len(padded), pad_dim)
+    runs = _MaskRuns(len(padded), pad_dim)
     runs.find(source, mask, ())
     from .stores.lazy import lazy_stack
 
@@ -296,8 +311,8 @@ def unpad_sequence(
     return result
 
 
-class _Runs:
-    """Where the items lie in padded values: first position and length of each, by the key of the value."""
+class _MaskRuns:
+    """First position and length of each item in the padded values, by key."""
 
     def __init__(self, count: int, dim: int) -> None:
         self.count, self.dim = count, dim
@@ -312,7 +327,7 @@ class _Runs:
             if isinstance(value, Collection):
                 if value._is_tree():
                     if below is None:
-                        below = mask._same({})  # the values in it, if there are any, lack theirs
+                        below = mask._same({})  # if there are values below, they lack a mask
                     self.find(value, below, here)
             elif not isinstance(below, Tensor):
                 raise KeyError(f"unpad_sequence: there is no mask for {'.'.join(here)!r}")
@@ -327,7 +342,7 @@ class _Runs:
                 self.of[path] = own[0]
 
     def runs(self, mask: Tensor, path: tuple[str, ...]) -> list[tuple[int, int]]:
-        # over the other dimensions that a mask has, all entries of an item are the same
+        # along the other dimensions of a mask, all entries of an item are equal
         at = min(self.dim + 1, mask.ndim - 1)
         if not mask.shape[at]:
             return [(0, 0)] * self.count
@@ -338,8 +353,8 @@ class _Runs:
         for number, (start, length, stop) in enumerate(zip(first, lengths, last, strict=True)):
             if length and stop - start != length:
                 raise ValueError(
-                    f"unpad_sequence: {dotted(path)}: the mask of item {number} marks positions that do not hang "
-                    "together"
+                    f"unpad_sequence: {dotted(path)}: expected consecutive positions in the mask of item {number}, "
+                    f"got {length} of the {stop - start} from {start} on"
                 )
         return [(start if length else 0, length) for start, length in zip(first, lengths, strict=True)]
 

@@ -1,4 +1,4 @@
-"""A printed TensorDict read back, without its values."""
+"""Rebuild a TensorDict from its printed form, without its values."""
 
 from __future__ import annotations
 
@@ -21,29 +21,31 @@ _DTYPES: dict[str, torch.dtype] = {
 
 
 def parse_tensor_dict_string(s: str) -> TensorDict:
-    """A TensorDict of zeros with the keys, shapes, dtypes, devices and batch sizes of a printed one.
-
-    To rebuild from a log what a program had.
+    """Rebuild a TensorDict from a log: keys, shapes, dtypes, devices and batch sizes, with zeros as values.
 
     Args:
-        s: what ``print`` shows of a TensorDict of tensors and TensorDicts, in the long or in the compact form.
+        s: the printed form, long or compact, of a TensorDict of tensors and TensorDicts.
 
     Raises:
-        ValueError: there is something else in it: a record, text, or a form without shapes.
+        ValueError: the text contains a record, non-tensor data, or no shapes.
 
+    >>> import torch
+    >>> from tensorclass import TensorDict
     >>> data = TensorDict({"a": torch.ones(3, 4), "n": {"flag": torch.ones(3, dtype=torch.bool)}}, [3])
     >>> rebuilt = parse_tensor_dict_string(repr(data))
     >>> rebuilt["a"].shape, rebuilt["n", "flag"].dtype, rebuilt.batch_size
     (torch.Size([3, 4]), torch.bool, torch.Size([3]))
     """
-    reader = _Reader(s.strip())
+    reader = _Parser(s.strip())
     result = reader.collection()
     if reader.at != len(reader.text):
         raise reader.error("the end")
     return result
 
 
-class _Reader:
+class _Parser:
+    """A recursive-descent parser; each method consumes one form at the position ``at``."""
+
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
 
@@ -54,7 +56,7 @@ class _Reader:
         )
 
     def take(self, pattern: str, expected: str = "") -> re.Match[str] | None:
-        """What matches here, which is then behind us; an error where something is ``expected`` and does not match."""
+        """Consume a match at the current position. Raise if ``expected`` names something and nothing matches."""
         found = re.compile(rf"\s*{pattern}\s*").match(self.text, self.at)
         if found is not None:
             self.at = found.end()
@@ -94,7 +96,7 @@ class _Reader:
         return TensorDict(known.get("fields", {}), known.get("batch_size"), device, known.get("names"))
 
     def fields(self, batch_size: Size | None) -> dict[str, Any]:
-        """The entries in braces; the batch size comes before them in the compact form, whose shapes begin behind it."""
+        """Parse entries in braces. In the compact form, shapes are given behind the batch size, which comes first."""
         self.take(r"\{", "{")
         entries: dict[str, Any] = {}
         while not self.take(r"\}"):

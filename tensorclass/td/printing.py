@@ -1,4 +1,4 @@
-"""What ``print`` shows, and the options for it."""
+"""``repr`` of collections, and its options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .collection import Collection
 from .dtypes import is_integer
 from .values import is_strided_nested
 
-#: what of the long form stands there: of collections, and of tensors
+#: facts in the long form, of collections and of tensors, with their defaults
 _SHOWN = {
     "show_batch_size": True,
     "show_device": True,
@@ -32,7 +32,7 @@ _SHOWN = {
     "show_storage_size": False,
     "plain": False,
 }
-#: those of them that the compact form has too
+#: facts that the compact form has too
 _IN_COMPACT = {"show_batch_size", "show_device", "show_dtype"}
 _VERBOSE = ("show_device", "show_is_shared", "show_field_device", "show_dtype", "show_field_is_shared")
 _WIDTH = 80
@@ -41,7 +41,7 @@ _OPTIONS: dict[str, Any] = {**_SHOWN, "sort_keys": "alphabetical", "compact": Fa
 
 
 def get_printoptions() -> dict[str, Any]:
-    """The options of ``print``, which :class:`set_printoptions` explains, with their values.
+    """Return the current options of ``print``; see :class:`set_printoptions`.
 
     >>> get_printoptions()["show_shape"]
     True
@@ -50,25 +50,30 @@ def get_printoptions() -> dict[str, Any]:
 
 
 class set_printoptions(ContextDecorator):
-    """Sets what ``print`` shows of collections: in a ``with`` statement, as a decorator, or with ``set()`` for good.
+    """Set the options of ``print`` for collections: in a ``with`` block, as a decorator, or with ``set()`` for good.
 
     Args:
-        verbose: ``False`` leaves devices, dtypes and ``is_shared`` out, but for those that a keyword asks for.
-        show_batch_size: of collections.
-        show_device: of collections.
-        show_is_shared: of collections, whether all tensors are in shared memory.
-        show_shape: of tensors; likewise ``show_field_device``, ``show_dtype``, ``show_field_is_shared``, and what is
-            not shown at first: ``show_grad``, ``show_is_contiguous``, ``show_is_view`` and ``show_storage_size``.
-        plain: show mean and standard deviation of floating point tensors, minimum and maximum of integers.
-        sort_keys: ``"alphabetical"``, ``"insertion"``, or a function of the key, by whose results it is sorted; the
-            fields of records have their order.
-        compact: a tensor in a few characters, by dtype and shape behind the batch dimensions: ``f32[3]``. An option
-            that only the long form has asks for the long form where this is not given.
-        html: show a tree in notebooks, not the text.
+        verbose: ``False`` hides devices, dtypes and ``is_shared``, except those that a keyword asks for. Default:
+            ``True``.
+        show_batch_size: show the batch size of collections. Default: ``True``.
+        show_device: show the device of collections. Default: ``True``.
+        show_is_shared: show whether all tensors of a collection are in shared memory. Default: ``True``.
+        show_shape: show the shape of tensors. Likewise ``show_field_device``, ``show_dtype`` and
+            ``show_field_is_shared`` (default: ``True``), ``show_grad``, ``show_is_contiguous``, ``show_is_view`` and
+            ``show_storage_size`` (default: ``False``).
+        plain: show mean and standard deviation of floating-point tensors, minimum and maximum of integer tensors.
+            Default: ``False``.
+        sort_keys: ``"alphabetical"`` (default), ``"insertion"``, or a sort key, a function of the key. Records keep
+            the order of their fields.
+        compact: show a tensor by dtype and shape behind the batch dimensions: ``f32[3]``. Default: ``False``. An
+            option that only the long form has selects the long form unless ``compact`` is given.
+        html: show a tree in notebooks instead of text. Default: ``True``.
 
     Raises:
-        TypeError: there is no such option.
+        TypeError: an option does not exist.
+        ValueError: ``sort_keys`` is none of these.
 
+    >>> import torch
     >>> from tensorclass import TensorDict
     >>> with set_printoptions(compact=True):
     ...     print(TensorDict({"a": torch.zeros(3, 4), "b": {"text": "hello"}}, [3]))
@@ -77,7 +82,7 @@ class set_printoptions(ContextDecorator):
 
     def __init__(self, *, verbose: bool = True, **kwargs: Any) -> None:
         if unknown := kwargs.keys() - _OPTIONS.keys():
-            raise TypeError(f"set_printoptions: there are no options {sorted(unknown)}; there are {list(_OPTIONS)}")
+            raise TypeError(f"set_printoptions: unknown options {sorted(unknown)}; expected some of {list(_OPTIONS)}")
         sort_keys = kwargs.get("sort_keys")
         if not callable(sort_keys) and sort_keys not in ("alphabetical", "insertion", None):
             raise ValueError(f"sort_keys: expected 'alphabetical', 'insertion' or a function, got {sort_keys!r}")
@@ -89,7 +94,7 @@ class set_printoptions(ContextDecorator):
         self._before: list[dict[str, Any]] = []
 
     def set(self) -> None:
-        """Sets the options for the rest of the program."""
+        """Set the options for the rest of the program."""
         _OPTIONS.update(self.options)
 
     def __enter__(self) -> Self:
@@ -102,7 +107,7 @@ class set_printoptions(ContextDecorator):
 
 
 class Printing(Collection):
-    """``repr``: the fields with shape, dtype and device, not their content."""
+    """``repr``: shape, dtype and device of the fields, not their content."""
 
     __slots__ = ()
 
@@ -110,13 +115,13 @@ class Printing(Collection):
         return self._compact() if _OPTIONS["compact"] else self._long()
 
     def _long(self) -> str:
-        fields = [f"{printable(key)}: {described(value)}" for key, value in self._items_for_repr()]
+        fields = [f"{printable(key)}: {value_repr(value)}" for key, value in self._items_for_repr()]
         body = ",".join("\n        " + field.replace("\n", "\n        ") for field in fields)
         parts = [f"\n    {part}" for part in (f"fields={{{body}}}", *self._facts())]
         return f"{type(self).__name__}({','.join(parts)})"
 
     def _facts(self) -> list[str]:
-        """What the long form says of the collection itself."""
+        """Return the facts about the collection itself in the long form."""
         facts: list[str] = []
         if _OPTIONS["show_batch_size"]:
             facts.append(f"batch_size={self._batch_size}")
@@ -149,26 +154,33 @@ class Printing(Collection):
         return sorted(self._store.items()) if order == "alphabetical" else self._store.items()
 
     def _repr_html_(self) -> str | None:
-        """What notebooks show: a tree whose nested collections unfold. ``None``, which means the text, without it."""
+        """Return a tree with foldable nested collections for notebooks; ``None`` (use the text) if that is off."""
         return _tree(self, "", True) if _OPTIONS["html"] and self._is_tree() else None
 
     def is_shared(self) -> bool:
-        """Whether all tensors are in shared memory, or in files that are mapped to memory (CUDA tensors always are)."""
+        """Return whether all tensors are in shared memory or memory-mapped files. CUDA tensors always count.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.zeros(3)}, [3])
+        >>> data.is_shared(), data.share_memory_().is_shared()
+        (False, True)
+        """
         leaves = list(self._leaves())
         shared = [_is_shared(leaf) for leaf in leaves]
-        # a tensor without elements, which has no memory, is nothing to share; its name for that is lost on the way
+        # a tensor without elements has no memory to share, and forgets that it was shared
         return any(shared) and all(one or _is_empty(leaf) for one, leaf in zip(shared, leaves, strict=True))
 
 
 def _tree(data: Printing, label: str, is_open: bool) -> str:
-    """A collection as HTML: a list that can be folded."""
+    """Return a collection as a foldable HTML list."""
     rows: list[str] = []
     for key, value in data._items_for_repr():
         name = html.escape(f"{printable(key)}: ")
         if isinstance(value, Printing) and value._is_tree():
             rows.append(_tree(value, name, False))
         else:
-            text = _short(value, data) if _OPTIONS["compact"] else described(value)
+            text = _short(value, data) if _OPTIONS["compact"] else value_repr(value)
             rows.append(f"{name}<small>{html.escape(text)}</small>")
     head = f"{label}<b>{type(data).__name__}</b> <small>{html.escape(', '.join(data._facts()))}</small>"
     items = "".join(f"<li>{row}</li>" for row in rows)
@@ -180,9 +192,9 @@ def _is_shared(value: Any) -> bool:
     leaf = value
     try:
         if isinstance(value, Tensor) and value.is_nested and value.layout == torch.jagged:
-            leaf = leaf.values()  # sent to another process, it does not know of its parts what they know
+            leaf = leaf.values()  # a jagged tensor from another process does not report that its values are shared
         shared: bool = isinstance(value, Tensor) and leaf.is_shared()
-    except (NotImplementedError, RuntimeError):  # a tensor without memory of its own: inside vmap, sparse, nested
+    except (NotImplementedError, RuntimeError):  # no memory of its own: inside vmap, sparse, nested
         return False
     return shared
 
@@ -191,7 +203,7 @@ def _is_empty(value: Tensor) -> bool:
     return not value.is_nested and not value.numel()
 
 
-#: what is shown of a tensor: the option that asks for it, its name, and where it comes from
+#: facts about a tensor: option, name in the repr, and how to get it
 _FACTS: tuple[tuple[str, str, Callable[[Tensor], Any]], ...] = (
     ("show_shape", "shape", lambda value: "none, nested" if is_strided_nested(value) else value.shape),
     ("show_field_device", "device", lambda value: value.device),
@@ -204,10 +216,10 @@ _FACTS: tuple[tuple[str, str, Callable[[Tensor], Any]], ...] = (
 )
 
 
-def described(value: Any) -> str:
-    """One value in a ``repr``: a tensor by its form, everything else by its own ``repr``."""
+def value_repr(value: Any) -> str:
+    """Return one value of the long form: the facts of a tensor, the ``repr`` of anything else."""
     if not isinstance(value, Tensor):
-        own = getattr(value.__class__, "__repr__", None)  # a class of users can have one
+        own = getattr(value.__class__, "__repr__", None)  # a user's record class can define its own
         return value._long() if own is Printing.__repr__ else repr(value)
     shown = _OPTIONS
     facts = [f"{name}={fact(value)}" for option, name, fact in _FACTS if shown[option]]
@@ -226,29 +238,30 @@ def _sizes(shape: Any) -> str:
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """A dtype in a few characters.
+    """Abbreviate a dtype.
 
+    >>> import torch
     >>> dtype_name(torch.float32), dtype_name(torch.bool), dtype_name(torch.bfloat16)
     ('f32', 'bool', 'bf16')
     """
     name = str(dtype).removeprefix("torch.")
-    for kind, short in (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c")):
-        if name.startswith(kind):
-            return short + name.removeprefix(kind)
+    for prefix, short in (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c")):
+        if name.startswith(prefix):
+            return short + name.removeprefix(prefix)
     return name
 
 
 def _short(value: Any, owner: Collection) -> str:
-    """One value in the compact form, in the terms of the collection that holds it."""
+    """Return one value in the compact form: its shape behind the batch dimensions of ``owner``."""
     if value is None:
         return "None"
-    if not hasattr(value, "shape"):  # of a lazy stack whose parts do not stack
+    if not hasattr(value, "shape"):  # in a lazy stack whose values have different shapes
         return repr(value)
     rest = value.shape[len(owner._batch_size) :]
     if isinstance(value, Tensor):
         where = "" if value.device == (owner._device or torch.device("cpu")) else f"@{value.device}"
         return (dtype_name(value.dtype) if _OPTIONS["show_dtype"] else "") + _sizes(rest) + where
-    if not value._is_tree():  # codes in its store: an object for each position
+    if not value._is_tree():  # NonTensorStack has codes in its store
         return type(value).__name__ if value._store else type(value._unwrapped()).__name__
     name = type(value).__name__
     fields = ", ".join(f"{printable(key)}: {_short(item, value)}" for key, item in value._items_for_repr())

@@ -1,8 +1,8 @@
-"""Rows at random of files that are larger than memory: the system is told which, before they are read.
+"""Tell the system which rows of a large memory-mapped file will be read, before they are read at random.
 
-Where a page of a memory map is missing, the system reads what lies around it, too, up to megabytes for a row of a
-kilobyte, and waits for each. Rows in a shuffled order want nothing of that. Told of all rows at once, the system reads
-these alone, side by side. A file that fits into memory is better read around.
+On a missing page of a memory map, the system also reads the pages around it, up to megabytes for a row of a kilobyte,
+and waits for each. That is wasted on rows in shuffled order. If it is told of all rows at once, it reads only these, in
+parallel. For a file that fits into memory, reading the surroundings is faster.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _WHOLE = frozenset((torch.int64, torch.int32, torch.int16, torch.int8))
 
 @functools.cache
 def limit() -> int:
-    """Maps of more bytes are told which rows are wanted: half of the memory that there is, for this container, too."""
+    """Return the size in bytes above which maps are advised: half of the memory of the machine or container."""
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
-    except (AttributeError, ValueError, OSError):  # a system that says nothing of it
+    except (AttributeError, ValueError, OSError):  # the system does not tell
         return 1 << 34
     try:
         allowed = Path("/sys/fs/cgroup/memory.max").read_text().strip()
@@ -40,7 +40,7 @@ def limit() -> int:
 
 @functools.cache
 def advise() -> Callable[[int, int, int], int] | None:
-    """``madvise`` of the system; ``None`` where it has none."""
+    """Return the ``madvise`` of the system; ``None`` if it has none."""
     if _WILLNEED is None:
         return None
     found: Any = getattr(ctypes.CDLL(None), "madvise", None)
@@ -50,11 +50,11 @@ def advise() -> Callable[[int, int, int], int] | None:
 
 
 def want(tensor: Tensor, rows: Tensor) -> None:
-    """Tells the system that some rows of a large memory-mapped tensor are going to be read.
+    """Tell the system that some rows of a large memory-mapped tensor will be read.
 
     Args:
-        tensor: the tensor, on memory that is mapped from a file.
-        rows: an index of its first dimension. Anything but whole numbers is left alone, and an error for indexing.
+        tensor: tensor on memory that is mapped from a file.
+        rows: index of its first dimension. Anything but integers is ignored here; indexing reports it.
     """
     tell = advise()
     if tell is None or rows.dtype not in _WHOLE or rows.device.type != "cpu" or not tensor.is_contiguous():

@@ -1,8 +1,8 @@
-"""What an in-place kernel would raise for one of the tensors, found out before it has written to any of them.
+"""Raise the errors of an in-place kernel before it has written to any tensor.
 
-A foreach kernel takes tensor after tensor: one that refuses the third has changed the first two. It refuses dtypes that
-can't hold the result, and operands whose shape does not broadcast into the tensor. The first is asked by the same call
-on a single item, once for each combination of dtypes; the second is seen from the shapes.
+A foreach kernel works tensor by tensor: if it refuses the third, the first two have changed. It refuses dtypes that
+cannot hold the result, and operands whose shape does not broadcast to the tensor. The first is tried by the same call
+on one element, once for each combination of dtypes; the second follows from the shapes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def check(
         kwargs: options of the method.
     """
     given: Any = args
-    if len(args) == 1 and not kwargs and type(args[0]) in (int, float):  # a real number fits where all values are real
+    if len(args) == 1 and not kwargs and type(args[0]) in (int, float):  # a real number fits floating-point values
         for value in values:
             if type(value) is not Tensor or not value.dtype.is_floating_point:
                 break
@@ -41,7 +41,7 @@ def check(
     if len(args) == 1 and not kwargs and type(args[0]) is list and alike(values, given[0]):
         return True
     if not args and False not in [value.is_floating_point() for value in values]:
-        return True  # a function of a real number gives a real number
+        return True  # functions of floating-point values give floating-point values
     for i, value in enumerate(values):
         if not isinstance(value, Tensor):
             return False
@@ -60,7 +60,7 @@ def check(
             elif type(operand) in (int, float, bool, complex):
                 kinds.append(operand)
             else:
-                return True  # a symbolic number, or what the kernel itself refuses
+                return True  # a symbolic number, or an operand that the kernel itself refuses
         others = any(isinstance(kind, torch.dtype) and kind is not value.dtype for kind in kinds)
         if others or not value.is_floating_point() or not _are_real(kinds):
             options = tuple((kwargs or {}).items())
@@ -71,7 +71,7 @@ def check(
 
 
 def alike(values: Sequence[Any], operands: Sequence[Any]) -> bool:
-    """Whether all are tensors of real numbers, each of the dtype and shape of its operand: what most calls are."""
+    """Return whether all are floating-point tensors of the dtype and shape of their operand: the most frequent case."""
     known: torch.dtype | None = None
     for value, operand in zip(values, operands):  # noqa: B905
         if type(value) is not Tensor or type(operand) is not Tensor:
@@ -87,10 +87,10 @@ def alike(values: Sequence[Any], operands: Sequence[Any]) -> bool:
 
 
 def check_history(path: tuple[str, ...], tensor: Tensor) -> None:
-    """Raise what torch would for a write into a tensor that requires a gradient, if it is a leaf or a view of one.
+    """Raise for a write to a leaf that requires a gradient, or to a view of one, as torch would.
 
-    Foreach kernels look at this for all tensors before they write; what writes one by one asks here, where the flag of
-    a tensor is set: reading it is all that other tensors pay.
+    Foreach kernels check all tensors before they write. Code that writes one by one calls this for tensors with
+    ``requires_grad``, so that other tensors pay only for reading that flag.
     """
     if not torch.is_grad_enabled() or is_dynamo_compiling():
         return
@@ -113,8 +113,8 @@ def _check_shapes(method: str, size: torch.Size, operand: torch.Size) -> None:
     )
     if not fits:
         raise RuntimeError(
-            f"{method}: the operand of shape {list(operand)} does not broadcast into the shape {list(size)} of the "
-            "tensor that is changed in place; nothing was written"
+            f"{method}: an operand of shape {list(operand)} does not broadcast to the shape {list(size)} of the tensor "
+            "that is changed in place; nothing was written"
         )
 
 
@@ -127,7 +127,7 @@ def _single(
     options: tuple[tuple[str, Any], ...],
     types: tuple[type, ...],
 ) -> None:
-    """The call on a tensor of one item; that it went well is kept, for operands and options of these types."""
+    """Dry-run the call on one element. Successes are cached, by the types of operands and options."""
     operands = [torch.ones(1, dtype=kind, device=device) if isinstance(kind, torch.dtype) else kind for kind in kinds]
     call: Callable[..., Any] = getattr(torch.ones(1, dtype=dtype, device=device), method)
     call(*operands, **dict(options))

@@ -1,11 +1,11 @@
 """The algebra of batch sizes and dimension names: pure functions on tuples.
 
-Sizes are put together as lists: a slice of a ``torch.Size`` is made anew, and costs as much as all the rest here.
+No function here touches a tensor. (An index may hold tensors, of which only the shape is read, and of masks the number
+of true entries.) Each function takes the batch size before an operation and returns the one after it, or raises the
+error that torch would raise for a tensor of that shape. Functions whose name starts with ``names_`` do the same for
+dimension names; ``None`` means that no dimension has a name.
 
-Nothing here touches a tensor (an index may hold tensors; of these only the shape is read, except for masks whose
-count of true entries is the size of a dimension). Each function takes the batch size that an operation starts from and
-gives what the operation makes of it, or raises the error that torch would raise on a tensor of that shape. Functions
-whose name starts with ``names_`` do the same for dimension names, ``None`` standing for "no dimension has a name".
+Sizes are built as lists: a slice of a ``torch.Size`` makes another one, and costs as much as everything else here.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Names: TypeAlias = tuple[str | None, ...] | None
 
 
 def as_size(batch_size: Any) -> Size:
-    """A batch size from what users write: ``None``, an int, or a sequence of ints.
+    """Convert ``None``, an int, or a sequence of ints to a batch size.
 
     >>> as_size(None), as_size(3), as_size([3, 4])
     (torch.Size([]), torch.Size([3]), torch.Size([3, 4]))
     """
     given: object = batch_size
-    kind = type(given)
-    if kind is Size:
+    given_type = type(given)
+    if given_type is Size:
         return batch_size  # type: ignore[no-any-return]
-    if kind is tuple or kind is list:
+    if given_type is tuple or given_type is list:
         return Size(batch_size)
     if batch_size is None:
         return Size(())
@@ -47,17 +47,17 @@ def as_size(batch_size: Any) -> Size:
 
 
 def check_size(size: Size) -> None:
-    """Raises an error where a batch size given by a user has a negative entry: none is left open there.
+    """Raise if a batch size from a user has a negative entry.
 
     >>> check_size(Size([3, 0]))
     """
     for entry in size:
         if entry < 0:
-            raise RuntimeError(f"batch_size: sizes are not negative, got {list(size)}")
+            raise RuntimeError(f"batch_size: expected sizes that are not negative, got {list(size)}")
 
 
 def common(sizes: Sequence[tuple[int, ...]], at_most: int | None = None) -> Size:
-    """The dimensions that all sizes have in front; no more than ``at_most``.
+    """Return the leading dimensions that all sizes share, ``at_most`` that many.
 
     >>> common([(3, 4, 5), (3, 4), (3, 4, 7)]), common([(3, 4), (3, 4)], 1)
     (torch.Size([3, 4]), torch.Size([3]))
@@ -71,14 +71,14 @@ def common(sizes: Sequence[tuple[int, ...]], at_most: int | None = None) -> Size
 
 
 def as_sequence(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The ints of ``f(2, 3)``, ``f((2, 3))``, ``f([2, 3])`` and ``f(torch.Size([2, 3]))`` alike."""
+    """Return the same ints for ``f(2, 3)``, ``f((2, 3))``, ``f([2, 3])`` and ``f(torch.Size([2, 3]))``."""
     if len(args) == 1 and type(args[0]) is not int and not isinstance(args[0], (int, torch.SymInt)):
         return tuple(args[0])
     return args
 
 
 def wrap_dim(dim: int, ndim: int) -> int:
-    """``dim`` counted from the front, for a shape of ``ndim`` dimensions.
+    """Return ``dim`` counted from the front, for a shape of ``ndim`` dimensions.
 
     >>> wrap_dim(-1, 3)
     2
@@ -89,14 +89,14 @@ def wrap_dim(dim: int, ndim: int) -> int:
         return dim + ndim
     if ndim == 0:
         raise IndexError(
-            f"dimension {dim} is out of range: there are no batch dimensions; batch_size= gives them, where a "
-            "collection is made"
+            f"dimension {dim} is out of range: there are no batch dimensions; give batch_size= when you make the "
+            "collection"
         )
     raise IndexError(f"batch dimension out of range: expected it in [{-ndim}, {ndim - 1}], got {dim}")
 
 
 def wrap_dims(dims: int | Sequence[int], ndim: int) -> tuple[int, ...]:
-    """:func:`wrap_dim` for one dim or several, each at most once."""
+    """Wrap one dim or several, each of which may occur once; see :func:`wrap_dim`."""
     if isinstance(dims, int):
         return (wrap_dim(dims, ndim),)
     wrapped = tuple([wrap_dim(d, ndim) for d in dims])
@@ -106,7 +106,7 @@ def wrap_dims(dims: int | Sequence[int], ndim: int) -> tuple[int, ...]:
 
 
 def reshaped(batch_size: tuple[int, ...], shape: tuple[int, ...]) -> Size:
-    """The batch size after ``reshape(shape)``, with a ``-1`` filled in.
+    """Return the batch size after ``reshape(shape)``, with ``-1`` replaced by the size that is left.
 
     >>> reshaped(Size([4, 6]), (3, -1))
     torch.Size([3, 8])
@@ -138,7 +138,7 @@ def reshaped(batch_size: tuple[int, ...], shape: tuple[int, ...]) -> Size:
 
 
 def flat_range(batch_size: Size, start_dim: int, end_dim: int) -> tuple[int, int]:
-    """The wrapped first and last dimension of ``flatten(start_dim, end_dim)``."""
+    """Return the wrapped first and last dimension of ``flatten(start_dim, end_dim)``."""
     ndim = len(batch_size)
     start, end = wrap_dim(start_dim, ndim), wrap_dim(end_dim, ndim)
     if start > end:
@@ -147,7 +147,7 @@ def flat_range(batch_size: Size, start_dim: int, end_dim: int) -> tuple[int, int
 
 
 def flattened(batch_size: Size, start: int, end: int) -> Size:
-    """The batch size with the dimensions ``start`` to ``end`` (inclusive, wrapped) made one.
+    """Return the batch size with the (wrapped) dimensions ``start`` to ``end``, inclusive, merged to one.
 
     >>> flattened(Size([2, 3, 4]), 0, 1)
     torch.Size([6, 4])
@@ -161,7 +161,7 @@ def flattened(batch_size: Size, start: int, end: int) -> Size:
 
 
 def unflattened(batch_size: Size, dim: int, sizes: Sequence[int]) -> Size:
-    """The batch size with the (wrapped) dimension ``dim`` split into ``sizes``.
+    """Return the batch size with the (wrapped) dimension ``dim`` split into ``sizes``.
 
     >>> unflattened(Size([6, 4]), 0, (2, -1))
     torch.Size([2, 3, 4])
@@ -172,7 +172,7 @@ def unflattened(batch_size: Size, dim: int, sizes: Sequence[int]) -> Size:
 
 
 def permutation(ndim: int, dims: Sequence[int]) -> tuple[int, ...]:
-    """The wrapped order of ``permute(dims)``.
+    """Return the wrapped order of ``permute(dims)``.
 
     >>> permutation(3, (-1, 0, 1))
     (2, 0, 1)
@@ -188,7 +188,7 @@ def permutation(ndim: int, dims: Sequence[int]) -> tuple[int, ...]:
 
 
 def transposition(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
-    """The order that swaps two dimensions.
+    """Return the order that swaps two dimensions.
 
     >>> transposition(3, 0, -1)
     (2, 1, 0)
@@ -203,7 +203,7 @@ def transposition(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
 
 
 def movement(ndim: int, source: int | Sequence[int], destination: int | Sequence[int]) -> tuple[int, ...]:
-    """The order that moves ``source`` dimensions to ``destination``, the others keeping their order.
+    """Return the order that moves ``source`` dimensions to ``destination``. The others keep their order.
 
     >>> movement(3, 0, -1)
     (1, 2, 0)
@@ -219,7 +219,7 @@ def movement(ndim: int, source: int | Sequence[int], destination: int | Sequence
 
 
 def broadcast(*sizes: Sequence[int]) -> Size:
-    """The shape to which shapes broadcast.
+    """Return the shape to which shapes broadcast.
 
     >>> broadcast((3, 1), (4,))
     torch.Size([3, 4])
@@ -229,12 +229,12 @@ def broadcast(*sizes: Sequence[int]) -> Size:
 
 
 def permuted(batch_size: Size, order: tuple[int, ...]) -> Size:
-    """The batch size with its dimensions in ``order``."""
+    """Return the batch size with its dimensions in ``order``."""
     return Size([batch_size[d] for d in order])
 
 
 def squeezed_dims(batch_size: Size, dim: int | Sequence[int] | None) -> tuple[int, ...]:
-    """The wrapped dimensions of size 1 that ``squeeze(dim)`` takes away.
+    """Return the wrapped dimensions of size 1 that ``squeeze(dim)`` removes.
 
     >>> squeezed_dims(Size([1, 3, 1]), None), squeezed_dims(Size([1, 3]), 1)
     ((0, 2), ())
@@ -248,7 +248,7 @@ def squeezed_dims(batch_size: Size, dim: int | Sequence[int] | None) -> tuple[in
 
 
 def without(values: Sequence[Any], dims: Sequence[int]) -> tuple[Any, ...]:
-    """The sequence without its entries at (wrapped) ``dims``."""
+    """Return the sequence without its entries at (wrapped) ``dims``."""
     if len(dims) == 1:
         rest = [*values]
         del rest[dims[0]]
@@ -257,7 +257,7 @@ def without(values: Sequence[Any], dims: Sequence[int]) -> tuple[Any, ...]:
 
 
 def unsqueezed_dim(ndim: int, dim: int) -> int:
-    """Where ``unsqueeze(dim)`` puts the new dimension.
+    """Return the position of the dimension that ``unsqueeze(dim)`` adds.
 
     >>> unsqueezed_dim(2, -1)
     2
@@ -268,7 +268,7 @@ def unsqueezed_dim(ndim: int, dim: int) -> int:
 
 
 def expanded(batch_size: Size, shape: tuple[int, ...]) -> Size:
-    """The batch size after ``expand(shape)``.
+    """Return the batch size after ``expand(shape)``.
 
     >>> expanded(Size([3, 1]), (2, -1, 4))
     torch.Size([2, 3, 4])
@@ -285,19 +285,23 @@ def expanded(batch_size: Size, shape: tuple[int, ...]) -> Size:
         elif size != 1 and result[dim] != size:
             raise RuntimeError(f"expand: the batch size {list(batch_size)} cannot be expanded to {list(shape)}")
     if any(size < 0 for size in result[:new]):
-        raise RuntimeError(f"expand: -1 stands for an existing dimension, which {list(shape)} does not have in front")
+        raise RuntimeError(
+            f"expand: -1 keeps the size of an existing dimension; the new ones in {list(shape)} need a size"
+        )
     return Size(result)
 
 
 def repeated(batch_size: Size, repeats: tuple[int, ...]) -> Size:
-    """The batch size after ``repeat(repeats)``.
+    """Return the batch size after ``repeat(repeats)``.
 
     >>> repeated(Size([3]), (2, 4))
     torch.Size([2, 12])
     """
     new = len(repeats) - len(batch_size)
     if new < 0:
-        raise RuntimeError(f"repeat: expected at least {len(batch_size)} repeats, one a batch dimension, got {repeats}")
+        raise RuntimeError(
+            f"repeat: expected at least {len(batch_size)} repeats, one per batch dimension, got {repeats}"
+        )
     if any(count < 0 for count in repeats):
         raise RuntimeError(f"repeat: repeats cannot be negative, got {repeats}")
     sizes = (1,) * new + tuple(batch_size)
@@ -305,7 +309,7 @@ def repeated(batch_size: Size, repeats: tuple[int, ...]) -> Size:
 
 
 def split_sizes(total: int, split_size: int | Sequence[int]) -> list[int]:
-    """The sizes of the parts of ``split(split_size)`` along a dimension of ``total``.
+    """Return the sizes of the results of ``split(split_size)`` along a dimension of size ``total``.
 
     >>> split_sizes(5, 2), split_sizes(5, [1, 4])
     ([2, 2, 1], [1, 4])
@@ -324,7 +328,7 @@ def split_sizes(total: int, split_size: int | Sequence[int]) -> list[int]:
 
 
 def with_size(batch_size: Size, dim: int, size: int) -> Size:
-    """The batch size with the (wrapped) dimension ``dim`` of another size.
+    """Return the batch size with another size of the (wrapped) dimension ``dim``.
 
     >>> with_size(Size([3, 4]), 1, 9)
     torch.Size([3, 9])
@@ -335,7 +339,7 @@ def with_size(batch_size: Size, dim: int, size: int) -> Size:
 
 
 def inserted(batch_size: Size, dim: int, size: int) -> Size:
-    """The batch size with one more dimension of ``size`` at ``dim``.
+    """Return the batch size with an additional dimension of ``size`` at ``dim``.
 
     >>> inserted(Size([3, 4]), 1, 9)
     torch.Size([3, 9, 4])
@@ -346,7 +350,7 @@ def inserted(batch_size: Size, dim: int, size: int) -> Size:
 
 
 def reduced(batch_size: Size, dims: tuple[int, ...], keepdim: bool) -> Size:
-    """The batch size after a reduction over (wrapped) ``dims``.
+    """Return the batch size after a reduction over (wrapped) ``dims``.
 
     >>> reduced(Size([3, 4]), (0,), False), reduced(Size([3, 4]), (0,), True)
     (torch.Size([4]), torch.Size([1, 4]))
@@ -357,12 +361,12 @@ def reduced(batch_size: Size, dims: tuple[int, ...], keepdim: bool) -> Size:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# indexing: the index here is prepared (prepare_index): a tuple of ints, slices, None, bools and index tensors, with
-# neither an ellipsis nor a mask, that consumes at most the batch dimensions
+# indexing: an index is prepared by prepare_index. It is a tuple of ints, slices, None, bools and index tensors,
+# without ellipsis and mask, and consumes at most the batch dimensions.
 
 
 def slice_length(item: slice, size: int) -> int:
-    """How many items a slice takes from a dimension.
+    """Return the number of items that a slice takes from a dimension.
 
     Written with comparisons only, so that torch.compile keeps the size dynamic.
 
@@ -380,7 +384,7 @@ def slice_length(item: slice, size: int) -> int:
 
 
 def indexed(batch_size: Size, index: tuple[Any, ...]) -> Size:
-    """The batch size after indexing with a prepared index.
+    """Return the batch size after indexing with a prepared index.
 
     >>> indexed(Size([5, 4]), (slice(1, 3), None, 2))
     torch.Size([2, 1])
@@ -389,7 +393,7 @@ def indexed(batch_size: Size, index: tuple[Any, ...]) -> Size:
     """
     if not index:
         return batch_size
-    if len(index) == 1:  # what most indices are
+    if len(index) == 1:  # the most frequent case
         item = index[0]
         if type(item) is Tensor and item.ndim:
             return item.shape + batch_size[1:]
@@ -431,7 +435,7 @@ def indexed(batch_size: Size, index: tuple[Any, ...]) -> Size:
             size = batch_size[dim]
             if not -size <= wrap < size:
                 raise IndexError(f"index {wrap} is out of bounds for batch dimension {dim} with size {size}")
-            # torch takes integers out first: beside index tensors they neither break adjacency nor leave a dimension
+            # torch applies integers first: beside index tensors they neither break adjacency nor leave a dimension
             if last_advanced == position - 1:
                 last_advanced = position
             dim += 1
@@ -447,7 +451,7 @@ def indexed(batch_size: Size, index: tuple[Any, ...]) -> Size:
 
 
 def names_indexed(names: Names, index: tuple[Any, ...]) -> Names:
-    """The dimension names after indexing with a prepared index.
+    """Return the dimension names after indexing with a prepared index.
 
     A slice, or a one-dimensional index tensor, keeps the name of its dimension; a new dimension has none.
 
@@ -462,7 +466,7 @@ def names_indexed(names: Names, index: tuple[Any, ...]) -> Names:
             out.append(names[dim])
         elif type(item) is not int:
             break
-    else:  # what most indices are
+    else:  # only slices and ints, the most frequent case
         return names_or_none((*out, *names[len(index) :]))
     out.clear()
     tensors = [item for item in index if isinstance(item, bool) or (isinstance(item, Tensor) and item.ndim)]
@@ -504,7 +508,7 @@ def names_indexed(names: Names, index: tuple[Any, ...]) -> Names:
 
 
 def names_or_none(names: Sequence[str | None]) -> Names:
-    """The names as a tuple, or ``None`` when no dimension has one."""
+    """Return the names as a tuple, or ``None`` if no dimension has one."""
     for name in names:
         if name is not None:
             return tuple(names)
@@ -512,7 +516,7 @@ def names_or_none(names: Sequence[str | None]) -> Names:
 
 
 def as_names(names: Sequence[str | None] | None, ndim: int) -> Names:
-    """Checked dimension names: one for each batch dimension, each at most once.
+    """Check dimension names: one for each batch dimension, no name twice.
 
     >>> as_names(["time", None], 2)
     ('time', None)
@@ -523,116 +527,120 @@ def as_names(names: Sequence[str | None] | None, ndim: int) -> Names:
         raise TypeError(f"names: expected a sequence with one name or None for each batch dimension, got {names!r}")
     if len(names) != ndim:
         raise ValueError(
-            f"names: expected {ndim} of them, one for each batch dimension (None: it has no name), got {list(names)}"
+            f"names: expected {ndim}, one for each batch dimension (None for one without a name), got {list(names)}"
         )
     known = [name for name in names if name is not None]
     for name in known:
         if not isinstance(name, str):
             raise TypeError(f"names: expected strings or None, got {name!r}")
     if len(set(known)) != len(known):
-        raise ValueError(f"names: each name can stand for one dimension only, got {list(names)}")
+        raise ValueError(f"names: expected a different name for each dimension, got {list(names)}")
     return names_or_none(names)
 
 
 def names_reshaped(names: Names, batch_size: Size, shape: Size) -> Names:
-    """The names after a reshape: kept when it changes nothing, else lost, for dimensions have no history there."""
+    """Return the names after a reshape: lost, unless it changes nothing."""
     return names if batch_size == shape else None
 
 
 def names_flattened(names: Names, start: int, end: int) -> Names:
-    """The names after ``flatten``: a dimension made of several has none."""
+    """Return the names after ``flatten``: a merged dimension has none."""
     if names is None or start == end:
         return names
     return names_or_none((*names[:start], None, *names[end + 1 :]))
 
 
 def names_unflattened(names: Names, dim: int, parts: int) -> Names:
-    """The names after ``unflatten``: the new dimensions have none, unless it is just one."""
+    """Return the names after ``unflatten``: new dimensions have none, unless there is only one."""
     if names is None or parts == 1:
         return names
     return names_or_none((*names[:dim], *(None,) * parts, *names[dim + 1 :]))
 
 
 def names_permuted(names: Names, order: tuple[int, ...]) -> Names:
-    """The names in ``order``."""
+    """Return the names in ``order``."""
     return None if names is None else tuple([names[d] for d in order])
 
 
 def names_without(names: Names, dims: Sequence[int]) -> Names:
-    """The names without those at (wrapped) ``dims``."""
+    """Return the names without those at (wrapped) ``dims``."""
     return None if names is None else names_or_none(without(names, dims))
 
 
 def names_inserted(names: Names, dim: int, name: str | None = None) -> Names:
-    """The names with one more dimension at ``dim``."""
+    """Return the names with an additional dimension at ``dim``."""
     return None if names is None else names_or_none((*names[:dim], name, *names[dim:]))
 
 
 def names_padded(names: Names, new: int) -> Names:
-    """The names behind ``new`` dimensions without one, or cut to the last ones when ``new`` is negative."""
+    """Return the names behind ``new`` unnamed dimensions; a negative ``new`` removes names in front."""
     if names is None or new == 0:
         return names
     return names_or_none((None,) * new + names if new > 0 else names[-new:])
 
 
 def names_fitted(names: Names, ndim: int) -> Names:
-    """The names for another number of dimensions: cut or filled with ``None`` at the end."""
+    """Return the names cut, or filled with ``None`` at the end, to ``ndim`` dimensions."""
     if names is None:
         return None
     return names_or_none((names + (None,) * ndim)[:ndim])
 
 
 def names_reduced(names: Names, dims: tuple[int, ...], keepdim: bool) -> Names:
-    """The names after a reduction over (wrapped) ``dims``."""
+    """Return the names after a reduction over (wrapped) ``dims``."""
     return names if keepdim else names_without(names, dims)
 
 
 def infer_size_impl(shape: Sequence[int], numel: int) -> list[int]:
-    """A shape of ``numel`` items in which ``-1``, at most once, stands for the size that is left.
+    """Replace ``-1`` in a shape by the size that is left.
+
+    Args:
+        shape: sizes, of which one may be ``-1``.
+        numel: number of items of the result.
 
     Raises:
-        RuntimeError: there is no such shape.
+        RuntimeError: no size makes a shape of ``numel`` items, or ``-1`` occurs twice.
 
     >>> infer_size_impl([2, -1], 6)
     [2, 3]
     """
     result = list(shape)
     if any(size < -1 for size in result):
-        raise RuntimeError(f"sizes are -1 or not negative, got {result}")
+        raise RuntimeError(f"expected sizes that are -1 or not negative, got {result}")
     if result.count(-1) > 1:
-        raise RuntimeError(f"-1 can stand for one size only, got {result}")
+        raise RuntimeError(f"expected -1 for at most one size, got {result}")
     known = math.prod(size for size in result if size != -1)
     if -1 in result and known and numel % known == 0:
         result[result.index(-1)] = numel // known
         known = numel
     if known != numel or -1 in result:
-        raise RuntimeError(f"{list(shape)} is no shape of {numel} items")
+        raise RuntimeError(f"a shape {list(shape)} cannot hold {numel} items")
     return result
 
 
-#: the dtypes of masks, which stand for as many dimensions as they have
+#: dtypes of masks; a mask consumes as many dimensions as it has
 _MASKS = frozenset((torch.bool, torch.uint8, np.dtype("bool"), np.dtype("uint8")))
 
 
 def convert_ellipsis_to_idx(idx: Any, batch_size: Sequence[int]) -> Any:
-    """An index in which ``...`` is written out, as a full slice for each dimension that it stands for.
+    """Replace ``...`` in an index by full slices.
 
     Args:
-        idx: an index; one that has no ``...`` comes back as it is.
-        batch_size: of what is indexed.
+        idx: an index; one without ``...`` is returned unchanged.
+        batch_size: batch size of the indexed collection.
 
     Raises:
-        RuntimeError: there are two, or more indices than dimensions.
+        RuntimeError: there are two ``...``, or more indices than dimensions.
 
     >>> convert_ellipsis_to_idx((..., 0), [3, 4, 5])
     (slice(None, None, None), slice(None, None, None), 0)
     """
     given: Any = idx
     items: tuple[Any, ...] = given if isinstance(idx, tuple) else (idx,)
-    places = [place for place, item in enumerate(items) if item is Ellipsis]
-    if not places:
+    positions = [position for position, item in enumerate(items) if item is Ellipsis]
+    if not positions:
         return given
-    if len(places) > 1:
+    if len(positions) > 1:
         raise RuntimeError("an index can hold one ... only")
     used = 0
     for item in items:
@@ -640,10 +648,10 @@ def convert_ellipsis_to_idx(idx: Any, batch_size: Sequence[int]) -> Any:
             used += item.ndim if getattr(item, "dtype", None) in _MASKS else 1
     rest = len(batch_size) - used
     if rest < 0:
-        raise RuntimeError(f"there are {used} indices for {len(batch_size)} dimensions")
-    return (*items[: places[0]], *(slice(None),) * rest, *items[places[0] + 1 :])
+        raise RuntimeError(f"too many indices: {used} for {len(batch_size)} dimensions")
+    return (*items[: positions[0]], *(slice(None),) * rest, *items[positions[0] + 1 :])
 
 
 def numel(batch_size: Size) -> int:
-    """How many items a batch size holds."""
+    """Return the number of items in a batch size."""
     return math.prod(batch_size)

@@ -1,4 +1,4 @@
-"""Shape operations: each is one line over the values, plus the new batch size, plus the new dimension names."""
+"""Shape operations: each is one line over the values, plus the new batch size and the new dimension names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Shaping(Collection):
-    """Operations on the batch dimensions that move, split, merge, add or repeat them."""
+    """Operations that move, split, merge, add or repeat batch dimensions."""
 
     __slots__ = ()
 
@@ -34,8 +34,19 @@ class Shaping(Collection):
     # -- other sizes --------------------------------------------------------------------------------------------------
 
     def reshape(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Self:
-        """The same items in another batch size; the values are views where that is possible.
+        """Return the same items in another batch size.
 
+        Args:
+            shape: new batch size, as ints or one sequence. One size may be ``-1``, the size that is left.
+            size: the same by keyword.
+
+        Returns:
+            A collection whose tensors are views if their strides allow it.
+
+        Raises:
+            RuntimeError: the number of items differs.
+
+        >>> import torch
         >>> from tensorclass import TensorDict
         >>> TensorDict({"a": torch.zeros(6, 2)}, [6]).reshape(2, -1)["a"].shape
         torch.Size([2, 3, 2])
@@ -51,7 +62,7 @@ class Shaping(Collection):
                 new,
                 self._names and shapes.names_reshaped(self._names, old, new),
             )
-        else:  # a leaf may have no dimension left, and torch wants an argument
+        else:  # a leaf without dimensions: torch's reshape needs an argument
             result = self._index((0,) * ndim)
         result._context = ((), COPIED, ref(self))
         return result
@@ -62,11 +73,24 @@ class Shaping(Collection):
         size: Sequence[int] | None = None,
         batch_size: Size | None = None,
     ) -> Self:
-        """:meth:`reshape` that never copies: an error where a value's memory does not allow it.
+        """Return views of all values in another batch size, or read as another dtype.
 
-        With a dtype, the values' memory read as that dtype. After ``with``, what changes inside is written back; so it
-        is for the other operations here that have an inverse, for ``to``, ``flatten_keys`` and ``unflatten_keys``.
+        As a context manager, writes the changes made inside the block back at its end. The other shape operations that
+        have an inverse do so too, as do ``to``, ``flatten_keys`` and ``unflatten_keys``.
 
+        Args:
+            shape: new batch size, as ints or one sequence, in which one size may be ``-1``; or a dtype, as which the
+                memory of the values is read.
+            size: the batch size by keyword.
+            batch_size: the same.
+
+        Returns:
+            A collection that shares the memory of all tensors.
+
+        Raises:
+            RuntimeError: the number of items differs, or the strides of a value require a copy.
+
+        >>> import torch
         >>> from tensorclass import TensorDict
         >>> data = TensorDict({"a": torch.zeros(2, 3)}, [2, 3])
         >>> with data.view(-1) as flat:
@@ -94,15 +118,15 @@ class Shaping(Collection):
         return result
 
     def _viewed(self, dtype: torch.dtype) -> Self:
-        """The values' memory read as another dtype."""
+        """Read the memory of the values as another dtype."""
         store: Store = {}
         size = self._batch_size
         for key, value in self._store.items():
             new = value._viewed(dtype) if isinstance(value, Shaping) else value.view(dtype)
             if new.shape[: len(size)] != size:
                 raise RuntimeError(
-                    f"view: {printable(key)}: read as {dtype} its shape {list(value.shape)} becomes {list(new.shape)}, "
-                    f"without the batch size {list(size)} in front"
+                    f"view: {printable(key)}: expected the batch size {list(size)} in front, but read as {dtype} its "
+                    f"shape {list(value.shape)} becomes {list(new.shape)}"
                 )
             store[key] = new
         result = self._same(store)
@@ -110,9 +134,24 @@ class Shaping(Collection):
         return result
 
     def flatten(self, start_dim: int | None = None, end_dim: int | None = None, *, inplace: bool = False) -> Self:
-        """The batch dimensions ``start_dim`` to ``end_dim`` made one (without batch dimensions: one of size 1).
+        """Merge batch dimensions to one. A collection without batch dimensions gets one of size 1.
 
-        All of them by default.
+        Args:
+            start_dim: first of the merged dimensions. Default: the first one.
+            end_dim: last of the merged dimensions. Default: the last one.
+            inplace: change this collection and return it. Default: ``False``.
+
+        Returns:
+            A collection whose tensors are views if their strides allow it.
+
+        Raises:
+            IndexError: a dimension is out of range.
+            RuntimeError: ``start_dim`` comes after ``end_dim``.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3]).flatten()["a"].shape
+        torch.Size([6, 4])
         """
         if not self._batch_size:
             return self._done(self.unsqueeze(0), inplace)
@@ -127,7 +166,25 @@ class Shaping(Collection):
         return self._done(result, inplace)
 
     def unflatten(self, dim: int, unflattened_size: Sequence[int], *, inplace: bool = False) -> Self:
-        """The batch dimension ``dim`` split into several."""
+        """Split a batch dimension into several.
+
+        Args:
+            dim: the batch dimension.
+            unflattened_size: sizes of the new dimensions; one may be ``-1``.
+            inplace: change this collection and return it. Default: ``False``.
+
+        Returns:
+            A collection whose tensors are views.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+            RuntimeError: the sizes do not fit the size of the dimension.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.zeros(6, 4)}, [6]).unflatten(0, (2, 3))["a"].shape
+        torch.Size([2, 3, 4])
+        """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         sizes = shapes.as_sequence((unflattened_size,))
         result = self._like(
@@ -139,7 +196,7 @@ class Shaping(Collection):
         return self._done(result, inplace)
 
     def _done(self, result: Self, inplace: bool) -> Self:
-        """The result, or this collection with the result's content when the operation is in place."""
+        """Return the result, or take over its content if the operation is in place."""
         if not inplace:
             return result
         self._check_unlocked()
@@ -149,11 +206,26 @@ class Shaping(Collection):
         return self
 
     def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
-        """Without the batch dimensions of size 1 (those among ``dim``)."""
+        """Remove batch dimensions of size 1.
+
+        Args:
+            dim: one dimension or several; those of another size stay. Default: all of size 1.
+
+        Returns:
+            A collection whose tensors are views.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.zeros(1, 3, 4)}, [1, 3]).squeeze()["a"].shape
+        torch.Size([3, 4])
+        """
         dims = shapes.squeezed_dims(self._batch_size, dim)
-        which = dims[0] if len(dims) == 1 else dims
+        removed = dims[0] if len(dims) == 1 else dims
         result = self._like(
-            {key: value.squeeze(which) for key, value in self._store.items()},
+            {key: value.squeeze(removed) for key, value in self._store.items()},
             Size(shapes.without(self._batch_size, dims)),
             self._names and shapes.names_without(self._names, dims),
         )
@@ -161,7 +233,22 @@ class Shaping(Collection):
         return result
 
     def unsqueeze(self, dim: int) -> Self:
-        """With one more batch dimension, of size 1, at ``dim``; a negative one counts from the end of the batch."""
+        """Add a batch dimension of size 1.
+
+        Args:
+            dim: its position. A negative one counts from the end of the batch dimensions.
+
+        Returns:
+            A collection whose tensors are views.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.zeros(3, 4)}, [3]).unsqueeze(-1)["a"].shape
+        torch.Size([3, 1, 4])
+        """
         dim = shapes.unsqueezed_dim(len(self._batch_size), dim)
         result = self._like(
             {key: value.unsqueeze(dim) for key, value in self._store.items()},
@@ -172,30 +259,57 @@ class Shaping(Collection):
         return result
 
     def atleast_1d(self) -> Self:
-        """With at least one batch dimension."""
+        """Return a collection with at least one batch dimension.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": 1}).atleast_1d().batch_size
+        torch.Size([1])
+        """
         return self if self._batch_size else self.unsqueeze(0)
 
     def atleast_2d(self) -> Self:
-        """With at least two batch dimensions, new ones in front."""
+        """Return a collection with at least two batch dimensions. New ones are in front.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": [1, 2, 3]}, [3]).atleast_2d().batch_size
+        torch.Size([1, 3])
+        """
         result = self
         while result.ndim < 2:
             result = result.unsqueeze(0)
         return self._resized_from(result)
 
     def atleast_3d(self) -> Self:
-        """With at least three batch dimensions, where torch puts them: one row becomes ``[1, n, 1]``."""
+        """Return a collection with at least three batch dimensions, placed as torch does: ``[n]`` becomes ``[1, n,
+        1]``.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": [1, 2, 3]}, [3]).atleast_3d().batch_size
+        torch.Size([1, 3, 1])
+        """
         result = self.atleast_2d()
         return self._resized_from(result.unsqueeze(-1) if result.ndim < 3 else result)
 
     def _resized_from(self, result: Self) -> Self:
-        """The result of several steps, undone in one."""
+        """Let a context manager undo several steps in one."""
         if result is not self:
             result._context = ((), RESIZED, ref(self))
         return result
 
     def expand(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Self:
-        """Batch dimensions of size 1 made larger, and new ones in front, without a copy; ``-1`` keeps a size.
+        """Expand batch dimensions of size 1, and add new ones in front, without a copy.
 
+        Args:
+            shape: new batch size, as ints or one sequence. ``-1`` keeps the size of a dimension.
+            size: the same by keyword.
+
+        Returns:
+            A collection whose tensors are views.
+
+        Raises:
+            RuntimeError: the batch size cannot be expanded to ``shape``.
+
+        >>> import torch
         >>> from tensorclass import TensorDict
         >>> TensorDict({"a": torch.zeros(3, 2)}, [3]).expand(4, 3)["a"].shape
         torch.Size([4, 3, 2])
@@ -215,15 +329,43 @@ class Shaping(Collection):
         return self._like(store, new, self._names and shapes.names_padded(self._names, more))
 
     def expand_as(self, other: TensorCollection | Tensor) -> Self:
-        """:meth:`expand` to the batch size of a collection, or to the shape of a tensor."""
+        """Expand to the batch size of a collection, or to the shape of a tensor; see :meth:`expand`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.zeros(3)}, [3]).expand_as(torch.zeros(2, 3)).batch_size
+        torch.Size([2, 3])
+        """
         return self.expand(other.shape)
 
     def broadcast_to(self, shape: Sequence[int]) -> Self:
-        """:meth:`expand`."""
+        """Expand to a batch size; see :meth:`expand`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.zeros(3)}, [3]).broadcast_to([2, 3]).batch_size
+        torch.Size([2, 3])
+        """
         return self.expand(shape)
 
     def repeat(self, *repeats: int | Sequence[int], inplace: bool = False) -> Self:
-        """Copies along each batch dimension; more repeats than dimensions add dimensions in front."""
+        """Repeat the items along each batch dimension.
+
+        Args:
+            repeats: number of repetitions for each batch dimension, as ints or one sequence.
+            inplace: change this collection and return it. Default: ``False``.
+
+        Returns:
+            A collection with copies.
+
+        Raises:
+            ValueError: the number of repeats is not the number of batch dimensions.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.tensor([1, 2])}, [2]).repeat(2)["a"]
+        tensor([1, 2, 1, 2])
+        """
         counts = shapes.as_sequence(repeats)
         if len(counts) != len(self._batch_size):
             raise ValueError(
@@ -242,7 +384,20 @@ class Shaping(Collection):
         )
 
     def tile(self, dims: int | Sequence[int]) -> Self:
-        """:meth:`repeat` where missing counts are ones in front, and more of them add dimensions in front."""
+        """Repeat the items as ``torch.tile`` does.
+
+        Args:
+            dims: number of repetitions for each batch dimension. Missing ones are 1, in front; additional ones add
+                dimensions in front.
+
+        Returns:
+            A collection with copies.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.tensor([1, 2])}, [2]).tile((2, 1)).batch_size
+        torch.Size([2, 2])
+        """
         dims = (dims,) if isinstance(dims, int) else dims
         counts = (1,) * (len(self._batch_size) - len(dims)) + tuple(dims)
         result = self
@@ -253,7 +408,26 @@ class Shaping(Collection):
     def repeat_interleave(
         self, repeats: Tensor | int, dim: int | None = None, *, output_size: int | None = None, inplace: bool = False
     ) -> Self:
-        """Each item along ``dim`` several times in a row; without ``dim``, along the flattened batch."""
+        """Repeat each item along a batch dimension.
+
+        Args:
+            repeats: number of repetitions: an int, or an integer tensor with one for each item.
+            dim: the batch dimension. Default: the flattened batch.
+            output_size: size of the dimension in the result, which saves a synchronization with an accelerator.
+            inplace: change this collection and return it. Default: ``False``.
+
+        Returns:
+            A collection with copies.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+            RuntimeError: ``output_size`` is not the sum of the repeats.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.tensor([1, 2])}, [2]).repeat_interleave(2)["a"]
+        tensor([1, 1, 2, 2])
+        """
         if dim is None:
             flat = self if len(self._batch_size) == 1 else self.reshape(-1)
             return self._done(flat.repeat_interleave(repeats, 0, output_size=output_size), inplace)
@@ -277,13 +451,13 @@ class Shaping(Collection):
         )
 
     def _copied(self) -> Self:
-        """The result of an operation that copies, where there is nothing to do."""
+        """Return a copy: the result of an operation that copies but has nothing to do."""
         return self._same({key: value.clone() for key, value in self._store.items()})
 
     # -- another order ------------------------------------------------------------------------------------------------
 
     def _permute(self, order: tuple[int, ...]) -> Self:
-        """The batch dimensions in a checked order."""
+        """Permute the batch dimensions; the order is checked already."""
         ndim = len(order)
         if order:
             result = self._like(
@@ -297,8 +471,20 @@ class Shaping(Collection):
         return result
 
     def permute(self, *args: int | Sequence[int], dims: Sequence[int] | None = None) -> Self:
-        """The batch dimensions in another order.
+        """Permute the batch dimensions.
 
+        Args:
+            args: all batch dimensions in their new order, as ints or one sequence.
+            dims: the same by keyword.
+
+        Returns:
+            A collection whose tensors are views.
+
+        Raises:
+            ValueError: a dimension is missing or appears twice.
+            IndexError: a dimension is out of range.
+
+        >>> import torch
         >>> from tensorclass import TensorDict
         >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3]).permute(1, 0)["a"].shape
         torch.Size([3, 2, 4])
@@ -308,7 +494,23 @@ class Shaping(Collection):
         return self._permute(shapes.permutation(len(self._batch_size), shapes.as_sequence(args)))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
-        """Two batch dimensions swapped."""
+        """Swap two batch dimensions.
+
+        Args:
+            dim0: first dimension.
+            dim1: second dimension.
+
+        Returns:
+            A collection whose tensors are views.
+
+        Raises:
+            ValueError: a dimension is out of range.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3]).transpose(0, 1)["a"].shape
+        torch.Size([3, 2, 4])
+        """
         order = shapes.transposition(len(self._batch_size), dim0, dim1)
         ndim = len(order)
         dim0, dim1 = dim0 % ndim, dim1 % ndim
@@ -321,23 +523,74 @@ class Shaping(Collection):
         return result
 
     def swapaxes(self, axis0: int, axis1: int) -> Self:
-        """:meth:`transpose`."""
+        """Swap two batch dimensions; see :meth:`transpose`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.zeros(2, 3)}, [2, 3]).swapaxes(0, 1).batch_size
+        torch.Size([3, 2])
+        """
         return self.transpose(axis0, axis1)
 
     def swapdims(self, axis0: int, axis1: int) -> Self:
-        """:meth:`transpose`."""
+        """Swap two batch dimensions; see :meth:`transpose`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.zeros(2, 3)}, [2, 3]).swapdims(0, 1).batch_size
+        torch.Size([3, 2])
+        """
         return self.transpose(axis0, axis1)
 
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
-        """Some batch dimensions moved, the others in their order."""
+        """Move batch dimensions to other positions. The others keep their order.
+
+        Args:
+            source: one dimension or several.
+            destination: their new positions.
+
+        Returns:
+            A collection whose tensors are views.
+
+        Raises:
+            IndexError: a dimension is out of range.
+            RuntimeError: ``source`` and ``destination`` differ in length, or a dimension appears twice.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3, 4]).movedim(0, -1).batch_size
+        torch.Size([3, 4, 2])
+        """
         return self._permute(shapes.movement(len(self._batch_size), source, destination))
 
     def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
-        """:meth:`movedim`."""
+        """Move batch dimensions to other positions; see :meth:`movedim`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3, 4]).moveaxis(0, -1).batch_size
+        torch.Size([3, 4, 2])
+        """
         return self.movedim(source, destination)
 
     def flip(self, *args: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
-        """The items along some batch dimensions in reverse."""
+        """Reverse the items along batch dimensions.
+
+        Args:
+            args: the dimensions, as ints or one sequence.
+            dims: the same by keyword.
+
+        Returns:
+            A collection with copies.
+
+        Raises:
+            IndexError: a dimension is out of range.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.tensor([1, 2, 3])}, [3]).flip(0)["a"]
+        tensor([3, 2, 1])
+        """
         if dims is not None:
             args = (dims,)
         wrapped = shapes.wrap_dims(shapes.as_sequence(args), len(self._batch_size))
@@ -349,20 +602,49 @@ class Shaping(Collection):
         return result
 
     def fliplr(self) -> Self:
-        """:meth:`flip` of the second batch dimension."""
+        """Reverse the items along the second batch dimension; see :meth:`flip`.
+
+        Raises:
+            RuntimeError: there are less than two batch dimensions.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.tensor([[1, 2, 3]])}, [1, 3]).fliplr()["a"]
+        tensor([[3, 2, 1]])
+        """
         self._check_plane("fliplr")
         return self.flip(1)
 
     def flipud(self) -> Self:
-        """:meth:`flip` of the first batch dimension."""
+        """Reverse the items along the first batch dimension; see :meth:`flip`.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.tensor([1, 2, 3])}, [3]).flipud()["a"]
+        tensor([3, 2, 1])
+        """
         return self.flip(0)
 
     def roll(
         self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None, *, inplace: bool = False
     ) -> Self:
-        """The items moved along some batch dimensions, coming in again at the other end.
+        """Rotate the items along batch dimensions: items that leave at one end come in at the other.
 
-        Without ``dims`` along the flattened batch.
+        Args:
+            shifts: number of positions, one int for each of ``dims``.
+            dims: one dimension or several. Default: the flattened batch.
+            inplace: change this collection and return it. Default: ``False``.
+
+        Returns:
+            A collection with copies.
+
+        Raises:
+            IndexError: a dimension is out of range.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.tensor([1, 2, 3])}, [3]).roll(1, 0)["a"]
+        tensor([3, 1, 2])
         """
         if dims is None:
             wrapped = None
@@ -374,7 +656,7 @@ class Shaping(Collection):
         return self._done(result, inplace)
 
     def _rolled(self, shifts: int | Sequence[int], ndim: int) -> Self:
-        """:meth:`roll` along the first ``ndim`` dimensions, as if they were one."""
+        """Rotate along the first ``ndim`` dimensions as if they were one."""
         count = shapes.numel(self._batch_size[:ndim])
         return self._same(
             {
@@ -392,7 +674,22 @@ class Shaping(Collection):
             )
 
     def rot90(self, k: int = 1, dims: Sequence[int] = (0, 1)) -> Self:
-        """The plane of two batch dimensions turned by 90 degrees ``k`` times, from the first towards the second."""
+        """Rotate the plane of two batch dimensions by multiples of 90 degrees.
+
+        Args:
+            k: number of rotations, from the first towards the second of ``dims``. Default: 1.
+            dims: the two dimensions. Default: the first two.
+
+        Raises:
+            RuntimeError: there are less than two batch dimensions.
+            IndexError: a dimension is out of range.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.tensor([[1, 2], [3, 4]])}, [2, 2]).rot90()["a"]
+        tensor([[2, 4],
+                [1, 3]])
+        """
         self._check_plane("rot90")
         first, second = shapes.wrap_dims(dims, self.ndim)
         k %= 4
@@ -407,11 +704,23 @@ class Shaping(Collection):
         result._context = ((), ROTATED, ref(self), k, (first, second))
         return result
 
-    # -- parts --------------------------------------------------------------------------------------------------------
+    # -- split --------------------------------------------------------------------------------------------------------
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
-        """Parts along a batch dimension, each of a size (the last may be smaller), or of the sizes given.
+        """Split along a batch dimension.
 
+        Args:
+            split_size: size of each piece (the last may be smaller), or a list of sizes.
+            dim: the batch dimension. Default: 0.
+
+        Returns:
+            Collections whose tensors are views.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+            RuntimeError: ``split_size`` is not positive, or the sizes do not add up to the size of the dimension.
+
+        >>> import torch
         >>> from tensorclass import TensorDict
         >>> [len(part) for part in TensorDict({"a": torch.zeros(5)}, [5]).split(2)]
         [2, 2, 1]
@@ -420,7 +729,24 @@ class Shaping(Collection):
         return self.split_with_sizes(shapes.split_sizes(self._batch_size[dim], split_size), dim)
 
     def split_with_sizes(self, sizes: list[int], dim: int = 0) -> tuple[Self, ...]:
-        """Parts of the sizes given along a batch dimension: :meth:`split` without its choice of forms."""
+        """Split along a batch dimension into pieces of given sizes.
+
+        Args:
+            sizes: sizes of the pieces, which add up to the size of the dimension.
+            dim: the batch dimension. Default: 0.
+
+        Returns:
+            Collections whose tensors are views.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+            RuntimeError: the sizes do not add up.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> [len(piece) for piece in TensorDict({"a": torch.zeros(5)}, [5]).split_with_sizes([2, 3])]
+        [2, 3]
+        """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         batch_size = self._batch_size
         store = self._store
@@ -440,7 +766,24 @@ class Shaping(Collection):
         return tuple(parts)
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
-        """At most ``chunks`` parts along a batch dimension, of one size but for the last."""
+        """Split along a batch dimension into at most ``chunks`` pieces of one size; the last may be smaller.
+
+        Args:
+            chunks: number of pieces, at most.
+            dim: the batch dimension. Default: 0.
+
+        Returns:
+            Collections whose tensors are views.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+            RuntimeError: ``chunks`` is less than 1.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> [len(piece) for piece in TensorDict({"a": torch.zeros(5)}, [5]).chunk(2)]
+        [3, 2]
+        """
         if chunks < 1:
             raise RuntimeError(f"chunk: expected at least one chunk, got {chunks}")
         dim = shapes.wrap_dim(dim, len(self._batch_size))
@@ -450,7 +793,24 @@ class Shaping(Collection):
         return self.split_with_sizes(shapes.split_sizes(size, -(-size // chunks)), dim)
 
     def tensor_split(self, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Self, ...]:
-        """Parts along a batch dimension: a number of nearly equal ones, or cut at the indices given."""
+        """Split along a batch dimension into nearly equal pieces, or at indices.
+
+        Args:
+            indices_or_sections: number of pieces, or indices at which to cut.
+            dim: the batch dimension. Default: 0.
+
+        Returns:
+            Collections whose tensors are views.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+            RuntimeError: the number of pieces is less than 1.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> [len(piece) for piece in TensorDict({"a": torch.zeros(5)}, [5]).tensor_split([1, 3])]
+        [1, 2, 2]
+        """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         size = self._batch_size[dim]
         if isinstance(indices_or_sections, Tensor):
@@ -465,7 +825,22 @@ class Shaping(Collection):
         return tuple([self._index((*prefix, slice(start, max(start, stop)))) for start, stop in bounds])
 
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
-        """The collections at each position of a batch dimension."""
+        """Return the collection at each position of a batch dimension.
+
+        Args:
+            dim: the batch dimension. Default: 0.
+
+        Returns:
+            Collections without this dimension. Their tensors are views.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> [row["a"].item() for row in TensorDict({"a": torch.tensor([1, 2])}, [2]).unbind()]
+        [1, 2]
+        """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         batch_size = Size(shapes.without(self._batch_size, (dim,)))
         names = self._names and shapes.names_without(self._names, (dim,))
@@ -478,7 +853,25 @@ class Shaping(Collection):
         return tuple([like(dict(zip(keys, row)), batch_size, names) for row in zip(*columns)])  # noqa: B905
 
     def narrow(self, dim: int, start: int, length: int) -> Self:
-        """``length`` items from ``start`` along a batch dimension."""
+        """Return a range of items along a batch dimension.
+
+        Args:
+            dim: the batch dimension.
+            start: first item; a negative one counts from the end.
+            length: number of items.
+
+        Returns:
+            A collection whose tensors are views.
+
+        Raises:
+            IndexError: ``dim`` or ``start`` is out of range.
+            RuntimeError: the range exceeds the dimension.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.arange(5)}, [5]).narrow(0, 1, 2)["a"]
+        tensor([1, 2])
+        """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         size = self._batch_size[dim]
         if not -size <= start <= size:
@@ -491,9 +884,27 @@ class Shaping(Collection):
     # -- by position --------------------------------------------------------------------------------------------------
 
     def gather(self, dim: int, index: Tensor, out: Self | None = None, *, inplace: bool = False) -> Self:
-        """For each position of ``index`` the item at that index along ``dim``, as ``torch.gather`` does for the batch.
+        """Gather items along a batch dimension by an index for each position, as ``torch.gather`` does.
 
-        ``index`` has as many dimensions as the batch; the dimensions behind are taken whole.
+        Args:
+            dim: the batch dimension.
+            index: integer tensor with as many dimensions as the batch. Dimensions of the values behind the batch are
+                taken whole.
+            out: collection that the result is written to, and that is returned.
+            inplace: change this collection and return it. Default: ``False``.
+
+        Returns:
+            A collection whose batch size is the shape of ``index``, with copies.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+            RuntimeError: ``index`` has another number of dimensions, or an entry is out of range.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.tensor([[1, 2], [3, 4]])}, [2, 2]).gather(1, torch.tensor([[1], [0]]))["a"]
+        tensor([[2],
+                [3]])
         """
         ndim = len(self._batch_size)
         dim = shapes.wrap_dim(dim, ndim)
@@ -515,22 +926,64 @@ class Shaping(Collection):
         return self._done(result, inplace)
 
     def take(self, index: Tensor, dim: int = 0) -> Self:
-        """The items at a one-dimensional ``index`` along ``dim``."""
+        """Select items along a batch dimension.
+
+        Args:
+            index: one-dimensional integer tensor.
+            dim: the batch dimension. Default: 0.
+
+        Returns:
+            A collection with copies.
+
+        Raises:
+            IndexError: ``dim`` or an entry of ``index`` is out of range.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.tensor([1, 2, 3])}, [3]).take(torch.tensor([2, 0]))["a"]
+        tensor([3, 1])
+        """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         return self._index((*(slice(None),) * dim, index))
 
     def masked_select(self, mask: Tensor, *, inplace: bool = False) -> Self:
-        """The items where ``mask``, of the shape of the leading batch dimensions, is true: ``data[mask]``."""
+        """Select the items at which a mask is true: ``data[mask]``.
+
+        Args:
+            mask: boolean tensor over the leading batch dimensions.
+            inplace: change this collection and return it. Default: ``False``.
+
+        Returns:
+            A collection with copies; the dimensions of the mask become one.
+
+        Raises:
+            IndexError: the shape of the mask is not that of the leading batch dimensions.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.tensor([1, 2, 3])}, [3]).masked_select(torch.tensor([True, False, True]))["a"]
+        tensor([1, 3])
+        """
         return self._done(self[mask], inplace)  # type: ignore[index]
 
     # -- memory -------------------------------------------------------------------------------------------------------
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
-        """All values contiguous in memory; those that are come as they are.
+        """Return a collection whose tensors are contiguous in memory.
 
         Args:
-            canonical: also give dimensions of size 1 the strides that a new tensor would have.
-            inplace: replace the values of this collection.
+            canonical: also give dimensions of size 1 the strides of a new tensor. All tensors are copied then. Default:
+                ``False``.
+            inplace: replace the values of this collection and return it. Default: ``False``.
+
+        Returns:
+            A collection; tensors that are contiguous already are shared.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": torch.zeros(3, 2).T}, [2, 3])
+        >>> data.is_contiguous(), data.contiguous().is_contiguous()
+        (False, True)
         """
         if canonical:
             store = {key: _canonical(value) for key, value in self._store.items()}
@@ -539,24 +992,31 @@ class Shaping(Collection):
         return self._done(self._same(store), inplace)
 
     def is_contiguous(self) -> bool:
-        """Whether all values are contiguous in memory."""
+        """Return whether all tensors are contiguous in memory.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.zeros(3, 2)}, [3]).is_contiguous()
+        True
+        """
         return all(leaf.is_contiguous() for leaf in self._leaves())
 
 
 def _canonical(value: Any) -> Any:
+    """Copy a value to the strides of a new tensor."""
     if isinstance(value, Tensor):
         return torch.empty(value.shape, dtype=value.dtype, device=value.device).copy_(value)
     return value.contiguous(canonical=True)
 
 
 def _pairs(indices: Any) -> list[tuple[int | None, int | None]]:
-    """The bounds between consecutive indices, open at both ends."""
+    """Return the bounds between consecutive indices, open at both ends."""
     bounds: list[int | None] = [None, *indices, None]
     return list(pairwise(bounds))
 
 
 def _deeper(index: Tensor, value: TensorCollection) -> Tensor:
-    """The index with the further batch dimensions of a nested collection."""
+    """Expand an index over the additional batch dimensions of a nested collection."""
     rest = value.batch_size[index.ndim :]
     return index.reshape(index.shape + (1,) * len(rest)).expand(index.shape + rest) if rest else index
 
@@ -572,8 +1032,16 @@ V = TypeVar("V", Tensor, "TensorCollection")
 
 
 def expand_right(tensor: V, shape: Sequence[int]) -> V:
-    """A tensor or a collection expanded to a shape that has more dimensions behind its own.
+    """Expand a tensor or a collection to a shape with additional dimensions behind its own.
 
+    Args:
+        tensor: tensor or collection.
+        shape: the shape, or batch size, of the result, which starts with the present one.
+
+    Returns:
+        A view, or a collection of views.
+
+    >>> import torch
     >>> expand_right(torch.arange(2), (2, 3))
     tensor([[0, 0, 0],
             [1, 1, 1]])
@@ -585,18 +1053,26 @@ def expand_right(tensor: V, shape: Sequence[int]) -> V:
 
 
 def expand_as_right(tensor: V, dest: Tensor | TensorCollection) -> V:
-    """:func:`expand_right` to the shape of another tensor or collection.
+    """Expand to the shape of another tensor or collection; see :func:`expand_right`.
+
+    Args:
+        tensor: tensor or collection.
+        dest: tensor or collection whose shape the result has.
+
+    Returns:
+        A view, or a collection of views.
 
     Raises:
-        RuntimeError: the dimensions of ``tensor`` are not the first ones of ``dest``, or of size 1.
+        RuntimeError: the dimensions of ``tensor`` are neither the first ones of ``dest`` nor of size 1.
 
+    >>> import torch
     >>> expand_as_right(torch.zeros(3), torch.zeros(3, 4)).shape
     torch.Size([3, 4])
     """
     given, shape = tensor.shape, dest.shape
     if len(given) > len(shape) or any(a not in (1, b) for a, b in zip(given, shape, strict=False)):
         raise RuntimeError(
-            f"expand_as_right: {list(given)} cannot be expanded to {list(shape)}: its sizes must be the first ones of "
-            "it, or 1"
+            f"expand_as_right: {list(given)} cannot be expanded to {list(shape)}: its sizes must be the first sizes of "
+            "the destination, or 1"
         )
     return expand_right(tensor, shape)

@@ -1,6 +1,6 @@
-"""Memory that processes share, and the error where the system has no more of it.
+"""Shared memory, and the error if the system has too little of it.
 
-torch takes it from ``/dev/shm``, all of it at once: a piece that does not fit is an error when it is made, and no
+torch allocates it in ``/dev/shm``, each block in full: a block that does not fit is an error when it is made, not a
 ``SIGBUS`` when it is written to.
 """
 
@@ -20,16 +20,19 @@ from torch.nn import Parameter
 _FOLDER = "/dev/shm"
 _storage: Any = torch.UntypedStorage
 _strategy: Any = torch.multiprocessing.get_sharing_strategy
-_TORCHS = re.compile(r"<(/torch_\w+)>.*\((\d+)\)\s*$")  #: errors of torch about pieces of shared memory
+_TORCHS = re.compile(r"<(/torch_\w+)>.*\((\d+)\)\s*$")  #: torch's errors about blocks of shared memory
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
 class NoSharedMemory(RuntimeError):
-    """The system has no shared memory, or no open file, for tensors that other processes are to see."""
+    """The system lacks shared memory, or open files, for tensors that other processes shall see."""
 
 
 def new_storage(size: int) -> torch.UntypedStorage:
-    """Shared memory of some bytes.
+    """Allocate shared memory.
+
+    Args:
+        size: in bytes.
 
     Raises:
         NoSharedMemory: there is too little.
@@ -44,10 +47,10 @@ def new_storage(size: int) -> torch.UntypedStorage:
 
 
 def share(tensor: Tensor) -> None:
-    """Moves a tensor to shared memory, in place.
+    """Move a tensor to shared memory, in place.
 
     Raises:
-        NoSharedMemory: there is too little; the tensor is as it was.
+        NoSharedMemory: there is too little. The tensor is unchanged.
     """
     try:
         tensor.share_memory_()  # type: ignore[no-untyped-call]
@@ -89,11 +92,11 @@ def check_shareable(tensors: Iterable[Tensor]) -> None:
 
 
 def _explained(error: RuntimeError, size: int) -> NoSharedMemory | None:
-    """Translate an error of torch into ours, with advice; ``None`` if it is about something else."""
+    """Translate an error of torch to :class:`NoSharedMemory`, with advice; ``None`` if it has another reason."""
     found = _TORCHS.search(str(error))
     if found is None:
         return None
-    with suppress(OSError):  # torch leaves the file, without a byte, where it gets no memory for it
+    with suppress(OSError):  # torch leaves an empty file behind if it gets no memory for it
         os.unlink(_FOLDER + found[1])
     return _no_memory(size, int(found[2]))
 
@@ -117,14 +120,14 @@ def _space() -> str:
     """Describe the size of the shared memory of the system, and its free part, for messages."""
     try:
         found = os.statvfs(_FOLDER)
-    except (OSError, AttributeError):  # it has none, or is Windows
+    except (OSError, AttributeError):  # no such folder, or Windows
         return "its size is not known here"
     whole, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
     return f"{_FOLDER} has {shown_size(whole)}, of which {shown_size(free)} are free"
 
 
 def shown_size(size: int) -> str:
-    """A number of bytes, for messages.
+    """Format a number of bytes for messages.
 
     >>> shown_size(0), shown_size(67_108_864), shown_size(999_999)
     ('0 bytes', '67.1 MB', '1 MB')

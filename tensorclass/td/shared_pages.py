@@ -1,4 +1,4 @@
-"""Memory that processes share for reading alone, as tensors need it: what is written to it nobody else sees."""
+"""Map the read-only memory that processes share again, copy-on-write, so that tensors can write to it."""
 
 from __future__ import annotations
 
@@ -11,50 +11,53 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-WORTH = 2**20  #: bytes from where on finding the file of a piece of memory takes less time than copying it
+WORTH = 2**20  #: size in bytes from which finding the file behind memory takes less time than copying it
 
 _array: Any = ctypes.c_char
 
 
-class _Place(NamedTuple):
-    """Where the file is that a piece of memory shows."""
+class _MappedFile(NamedTuple):
+    """The file that a range of memory maps."""
 
-    file: int  #: its number
-    start: int  #: the byte that the memory begins with
-    path: str  #: with the note of the system that it is deleted
+    inode: int
+    start: int  #: offset in the file, in bytes
+    path: str  #: as the system shows it, with a note if the file is deleted
 
 
 def copy_on_write(view: memoryview) -> Any:
-    """The same pages once more, where one that is written becomes a copy; ``None`` where the system has no way to it.
+    """Map the same pages again, copy-on-write; return ``None`` if the system cannot.
 
-    Ray keeps objects in a file that has no name any more, and that every process of a machine maps, to read and to
-    write. Another process of the user has it open, and on Linux its files can be opened through ``/proc``. What is read
-    then costs no memory, and no process can change what is in the store.
+    Ray keeps objects in a deleted file that every process of a machine maps. Another process of the user has it open,
+    and on Linux the open files of a process can be opened through ``/proc``. Reading then costs no memory, and no
+    process can change the contents of the store.
 
     Args:
-        view: memory, for reading alone. It is kept as long as the result.
+        view: read-only memory. It is kept as long as the result.
+
+    Returns:
+        An array of bytes over private pages.
     """
     libc = _libc()
     if libc is None or not view.nbytes:
         return None
     address = _address(view)
-    place = _place(address, view.nbytes)
-    if place is None:
+    mapped = _mapped_file(address, view.nbytes)
+    if mapped is None:
         return None
-    into = place.start % mmap.PAGESIZE
-    handle = _opened(place)
+    into = mapped.start % mmap.PAGESIZE
+    handle = _opened(mapped)
     if handle is None:
         return None
     try:
         begin = libc.mmap(
-            None, view.nbytes + into, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE, handle, place.start - into
+            None, view.nbytes + into, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE, handle, mapped.start - into
         )
     finally:
-        os.close(handle)  # a map keeps no file open, of which a process may have some 1,000
+        os.close(handle)  # a map needs no open file, and a process may have only some 1,000
     if begin in (None, _FAILED):
         return None
     pages = (_array * view.nbytes).from_address(begin + into)
-    # the memory of the other map is free for others when nobody has the view
+    # the finalizer keeps the view: without it, the store could reuse the memory
     weakref.finalize(pages, _unmapped, libc, begin, view.nbytes + into, view).atexit = False
     return pages
 
@@ -86,8 +89,8 @@ def _address(view: memoryview) -> int:
     return found
 
 
-def _place(address: int, size: int) -> _Place | None:
-    """The file behind memory that is a shared map of one."""
+def _mapped_file(address: int, size: int) -> _MappedFile | None:
+    """Find the file behind a range of memory; ``None`` if it is not a shared map."""
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
         for line in maps:
             bounds, modes, offset, _, file, *path = line.rstrip("\n").split(None, 5)
@@ -95,55 +98,55 @@ def _place(address: int, size: int) -> _Place | None:
             if low <= address < high:
                 if address + size > high or modes[3] != "s" or file == "0" or not path:
                     return None
-                return _Place(int(file), int(offset, 16) + address - low, path[0])
+                return _MappedFile(int(file), int(offset, 16) + address - low, path[0])
     return None
 
 
-#: where files were found the last time, by their number
+#: path at which a file was opened last, by inode
 _found: dict[int, str] = {}
 
 
-def _opened(place: _Place) -> int | None:
-    """The file of a map, opened for reading."""
-    known = _found.get(place.file)
+def _opened(mapped: _MappedFile) -> int | None:
+    """Open the file of a map for reading, and return the descriptor."""
+    known = _found.get(mapped.inode)
     if known is not None:
-        handle = _same(known, place)
+        handle = _same(known, mapped)
         if handle is not None:
             return handle
-        del _found[place.file]
-    for path in _candidates(place):
-        handle = _same(path, place)
+        del _found[mapped.inode]
+    for path in _candidates(mapped):
+        handle = _same(path, mapped)
         if handle is not None:
-            _found[place.file] = path
+            _found[mapped.inode] = path
             return handle
     return None
 
 
-def _same(path: str, place: _Place) -> int | None:
+def _same(path: str, mapped: _MappedFile) -> int | None:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
-    if os.fstat(handle).st_ino == place.file:
+    if os.fstat(handle).st_ino == mapped.inode:
         return handle
     os.close(handle)
     return None
 
 
-def _candidates(place: _Place) -> Iterator[str]:
-    """Under which names the file may be open, in the process that started this one first."""
-    if not place.path.endswith(" (deleted)"):
-        yield place.path
+def _candidates(mapped: _MappedFile) -> Iterator[str]:
+    """Yield paths at which the file may be opened, those of this process and its parent first."""
+    if not mapped.path.endswith(" (deleted)"):
+        yield mapped.path
     first = ["self", str(os.getppid())]
     for process in first + [name for name in os.listdir("/proc") if name.isdecimal() and name not in first]:
         try:
             handles = os.listdir(f"/proc/{process}/fd")
-        except OSError:  # of another user; or it has ended
+        except OSError:  # a process of another user, or one that has ended
             continue
         for number in handles:
             path = f"/proc/{process}/fd/{number}"
             try:
-                if os.readlink(path) == place.path:
+                if os.readlink(path) == mapped.path:
                     yield path
             except OSError:
                 continue

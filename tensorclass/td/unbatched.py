@@ -19,7 +19,7 @@ from .combining import _append_dims, _shared_names, _where_value
 from .keys import dotted
 from .objects import to_lists
 from .pointwise import Pointwise
-from .printing import described
+from .printing import value_repr
 from .shapes import Names
 from .shaping import _canonical
 from .tensordict import TensorDict
@@ -116,7 +116,7 @@ class UnbatchedTensor(Uniform):
         self._device = value.device
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({described(self._tensor)}, batch_size={self._batch_size})"
+        return f"{type(self).__name__}({value_repr(self._tensor)}, batch_size={self._batch_size})"
 
     # -- a leaf among leaves ------------------------------------------------------------------------------------------
 

@@ -340,7 +340,7 @@ def test_there_must_be_a_name_for_each_dimension(count: int, ndim: int) -> None:
 
 
 def test_a_name_can_stand_for_one_dimension_only() -> None:
-    with pytest.raises(ValueError, match="each name can stand for one dimension only"):
+    with pytest.raises(ValueError, match="expected a different name for each dimension"):
         shapes.as_names(["x", None, "x"], 3)
 
 
