@@ -1,13 +1,13 @@
-"""Collections as nodes of pytrees: ``torch.utils._pytree``, and through it ``torch.func``, export and compile; optree.
+"""Collections as nodes of pytrees: in ``torch.utils._pytree`` (used by ``torch.func``, export and compile) and optree.
 
-A function over the leaves may change their leading dimensions, and so the batch size. The structure of a tree therefore
-compares by classes, keys, devices and objects, not by batch sizes: these are read off the leaves that come back. So an
-exported program takes any batch size, and what ``torch.func`` compares may have gained or lost dimensions.
+A function over the leaves may change their leading dimensions, and so the batch size. Tree structures therefore compare
+classes, keys, devices and objects, but not batch sizes, which are read off the leaves on unflattening. So an exported
+program takes any batch size, and ``torch.func`` may compare trees that gained or lost dimensions.
 
-``torch.vmap`` changes the number of dimensions too: on the way in every leaf loses one, on the way out every leaf gets
-one, and nobody says which. On the way in the leaves know it themselves, on the way out it shows by comparison with the
-leaves as they were flattened (:class:`_Origin`). While dynamo traces, both ways go by comparison. Most calls of
-``torch.vmap`` do not come here: see :mod:`~tensorclass.td.vmapping`.
+``torch.vmap`` also changes the number of dimensions: every leaf loses one on the way in and gets one on the way out,
+and the unflatten function is not told which. On the way in, the leaves know it. On the way out, it follows from a
+comparison with the leaves when they were flattened (:class:`_Origin`). While dynamo traces, both ways use the
+comparison. Most calls of ``torch.vmap`` do not come here: see :mod:`~tensorclass.td.vmapping`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 
 class _Origin:
-    """Where a collection was flattened: its batch size and names, the level of ``torch.func``, its values.
+    """State of a collection when it was flattened: batch size, names, level of ``torch.func``, values.
 
-    It stands where pytrees compare, and must not make two collections different: under transforms they are compared
-    although dimensions came or went. Few flattened collections come back with more dimensions, so the forms of their
-    leaves are read off the values when one does; only while dynamo traces they are noted at once.
+    It is part of the context that pytrees compare, and compares equal to all others: transforms compare trees whose
+    dimensions have changed. Few collections come back with more dimensions, so the forms of the leaves are read off the
+    values only then. While dynamo traces, they are recorded at once.
     """
 
     __slots__ = ("forms", "level", "names", "size", "values", "vmapped")
@@ -74,27 +74,27 @@ class _Origin:
 
 
 def _traced_origin(collection: Any) -> Any:
-    """What dynamo notes of a collection that is flattened."""
+    """Return the origin of a flattened collection while dynamo traces."""
     size, names = collection._batch_size, collection._names
-    if is_exporting():  # the structure of a result must be a constant: sizes come from the leaves, or from above
+    if is_exporting():  # the structure of a result must be constant: sizes come from the leaves, or the level above
         return len(size), names
     level, leaves = functorch.get_dynamic_layer_stack_depth(), _tensors(collection)
     return _Origin(size, names, level, [_form(leaf) for leaf in leaves], _vmapped(leaves))
 
 
 def _context(collection: Any, values: list[Any]) -> Context:
-    """What is known of a collection that is flattened, beside its values."""
+    """Return the context of a flattened collection: everything except its values."""
     cls = collection.__class__
     if is_dynamo_compiling():
         made_as, objects = getattr(collection, "_dense", cls), getattr(collection, "_objects", None)
         return made_as, tuple(collection._store), collection._device, objects, _traced_origin(collection)
     level = functorch.get_dynamic_layer_stack_depth() if _transforms_active() else 0
-    kind = KINDS.get(cls) or _kind(cls)
+    form = NODE_CLASSES.get(cls) or _node_class(cls)
     return (
-        kind[0] or getattr(collection, "_dense", cls),  # on a plain dict afterwards, whatever the store
+        form[0] or getattr(collection, "_dense", cls),  # unflattened on a plain dict, whatever the store
         tuple(collection._store),
         collection._device,
-        collection._objects if kind[1] else None,
+        collection._objects if form[1] else None,
         _Origin(collection._batch_size, collection._names, level, (), False, values if level else None),
     )
 
@@ -126,7 +126,7 @@ def _unflatten(values: Iterable[Any], context: Context) -> Any:
     for value in new._store.values():
         if isinstance(value, (Tensor, Collection)):
             break
-    else:  # while torch looks at structures, it puts other objects there
+    else:  # torch compares structures with other objects as leaves
         return new
     if not (_transforms_active() and isinstance(origin, _Origin) and _follow_vmap(new, origin)):
         _fit(new)
@@ -134,21 +134,21 @@ def _unflatten(values: Iterable[Any], context: Context) -> Any:
 
 
 def _fit(new: TensorCollection) -> None:
-    """Reads the batch size off the values: the leading dimensions that all of them share, as many as there were."""
+    """Set the batch size to the leading dimensions that all values share, at most as many as before."""
     size: Size | None = new._batch_size
     ndim = len(new._batch_size)
     if not ndim:
         if not is_dynamo_compiling():
             refuse_strided_nested(new._store)
         return
-    if not is_dynamo_compiling():  # a comparison with the size there was would fix the size in a graph
+    if not is_dynamo_compiling():  # comparing with the old size would make it a constant of the graph
         try:
             for value in new._store.values():
                 if (type(value) is not Tensor and not isinstance(value, Collection)) or value.shape[:ndim] != size:
                     break
             else:  # nothing changed
                 return
-        except RuntimeError as error:  # a nested tensor can have no shape
+        except RuntimeError as error:  # a strided nested tensor has no shape
             raise explained(error, new._store) from None
     size = None
     empty: list[Any] = []
@@ -164,7 +164,7 @@ def _fit(new: TensorCollection) -> None:
             size = shape
         elif shape != size:
             size = _shared(size, shape)
-    if size is None:  # nothing tells otherwise
+    if size is None:  # no tensors
         return
     new._batch_size = size
     if len(size) != ndim:
@@ -186,7 +186,7 @@ def _shared(first: Size, second: Size) -> Size:
 
 
 def _follow_vmap(new: TensorCollection, origin: _Origin) -> bool:
-    """Sets the batch size of a collection whose leaves a ``vmap`` changed; whether that is what happened."""
+    """Set the batch size of a collection whose leaves a ``vmap`` changed. Return whether that happened."""
     if is_dynamo_compiling():
         return _trace_vmap(new, origin)
     depth = functorch.get_dynamic_layer_stack_depth()
@@ -210,53 +210,53 @@ def _trace_vmap(new: TensorCollection, origin: _Origin) -> bool:
     if len(origin.forms) != len(leaves):
         return False
     if _vmapped(leaves) and origin.level <= 1:
-        return False  # not on the way out; where that cannot be asked, the forms have to tell
-    places = list(range(ndim + 1))
+        return False  # not on the way out; at deeper levels only the forms can tell
+    positions = list(range(ndim + 1))
     for form, leaf in zip(origin.forms, leaves):  # noqa: B905
-        places = _gained(form, _form(leaf), places)
-    return bool(places) and _insert(new, places[0], leaves, origin.vmapped)
+        positions = _gained(form, _form(leaf), positions)
+    return bool(positions) and _insert(new, positions[0], leaves, origin.vmapped)
 
 
 def _leave(new: TensorCollection, origin: _Origin) -> bool:
-    """Puts the dimension in that the leaves have got, where they agree on it."""
+    """Insert the batch dimension that the leaves have gained, if they agree on its position."""
     before, leaves, level = _tensors_among(origin.values or ()), _tensors(new), origin.level
     if len(before) != len(leaves):
         return False
     is_batched, level_of = functorch.is_batchedtensor, functorch.maybe_get_level
     vmapped = False
-    places = [*range(len(new._batch_size) + 1)]
+    positions = [*range(len(new._batch_size) + 1)]
     for was, leaf in zip(before, leaves, strict=True):
         if is_batched(leaf) and level_of(leaf) == level:
             return False  # not on the way out
         vmapped = vmapped or (is_batched(was) and level_of(was) == level)
         known, now = was.shape, leaf.shape
-        places = [dim for dim in places if now[:dim] + now[dim + 1 :] == known]
-    if len(places) > 1:
+        positions = [dim for dim in positions if now[:dim] + now[dim + 1 :] == known]
+    if len(positions) > 1:
         for was, leaf in zip(before, leaves, strict=True):
-            places = _gained(_form(was), _form(leaf), places)
-    return bool(places) and _insert(new, places[0], leaves, vmapped)
+            positions = _gained(_form(was), _form(leaf), positions)
+    return bool(positions) and _insert(new, positions[0], leaves, vmapped)
 
 
 def _insert(new: TensorCollection, dim: int, leaves: list[Tensor], vmapped: bool) -> bool:
-    """Puts a dimension in, unless the leaves tell that no vmap did."""
+    """Insert a batch dimension, unless the leaves show that no vmap added it."""
     if not vmapped and any(leaf.stride(dim) for leaf in leaves):
-        return False  # what did not depend on what was mapped is expanded on the way out
+        return False  # vmap expands (stride 0) values that do not depend on the mapped arguments
     count = leaves[0].shape[dim]
     _change(new, lambda size: shapes.inserted(size, dim, count), lambda names: shapes.names_inserted(names, dim))
     return True
 
 
 def _longer(new: TensorCollection, origin: _Origin) -> bool:
-    """Whether the first tensor has a dimension more than when it was flattened: what the way out of a vmap begins with.
+    """Return whether the first tensor has one dimension more than when it was flattened, as on the way out of a vmap.
 
-    Most of what is flattened and put together under transforms has not, and is not looked at any further.
+    This is a quick check: most trees that are unflattened under transforms fail it.
     """
     now, before = _first_tensor(new._store.values()), _first_tensor(origin.values or ())
     return now is not None and before is not None and now.ndim == before.ndim + 1
 
 
 def _enter_one(new: TensorCollection, level: int) -> bool:
-    """:func:`_enter` a single transform, what most are under: there is nothing to unwrap."""
+    """Do what :func:`_enter` does for a single transform, the most frequent case: nothing must be unwrapped."""
     ndim = len(new._batch_size)
     lost: list[int] = []
     empty: list[Any] = []
@@ -285,9 +285,9 @@ def _enter_one(new: TensorCollection, level: int) -> bool:
 
 
 def _gather_lost(node: Collection, level: int, lost: list[int], empty: list[Any] | None = None) -> None:
-    """The dimension that the one transform above a level hides of each of :func:`_tensors`, -1 for none.
+    """Append the dimension that the one transform above a level hides of each of :func:`_tensors`, or -1.
 
-    Nested collections that have no such tensor are noted in ``empty``.
+    Nested collections without such tensors are appended to ``empty``.
     """
     store: Any = node._store
     if not store or (not node._is_tree() and node._held() is not None):
@@ -305,7 +305,7 @@ def _gather_lost(node: Collection, level: int, lost: list[int], empty: list[Any]
 
 
 def _enter(new: TensorCollection, taken: set[tuple[int, ...]]) -> bool:
-    """Takes the batch dimensions away that the leaves have lost, where they agree on them."""
+    """Remove the batch dimensions that the leaves have lost, if they agree on them."""
     if len(taken) != 1:
         return False
     dims = taken.pop()
@@ -314,12 +314,12 @@ def _enter(new: TensorCollection, taken: set[tuple[int, ...]]) -> bool:
 
 
 def _vmapped(leaves: Sequence[Tensor]) -> bool:
-    """Whether a vmap hides a dimension of a leaf; of which level it is dynamo does not tell."""
+    """Return whether a vmap hides a dimension of a leaf. Dynamo does not tell the level of the vmap."""
     return any(functorch.is_batchedtensor(leaf) for leaf in leaves)
 
 
 def _lost(leaf: Tensor, level: int) -> tuple[int, ...]:
-    """The dimensions that the vmaps above a level hide of a tensor, counted in the tensor outside of them."""
+    """Return the dimensions that vmaps above a level hide of a tensor, counted in the tensor outside of them."""
     hidden: list[int] = []
     while functorch.is_functorch_wrapped_tensor(leaf) and functorch.maybe_get_level(leaf) > level:
         if functorch.is_batchedtensor(leaf):
@@ -328,11 +328,11 @@ def _lost(leaf: Tensor, level: int) -> tuple[int, ...]:
     if not hidden:
         return ()
     seen = list(range(leaf.ndim))
-    return tuple(sorted(seen.pop(dim) for dim in reversed(hidden)))  # each vmap sees what those around it left
+    return tuple(sorted(seen.pop(dim) for dim in reversed(hidden)))  # each vmap sees what the outer ones left
 
 
 def _missing(before: Form, after: Form) -> tuple[int, ...]:
-    """Which dimensions are gone, as far as that can be seen."""
+    """Return the dimensions that are gone, if sizes and strides tell; else ``()``."""
     all_of, left = list(zip(*before)), list(zip(*after))  # noqa: B905
     for dims in itertools.combinations(range(len(all_of)), max(len(all_of) - len(left), 0)):
         if [entry for dim, entry in enumerate(all_of) if dim not in dims] == left:
@@ -341,25 +341,25 @@ def _missing(before: Form, after: Form) -> tuple[int, ...]:
 
 
 def _form(leaf: Tensor) -> Form:
-    """Sizes and strides: sizes alone may not tell which of two dimensions is new."""
+    """Return sizes and strides: sizes alone may not tell which of two dimensions is new."""
     return leaf.shape, leaf.stride()
 
 
-def _gained(before: Form, after: Form, places: list[int]) -> list[int]:
-    """At which of some places a dimension was put in, as far as that can be seen."""
+def _gained(before: Form, after: Form, positions: list[int]) -> list[int]:
+    """Return those of some positions at which a dimension can have been inserted."""
     known, now = list(zip(*before)), list(zip(*after))  # noqa: B905
     if len(now) != len(known) + 1:
         return []
-    return [dim for dim in places if now[:dim] + now[dim + 1 :] == known]
+    return [dim for dim in positions if now[:dim] + now[dim + 1 :] == known]
 
 
 # -- the tree ---------------------------------------------------------------------------------------------------------
 
 
 def _tensors(node: Collection) -> list[Tensor]:
-    """The leaves of a tree, as far as they are tensors still, and the codes of objects for each row.
+    """Return the leaves of a tree that are still tensors, and the codes of NonTensorStacks.
 
-    Not those without batch dimensions: they tell nothing of the batch size.
+    Unbatched tensors are left out: they tell nothing about the batch size.
     """
     store: Any = node._store
     if type(store) is not dict:
@@ -380,7 +380,7 @@ def _tensors_among(values: Iterable[Any]) -> list[Tensor]:
 
 
 def _first_tensor(values: Iterable[Any]) -> Tensor | None:
-    """The first of :func:`_tensors_among`."""
+    """Return the first of :func:`_tensors_among`."""
     for value in values:
         if isinstance(value, Tensor):
             return value
@@ -397,7 +397,7 @@ def _has_tensors(node: Collection) -> bool:
 
 
 def _change(new: Collection, size: Callable[[Size], Size], names: Callable[[Names], Names]) -> None:
-    """Changes batch size and names, also of what has no leaves below that could have told."""
+    """Change batch size and names of a collection, and of those below it without tensors."""
     new._names = names(new._names)
     new._batch_size = size(new._batch_size)
     for value in new._store.values():
@@ -405,7 +405,7 @@ def _change(new: Collection, size: Callable[[Size], Size], names: Callable[[Name
             _change(value, size, names)
 
 
-# -- structures as text: what an exported program keeps in its file ---------------------------------------------------
+# -- structures as text, as exported programs keep them in files ------------------------------------------------------
 
 
 _DUMPED = ("keys", "device", "objects", "batch_size", "names")
@@ -414,14 +414,14 @@ _DUMPED = ("keys", "device", "objects", "batch_size", "names")
 def _dumpable(context: Context) -> dict[str, Any]:
     cls, keys, device, objects, origin = context
     if objects is not None and not all(type(item) in (str, int, float, bool, type(None)) for item in objects):
-        kinds = sorted({type(item).__name__ for item in objects})
+        names_of_classes = sorted({type(item).__name__ for item in objects})
         raise TypeError(
             f"the structure of a {cls.__name__} is written as JSON, which has text, numbers, booleans and None, not "
-            f"objects of {kinds}; leave them out first: data.exclude(...)"
+            f"objects of {names_of_classes}; leave them out first: data.exclude(...)"
         )
     size: Any
     names: Any
-    if isinstance(origin, _Origin):  # of an exported program they may be symbols, which mean nothing outside of it
+    if isinstance(origin, _Origin):  # sizes of an exported program may be symbols, which mean nothing outside of it
         size, names = [n if isinstance(n, int) else 0 for n in origin.size], origin.names
     else:
         ndim, names = origin
@@ -445,13 +445,13 @@ def _restored(cls: type[TensorCollection]) -> Callable[[dict[str, Any]], Context
 
 # -- registration -----------------------------------------------------------------------------------------------------
 
-#: for each class that is taken apart to its values: of which class it is made again, ``None`` where its instances tell,
-#: and whether it has objects beside the values
-KINDS: dict[type[Any], tuple[type[Any] | None, bool]] = {}
+#: for each class that is flattened to its values: the class that unflattening makes (``None``: the instance tells), and
+#: whether it has objects beside the values
+NODE_CLASSES: dict[type[Any], tuple[type[Any] | None, bool]] = {}
 
 
-def _kind(cls: type[Any]) -> tuple[type[Any] | None, bool]:
-    """For a class on another store, the one that it is on a plain dict."""
+def _node_class(cls: type[Any]) -> tuple[type[Any] | None, bool]:
+    """Return the entry of a class in :data:`NODE_CLASSES`: a class on another store becomes one on a plain dict."""
     return None if cls.__dictoffset__ else getattr(cls, "_dense", cls), hasattr(cls, "_objects")
 
 
@@ -461,7 +461,7 @@ def register(
     unflatten: Callable[[Any, Any], Any] = _unflatten,
     flatten_with_keys: Callable[[Any], Any] = _flatten_with_keys,
 ) -> bool:
-    """Make a class a node of pytrees, and let processes send its instances by one handle.
+    """Register a class as a node of pytrees, and for processes to send by one handle.
 
     Every concrete class of collections is registered when it is defined.
 
@@ -473,7 +473,7 @@ def register(
     type.__setattr__(cls, "__registration__", _Registration(cls, flatten, unflatten, flatten_with_keys))
     as_text: dict[str, Any] = {}
     if flatten is _flatten:
-        KINDS[cls] = _kind(cls)
+        NODE_CLASSES[cls] = _node_class(cls)
         dense: type[TensorCollection] = getattr(cls, "_dense", cls)
         store = "" if dense is cls else f"[{cls.__mro__[1].__name__}]"
         as_text = {
@@ -537,17 +537,16 @@ _FRAMES_TO_SKELETON = 10
 
 
 def forget_class(cls: type[Any]) -> None:
-    """Let a class of collections go, so that it is freed like any other class when nothing else refers to it.
+    """Unregister a class of collections, so that it is freed like any other class if nothing else refers to it.
 
-    torch keeps the classes that it has been told of, so a record class that is defined in a function, or again and
-    again in a notebook, lives as long as the program. Afterwards the class, and those that derive from it, are none of
-    pytrees: collections of them that are left are leaves there.
+    torch keeps registered classes, so a record class that is defined in a function, or repeatedly in a notebook, lives
+    as long as the program. Afterwards pytrees treat instances of the class, and of those derived from it, as leaves.
 
     Args:
-        cls: the class. One that was forgotten already is left alone.
+        cls: the class. Nothing happens if it is not registered any more.
 
     Raises:
-        TypeError: it is no class of collections, or one of this package.
+        TypeError: it is not a class of collections, or it belongs to this package.
 
     >>> import gc, weakref
     >>> from torch import Tensor
@@ -573,16 +572,16 @@ def forget_class(cls: type[Any]) -> None:
 
     given: Any = cls
     found: list[type[Any]] = [dense_class(given)]
-    for known in found:  # it grows on the way
+    for known in found:  # grows during the loop
         _forget(known)
-        found += known.__subclasses__()  # the same class on other stores, too
+        found += known.__subclasses__()  # among them the class on other stores
 
 
 def _forget(cls: type[Any]) -> None:
-    KINDS.pop(cls, None)
+    NODE_CLASSES.pop(cls, None)
     crossing.forget(cls)
     optree_nodes.unregister_from_optree(cls)
-    registry: Any = _pytree  # it has a function that takes one away, but not where two classes have one name
+    registry: Any = _pytree  # its own function to unregister fails for two classes of one name
     with registry._NODE_REGISTRY_LOCK:
         if "__registration__" in vars(cls):
             del cls.__registration__

@@ -1,4 +1,4 @@
-"""Reading by key: the dict interface that changes nothing."""
+"""Reading by key: the part of the dict interface that changes nothing."""
 
 from __future__ import annotations
 
@@ -23,22 +23,37 @@ _gives_none = True
 
 
 def get_defaults_to_none() -> bool:
-    """Whether ``get`` gives ``None`` for a missing key when no default is given: :func:`set_get_defaults_to_none`."""
+    """Return whether ``get`` without a default returns ``None`` for a missing key.
+
+    See :func:`set_get_defaults_to_none`.
+
+    >>> get_defaults_to_none()
+    True
+    """
     return _gives_none
 
 
 def set_get_defaults_to_none(set_to_none: bool = True) -> None:
-    """Sets, for the whole program, what ``get`` and ``get_at`` do with a missing key where no default is given.
+    """Set, for the whole program, what ``get`` and ``get_at`` without a default do if the key is missing.
 
     Args:
-        set_to_none: ``True``, as at first, gives ``None``; ``False`` raises a ``KeyError``, as ``data[key]`` does.
+        set_to_none: ``True`` (default) returns ``None``; ``False`` raises a ``KeyError``, as ``data[key]`` does.
+
+    >>> from tensorclass import TensorDict
+    >>> set_get_defaults_to_none(False)
+    >>> try:
+    ...     TensorDict({"a": 1}).get("b")
+    ... except KeyError as error:
+    ...     print(error.args[0])
+    key 'b' not found in this TensorDict: the keys are ['a']
+    >>> set_get_defaults_to_none(True)
     """
     global _gives_none
     _gives_none = set_to_none
 
 
 class KeyView(KeysView[Any]):
-    """What ``keys()`` gives: iterable, sized, with membership tests and set operations; it follows the collection."""
+    """View of the keys: iterable, sized, with membership tests and set operations. It follows the collection."""
 
     __slots__ = ("_collection", "_options")
 
@@ -94,7 +109,7 @@ def _is_leaf(value: Value, is_leaf: IsLeaf | None) -> bool:
 
 
 def default_is_leaf(cls: type) -> bool:
-    """Whether a class is that of a leaf: anything but a collection. Text and other objects are none.
+    """Return whether a class is a leaf class: any but collections. Non-tensor data is no leaf.
 
     >>> from tensorclass import TensorDict
     >>> default_is_leaf(Tensor), default_is_leaf(TensorDict)
@@ -111,7 +126,7 @@ class Reading(Collection):
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def _get_key(self, key: NestedKey) -> Any:
-        """``data[key]``: non-tensor data comes out as the object that it holds."""
+        """Implement ``data[key]``. Non-tensor data is returned as the object that it holds."""
         try:
             if type(key) is str:
                 value: Any = self._store[key]
@@ -130,19 +145,19 @@ class Reading(Collection):
         return value if type(value) is Tensor else self._out(value, key)
 
     def _holds_none(self, key: str) -> bool:
-        """Whether a key that is not there stands for ``None``: an optional field of a record."""
+        """Return whether a missing key means ``None``: an optional field of a record."""
         return False
 
     def _holds_tensor(self, key: str) -> bool:
-        """Whether a key takes nothing but a tensor: such a field of a record."""
+        """Return whether a key takes only tensors: a field of a record that is declared so."""
         return False
 
     def _out(self, value: Any, key: NestedKey) -> Any:
-        """What the outside sees of the value of a key."""
+        """Return the value of a key as ``data[key]`` does. Records override this."""
         return value._as_read() if isinstance(value, Reading) else value
 
     def _find(self, path: tuple[str, ...]) -> Any:
-        """The value at a nested key, or ``MISSING``."""
+        """Return the value at a nested key, or ``MISSING``."""
         node: Any = self
         for name in path:
             if not isinstance(node, Reading) or not node._is_tree():
@@ -151,11 +166,11 @@ class Reading(Collection):
         return node
 
     def _as_read(self) -> Any:
-        """What ``data[key]`` gives when this is the value of the key: non-tensor data gives its object."""
+        """Return what ``data[key]`` returns for this value. Non-tensor data returns its object."""
         return self
 
     def _unwrapped(self) -> Any:
-        """What stands for this in structures of other libraries: non-tensor data gives its object."""
+        """Return the form of this value in structures of other libraries. Non-tensor data returns its object."""
         return self
 
     def _key_error(self, key: NestedKey) -> KeyError:
@@ -164,7 +179,7 @@ class Reading(Collection):
         for depth, name in enumerate(path):
             below = node._store.get(name, MISSING)
             if not isinstance(below, Collection):
-                what = "is missing" if below is MISSING else "is a leaf, it has no keys"
+                what = "is missing" if below is MISSING else "is a leaf without keys"
                 return KeyError(
                     f"key {key!r} not found: {dotted(path[: depth + 1])} {what}; the keys are {list(node._store)}"
                 )
@@ -172,16 +187,23 @@ class Reading(Collection):
         return KeyError(f"key {key!r} not found in this {type(node).__name__}: the keys are {list(node._store)}")
 
     def get(self, key: NestedKey, default: Any = MISSING, **forms: Any) -> Any:
-        """The value at ``key``, or ``default`` when there is none, or ``None``; see :func:`set_get_defaults_to_none`.
+        """Return the value of a key, or a default.
 
-        Non-tensor data comes as it is stored (:class:`NonTensorData`); ``data[key]`` gives the object itself.
+        Non-tensor data is returned as it is stored (:class:`NonTensorData`); ``data[key]`` returns its object.
 
         Args:
             key: the key, nested or not.
-            default: what there is instead of a missing value.
-            forms: in a lazy stack, how values of different shapes are read: ``as_list=True``,
-                ``as_padded_tensor=True`` (with ``padding_side="left"`` or ``"right"``, ``padding_value``), or
-                ``as_nested_tensor=True`` (with ``layout``).
+            default: returned for a missing key. Default: ``None``; see :func:`set_get_defaults_to_none`.
+            forms: for values of different shapes in a lazy stack: ``as_list=True``, ``as_padded_tensor=True`` (with
+                ``padding_side="left"`` or ``"right"``, ``padding_value``), or ``as_nested_tensor=True`` (with
+                ``layout``).
+
+        Returns:
+            The value itself, not a copy.
+
+        Raises:
+            KeyError: the key is missing, there is no default, and ``set_get_defaults_to_none(False)`` was called.
+            TypeError: ``forms`` are given for a value that is not in a lazy stack.
 
         >>> from tensorclass import TensorDict
         >>> data = TensorDict({"a": 1, "b": {"c": 2}})
@@ -194,7 +216,7 @@ class Reading(Collection):
         return value if value is not MISSING else self._default(key, default)
 
     def _default(self, key: NestedKey, default: Any) -> Any:
-        """What stands for a missing value."""
+        """Return the default for a missing key, or raise."""
         if default is not MISSING:
             return default
         if _gives_none:
@@ -202,7 +224,7 @@ class Reading(Collection):
         raise self._key_error(key)
 
     def _get_as(self, path: tuple[str, ...], default: Any, forms: dict[str, Any]) -> Any:
-        """``get`` with a form for values of different shapes, which only a lazy stack on the way can have."""
+        """Implement ``get`` with ``forms``, which a lazy stack on the path may answer."""
         first, *rest = path
         node = self._store.get(first, MISSING)
         if rest and isinstance(node, Reading) and node._is_tree():
@@ -210,17 +232,44 @@ class Reading(Collection):
         if node is MISSING or rest:
             return default
         raise TypeError(
-            f"get({first!r}): {sorted(forms)} tell how the parts of a lazy stack are put together; the value is a "
-            f"{type(node).__name__} of a {type(self).__name__}, in one piece already"
+            f"get({first!r}): {sorted(forms)} are for values of different shapes in a lazy stack; this value is a "
+            f"{type(node).__name__} of a {type(self).__name__}"
         )
 
     def get_at(self, key: NestedKey, index: Any, default: Any = MISSING) -> Any:
-        """``data.get(key)[index]``; the default, or ``None``, when the key is missing: see :meth:`get`."""
+        """Return ``data.get(key)[index]``, or a default.
+
+        Args:
+            key: the key, nested or not.
+            index: an index of the value.
+            default: returned for a missing key; see :meth:`get`.
+
+        Raises:
+            KeyError: the key is missing; see :meth:`get`.
+            IndexError: the index is out of range.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.tensor([1, 2])}, [2]).get_at("a", 0)
+        tensor(1)
+        """
         value = self._find(unravel_key_to_tuple(key))
         return self._default(key, default) if value is MISSING else value[index]
 
     def get_non_tensor(self, key: NestedKey, default: Any = MISSING) -> Any:
-        """The object held by the non-tensor data at ``key``; another value as it is."""
+        """Return the object of the non-tensor data at a key; other values unchanged.
+
+        Args:
+            key: the key, nested or not.
+            default: returned for a missing key. Without it, a missing key raises.
+
+        Raises:
+            KeyError: the key is missing, and there is no default.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"name": "a"}).get_non_tensor("name")
+        'a'
+        """
         value = self._find(unravel_key_to_tuple(key))
         if value is MISSING:
             if default is MISSING:
@@ -229,7 +278,16 @@ class Reading(Collection):
         return value if isinstance(value, Tensor) else value._as_read()
 
     def get_item_shape(self, key: NestedKey) -> Size:
-        """The shape of the value at ``key``."""
+        """Return the shape of the value at a key.
+
+        Raises:
+            KeyError: the key is missing.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": torch.zeros(3, 4)}, [3]).get_item_shape("a")
+        torch.Size([3, 4])
+        """
         value = self._find(unravel_key_to_tuple(key))
         if value is MISSING:
             raise self._key_error(key)
@@ -237,14 +295,31 @@ class Reading(Collection):
         return shape
 
     def entry_class(self, key: NestedKey) -> type:
-        """The class of the value at ``key``."""
+        """Return the class of the value at a key.
+
+        Raises:
+            KeyError: the key is missing.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": 1}).entry_class("a").__name__
+        'Tensor'
+        """
         value: object = self._find(unravel_key_to_tuple(key))
         if value is MISSING:
             raise self._key_error(key)
         return type(value)
 
     def is_non_tensor(self, key: NestedKey) -> bool:
-        """Whether the value at ``key`` is non-tensor data."""
+        """Return whether the value at a key is non-tensor data.
+
+        Raises:
+            KeyError: the key is missing.
+
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": 1, "name": "a"})
+        >>> data.is_non_tensor("x"), data.is_non_tensor("name")
+        (False, True)
+        """
         from .nontensor import NonTensorDataBase
 
         return issubclass(self.entry_class(key), NonTensorDataBase)
@@ -259,13 +334,13 @@ class Reading(Collection):
         sort: bool = False,
         path: tuple[str, ...] = (),
     ) -> list[tuple[Any, Any]]:
-        """The entries, a nested collection before what it holds; non-tensor data is neither a leaf nor nested."""
+        """List the entries, a nested collection before its own entries. Non-tensor data is neither leaf nor nested."""
         entries: list[tuple[FlatKey, Value]] = []
         self._walk_into(entries, include_nested, leaves_only, is_leaf, sort, path)
         return entries
 
     def _keys_into(self, keys: list[FlatKey], leaves_only: bool, path: tuple[str, ...]) -> None:
-        """The keys of :meth:`_walk` over all levels, without the values."""
+        """Append the keys of all levels, in the order of :meth:`_walk`."""
         for key, value in self._store.items():
             if type(value) is Tensor:
                 keys.append((*path, key) if path else key)
@@ -276,7 +351,7 @@ class Reading(Collection):
                     value._keys_into(keys, leaves_only, (*path, key))
 
     def _items_into(self, entries: list[tuple[FlatKey, Value]], leaves_only: bool, path: tuple[str, ...]) -> None:
-        """The entries of :meth:`_walk` over all levels."""
+        """Append the entries of all levels, in the order of :meth:`_walk`."""
         for key, value in self._store.items():
             if type(value) is Tensor:
                 entries.append(((*path, key) if path else key, value))
@@ -314,13 +389,17 @@ class Reading(Collection):
         *,
         sort: bool = False,
     ) -> KeyView:
-        """The keys.
+        """Return a view of the keys.
 
         Args:
-            include_nested: also those of nested collections, as tuples.
-            leaves_only: only those of tensors (or of what ``is_leaf`` says).
-            is_leaf: called with the class of a value, whether it is a leaf; nothing below a leaf is visited.
-            sort: in alphabetical order.
+            include_nested: include keys of nested collections, as tuples. Default: ``False``.
+            leaves_only: include only keys of tensors, or of leaves by ``is_leaf``. Default: ``False``.
+            is_leaf: called with the class of a value; returns whether it is a leaf. Nothing below a leaf is visited.
+                Default: collections are no leaves.
+            sort: sort alphabetically. Default: ``False``.
+
+        Returns:
+            A view that follows the collection.
 
         >>> from tensorclass import TensorDict
         >>> data = TensorDict({"a": 1, "b": {"c": 2}})
@@ -339,7 +418,18 @@ class Reading(Collection):
         *,
         sort: bool = False,
     ) -> Iterator[Value]:
-        """The values; see :meth:`keys` for the arguments."""
+        """Iterate over the values.
+
+        Args:
+            include_nested: see :meth:`keys`.
+            leaves_only: see :meth:`keys`.
+            is_leaf: see :meth:`keys`.
+            sort: see :meth:`keys`.
+
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict({"a": 1, "b": {"c": 2}}).values(True, True))
+        [tensor(1), tensor(2)]
+        """
         if not (include_nested or leaves_only or sort):
             return iter(self._store.values())
         return (value for _, value in self._walk(include_nested, leaves_only, is_leaf, sort))
@@ -352,7 +442,18 @@ class Reading(Collection):
         *,
         sort: bool = False,
     ) -> Iterator[tuple[Any, Value]]:
-        """The keys with their values; see :meth:`keys` for the arguments."""
+        """Iterate over pairs of key and value.
+
+        Args:
+            include_nested: see :meth:`keys`.
+            leaves_only: see :meth:`keys`.
+            is_leaf: see :meth:`keys`.
+            sort: see :meth:`keys`.
+
+        >>> from tensorclass import TensorDict
+        >>> list(TensorDict({"a": 1, "b": {"c": 2}}).items(True, True))
+        [('a', tensor(1)), (('b', 'c'), tensor(2))]
+        """
         if not (include_nested or leaves_only or sort):
             return iter(self._store.items())
         if include_nested and is_leaf is None and not sort:
@@ -363,17 +464,22 @@ class Reading(Collection):
 
     @property
     def sorted_keys(self) -> list[str]:
-        """The keys in alphabetical order."""
+        """Keys in alphabetical order.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"b": 1, "a": 2}).sorted_keys
+        ['a', 'b']
+        """
         return sorted(self._store)
 
     def __contains__(self, key: object) -> bool:
-        """Whether ``key``, nested or not, is there."""
+        """Return whether a key, nested or not, exists."""
         if type(key) is str:
             return key in self._store
         return KeyView(self, True, False, None, False).__contains__(key)
 
     def is_empty(self) -> bool:
-        """Whether there is no leaf: neither a tensor nor non-tensor data, at any depth.
+        """Return whether there is no leaf at any depth: neither a tensor nor non-tensor data.
 
         >>> from tensorclass import TensorDict
         >>> TensorDict({"a": {"b": {}}}).is_empty()

@@ -1,4 +1,4 @@
-"""State dicts, pickling, and measures of what a collection holds."""
+"""State dicts, pickling, and the size of a collection."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .values import shape_of
 if TYPE_CHECKING:
     from .base import TensorCollection
 
-_ordered: Callable[[], Any] = OrderedDict  # with whatever attributes
+_ordered: Callable[[], Any] = OrderedDict  # typed as Any, because it gets an attribute
 
 
 class State(Collection):
@@ -39,15 +39,18 @@ class State(Collection):
         keep_vars: bool = False,
         flatten: bool = True,
     ) -> dict[str, Any]:
-        """The tensors in an ordered dict, as ``nn.Module.state_dict`` gives them: detached, sharing memory.
+        """Return the tensors as a state dict, in the form of ``nn.Module.state_dict``.
+
+        Batch sizes and devices are in the attribute ``_metadata`` of the dict, where ``nn.Module`` has versions.
 
         Args:
-            destination: a dict to fill.
-            prefix: put in front of every key.
-            keep_vars: give the tensors as they are, not detached.
-            flatten: nested keys joined by dots; otherwise nested dicts.
+            destination: dict to fill. Default: a new ``OrderedDict``.
+            prefix: prefix of every key. Default: none.
+            keep_vars: keep the history of the tensors instead of detaching them. Default: ``False``.
+            flatten: join nested keys with dots; ``False`` makes nested dicts. Default: ``True``.
 
-        Batch sizes and devices are in its attribute ``_metadata``, where ``nn.Module`` has the versions of modules.
+        Returns:
+            A dict with tensors that share memory with the collection.
 
         >>> from tensorclass import TensorDict
         >>> list(TensorDict({"a": 1, "b": {"c": 2}}).state_dict())
@@ -78,15 +81,26 @@ class State(Collection):
         assign: bool = False,
         from_flatten: bool | None = None,
     ) -> Self:
-        """Writes the tensors of a state dict, and takes the batch sizes that it has.
+        """Load the tensors and batch sizes of a state dict.
 
         Args:
-            state_dict: what :meth:`state_dict` gave, flat or nested.
-            strict: the keys must be those here; a ``RuntimeError`` lists the differences.
-            assign: replace the tensors instead of writing into them.
-            from_flatten: whether dots in keys separate levels; found out from the keys when ``None``.
+            state_dict: result of :meth:`state_dict`, flat or nested.
+            strict: require the same keys. Default: ``True``.
+            assign: replace the tensors instead of writing into them. Default: ``False``.
+            from_flatten: dots in keys separate levels. Default: found out from the keys.
 
-        Nothing is written when a key, or the shape of a tensor, does not fit.
+        Returns:
+            This collection.
+
+        Raises:
+            TypeError: ``state_dict`` is not a mapping.
+            RuntimeError: keys, shapes or batch sizes do not fit; all differences are listed. Nothing is loaded then.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": torch.zeros(2)}, [2])
+        >>> data.load_state_dict(TensorDict({"a": torch.ones(2)}, [2]).state_dict())["a"]
+        tensor([1., 1.])
         """
         if not isinstance(state_dict, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"load_state_dict: expected a dict of tensors, got {type(state_dict).__name__}")
@@ -94,7 +108,7 @@ class State(Collection):
         nested = any(isinstance(value, Mapping) for value in state_dict.values())
         split = not nested if from_flatten is None else from_flatten
         own = {unravel_key_to_tuple(key): leaf for key, leaf in self._named_leaves()}
-        # a name of ours can hold a dot itself
+        # our own keys can contain dots
         _collect(state_dict, (), {".".join(key): key for key in own} if split else None, source)
         missing = [".".join(key) for key in own if key not in source]
         unexpected = [".".join(key) for key in source if key not in own]
@@ -122,7 +136,7 @@ class State(Collection):
             )
         wanted = {key: value for key, value in source.items() if key in own}
         if assign:
-            self._take_sizes(dict.fromkeys(sizes, Size(())), ())  # tensors with any batch can come now
+            self._take_sizes(dict.fromkeys(sizes, Size(())), ())  # so that tensors of any batch size fit
             undo: list[Any] = []
             merging: Any = self
             try:
@@ -147,7 +161,7 @@ class State(Collection):
         return self
 
     def _sizes_below(self, path: tuple[str, ...]) -> dict[str, Size]:
-        """The batch size of each collection of the tree, by its joined key."""
+        """Return the batch size of each collection of the tree, by joined key."""
         sizes = {".".join(path): self._batch_size}
         for key, value in self._store.items():
             if isinstance(value, State) and value._is_tree():
@@ -155,7 +169,7 @@ class State(Collection):
         return sizes
 
     def _take_sizes(self, sizes: Mapping[str, Size], path: tuple[str, ...]) -> None:
-        """Sets those of the batch sizes that are others than the present ones, from the top down."""
+        """Set the batch sizes that differ from the present ones, from the top down."""
         if not sizes:
             return
         size = sizes.get(".".join(path), self._batch_size)
@@ -169,7 +183,7 @@ class State(Collection):
     # -- pickling -----------------------------------------------------------------------------------------------------
 
     def __reduce__(self) -> Any:
-        # a plain dict and a plain tuple: the file names no class but this one's and torch's
+        # a plain dict and a plain tuple: the file names no classes but this one and torch's
         data = placed(self)
         cls, size, locked = written(type(self)), tuple(self._batch_size), self._lock is not None
         return rebuild, (cls, dict(data._store), size, self._device, self._names, locked, *self._pickled())
@@ -182,16 +196,27 @@ class State(Collection):
         return function, with_pickled_tensors(arguments), *more
 
     def _pickled(self) -> tuple[Any, ...]:
-        """What else :meth:`_unpickled` is given."""
+        """Return additional arguments of :meth:`_unpickled`."""
         return ()
 
     def _unpickled(self) -> None:
-        """Completes what unpickling has made."""
+        """Complete a collection after unpickling. Subclasses override this."""
 
     # -- measures -----------------------------------------------------------------------------------------------------
 
     def bytes(self, *, count_duplicates: bool = True) -> int:
-        """The memory of the tensors in bytes; with ``count_duplicates=False`` memory that tensors share counts once."""
+        """Return the memory of all tensors in bytes.
+
+        Args:
+            count_duplicates: count memory that tensors share once for each of them. Default: ``True``.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> x = torch.zeros(3)
+        >>> data = TensorDict({"a": x, "b": x}, [3])
+        >>> data.bytes(), data.bytes(count_duplicates=False)
+        (24, 12)
+        """
         leaves = list(self._leaves())
         if count_duplicates:
             return sum(leaf.numel() * leaf.element_size() for leaf in leaves)
@@ -203,7 +228,18 @@ class State(Collection):
         return sum(min(size, sum(views.values())) for size, views in storages.values())
 
     def param_count(self, *, count_duplicates: bool = True) -> int:
-        """The number of elements of all tensors; with ``count_duplicates=False`` a tensor counts once."""
+        """Return the number of elements of all tensors.
+
+        Args:
+            count_duplicates: count a tensor once for each of its keys. Default: ``True``.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> x = torch.zeros(3)
+        >>> data = TensorDict({"a": x, "b": x}, [3])
+        >>> data.param_count(), data.param_count(count_duplicates=False)
+        (6, 3)
+        """
         leaves = list(self._leaves())
         if not count_duplicates:
             leaves = list({id(leaf): leaf for leaf in leaves}.values())
@@ -211,24 +247,37 @@ class State(Collection):
 
     @property
     def depth(self) -> int:
-        """How many levels of collections there are below this one."""
+        """Number of levels of collections below this one.
+
+        >>> from tensorclass import TensorDict
+        >>> TensorDict({"a": {"b": {"c": 1}}}).depth
+        2
+        """
         return max(
             (1 + value.depth for value in self._store.values() if isinstance(value, State) and value._is_tree()),
             default=0,
         )
 
     def share_memory_(self) -> Self:
-        """Moves the tensors to shared memory, in place, and locks the collection.
+        """Move the tensors to shared memory, in place, and lock the collection.
 
-        Sent to another process, through a queue or a pipe of ``torch.multiprocessing``, it is not copied: both see what
-        either writes in place. Objects belong to each process. Tensors in files that are mapped to memory are shared
-        already, and those on the device ``meta`` have no memory.
+        It is not copied when it is sent to another process through a queue or pipe of ``torch.multiprocessing``: each
+        process sees what the other writes in place. Each process has its own non-tensor data. Tensors in memory-mapped
+        files are shared already; tensors on the device ``meta`` have no memory.
+
+        Returns:
+            This collection.
 
         Raises:
-            RuntimeError: a file is only read, so that no other process would see what is written; or the system has
-                too little shared memory: a ``NoSharedMemory`` of :mod:`tensorclass.distributed`. Nothing is changed,
-                unless the memory was there and another process took it meanwhile: then some tensors are in shared
-                memory, with their values.
+            RuntimeError: a memory-mapped file is read-only; or the system has too little shared memory, which is a
+                ``NoSharedMemory`` of :mod:`tensorclass.distributed`. Nothing is changed, unless another process took
+                memory meanwhile that was free before: then some tensors are in shared memory, with their values.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.zeros(3)}, [3]).share_memory_()
+        >>> data.is_shared(), data.is_locked
+        (True, True)
         """
         leaves = [leaf for leaf in self._leaves() if not leaf.is_meta]
         check_shareable(leaves)
@@ -257,7 +306,7 @@ def _collect(
     joined: Mapping[str, tuple[str, ...]] | None,
     into: dict[tuple[str, ...], Any],
 ) -> None:
-    """The tensors of a state dict by nested key; names that are not in ``joined`` are split at the dots."""
+    """Collect the tensors of a state dict by nested key. Names that are not in ``joined`` are split at the dots."""
     for key, value in source.items():
         if isinstance(value, Mapping):
             _collect(value, (*path, key), joined, into)
@@ -267,7 +316,7 @@ def _collect(
 
 
 def _sizes(source: Any, path: tuple[str, ...]) -> dict[str, Size]:
-    """The batch sizes that a state dict has, by joined key."""
+    """Return the batch sizes in a state dict, by joined key."""
     sizes = {
         ".".join((*path, name) if name else path): Size(about["batch_size"])
         for name, about in getattr(source, "_metadata", {}).items()
@@ -280,10 +329,10 @@ def _sizes(source: Any, path: tuple[str, ...]) -> dict[str, Size]:
 
 
 class _Placed(Tensor):
-    """Stands for a tensor in a piece of memory, in a pickle that has the memory once."""
+    """Stands for a tensor in a block of memory, in a pickle that contains the memory once."""
 
     __slots__ = ("args",)
-    args: tuple[Tensor, torch.dtype, tuple[int, ...], int]  #: those of :func:`view`
+    args: tuple[Tensor, torch.dtype, tuple[int, ...], int]  #: arguments of :func:`view`
 
     @staticmethod
     def of(memory: Tensor, place: Place) -> _Placed:
@@ -300,16 +349,16 @@ allow_function(view)
 
 
 def placed(data: Any) -> Any:
-    """A collection to be pickled, where all its tensors lie in one piece of memory; else the same one.
+    """Prepare a collection whose tensors lie in one block of memory for pickling. Others are returned unchanged.
 
-    Each tensor by itself would bring the memory of all.
+    Otherwise each tensor would bring the memory of all into the pickle.
     """
     first: Any = next(iter(data._leaves()), None)
     if (
         first.__class__ is Tensor
         and first.layout is torch.strided
         and first.untyped_storage().nbytes() == first.numel() * first.itemsize
-    ):  # what most are: memory of its own, in which there is no place for others
+    ):  # the most frequent case: the tensor fills its own memory
         return data
     flat = flat_of(data._leaves())
     if flat is None or len(flat.places) < 2 or any(leaf.is_nested for leaf in data._leaves()):
@@ -331,7 +380,7 @@ def rebuild(
     locked: bool,
     *more: Any,
 ) -> TensorCollection:
-    """What unpickling calls."""
+    """Rebuild a collection. Called by unpickling."""
     from .base import TensorCollection
 
     new = object.__new__(found(cls, TensorCollection))

@@ -1,8 +1,8 @@
-"""Parameters as a state dict: through the hooks that modules have for these, and with their extra state.
+"""Swap the parameters of a module through its state-dict hooks, and with its extra state.
 
 A swap with ``use_state_dict`` puts the tensors themselves into a module, as ``load_state_dict(assign=True)`` does, and
-calls the same in the same order: hooks before loading, ``set_extra_state``, hooks after it. What a class does in a
-``_load_from_state_dict`` of its own is not called, because that writes into the parameters.
+makes the same calls in the same order: pre-load hooks, ``set_extra_state``, post-load hooks. A
+``_load_from_state_dict`` that a class overrides is not called, because it writes into the parameters.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from torch import Tensor, nn
 from .context import Block
 from .reading import MISSING
 
-#: what the extra state of a module is called in state dicts of torch
+#: key of the extra state of a module in torch's state dicts
 _EXTRA = "_extra_state"
 
 
 class IncompatibleKeys(NamedTuple):
-    """What hooks are given: keys of the module that are not swapped, and none that it does not know."""
+    """The argument of hooks: keys of the module that are not swapped. There are no unexpected ones."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
 
 
 def nested(flat: Mapping[str, Any]) -> Any:
-    """A state dict as a collection with the tree of the module; what is no tensor is one object."""
+    """Convert a state dict to a collection with the tree of the module. Values that are not tensors become objects."""
     from .nontensor import NonTensorData
     from .tensordict import TensorDict
 
@@ -40,11 +40,11 @@ def nested(flat: Mapping[str, Any]) -> Any:
 
 
 class Loading:
-    """A collection on its way into a module.
+    """The loading of a collection into a module.
 
     Args:
         source: the values, in the tree of the module.
-        module: its hooks are called at once, those that come before loading.
+        module: the module. Its pre-load hooks are called at once.
 
     Raises:
         RuntimeError: hooks report errors.
@@ -52,7 +52,7 @@ class Loading:
 
     __slots__ = ("extra", "keys", "module", "replaced", "tree")
 
-    def __init__(self, source: Any, module: Any) -> None:  # a module, of which torch tells no types here
+    def __init__(self, source: Any, module: Any) -> None:  # torch has no types for the hooks of a module
         self.module: nn.Module = module
         flat: dict[str, Any] = {".".join(path): leaf for path, leaf in source._named_leaves()}
         given = dict(flat)
@@ -69,12 +69,12 @@ class Loading:
         self.extra: list[tuple[Any, Any]] = [(child, flat.pop(key)) for key, child in extended if key in flat]
         self.keys: set[str] = {*flat}
         self.replaced: list[tuple[Any, Any]] = []
-        #: what goes into the tables of the module: the source itself, where no hook changed anything
+        #: values for the tables of the module: the source itself, unless a hook changed something
         changed = bool(self.extra) or flat.keys() != given.keys() or any(flat[key] is not given[key] for key in flat)
         self.tree: Any = nested(flat) if changed else source
 
     def finish(self) -> None:
-        """Sets extra state, and calls the hooks that come after loading."""
+        """Set extra state, and call the post-load hooks."""
         try:
             for child, value in self.extra:
                 self.replaced.append((child, child.get_extra_state()))
@@ -90,13 +90,13 @@ class Loading:
             raise
 
     def undo(self) -> None:
-        """Sets the extra state that was there."""
+        """Restore the previous extra state."""
         for child, value in reversed(self.replaced):
             child.set_extra_state(value)
 
 
 class Loaded(Block):
-    """What the end of ``with params.to_module(module, use_state_dict=True)`` undoes."""
+    """The block of ``with params.to_module(module, use_state_dict=True)``, whose end restores the module."""
 
     def __init__(self, block: Block, loading: Loading) -> None:
         self.block: Block = block
@@ -118,14 +118,14 @@ def _has_extra_state(module: nn.Module) -> bool:
 
 
 def _object(value: Any) -> Any:
-    """Extra state as the module gave it."""
+    """Return extra state in the form in which the module gave it."""
     if isinstance(value, Tensor):
         return value
     return value.to_dict() if value._is_tree() else value.data
 
 
 def _call_pre_hooks(module: Any, flat: dict[str, Any], prefix: str, errors: list[str]) -> None:
-    """Calls the hooks of a module and of those in it. Each gets its own part of the state dict, as in torch."""
+    """Call the hooks of a module and its children. Each gets its own part of the state dict, as in torch."""
     hooks: Any = module._load_state_dict_pre_hooks
     for hook in hooks.values():
         hook(flat, prefix, {}, True, [], [], errors)

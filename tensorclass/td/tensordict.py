@@ -19,18 +19,20 @@ if TYPE_CHECKING:
 
 
 class TensorDict(TensorCollection):
-    """A dict of tensors that share their leading dimensions, and behaves like one tensor of that shape.
+    """A dict of tensors with common leading dimensions, which behaves like one tensor of that shape.
 
     Args:
-        source: a mapping (nested ones become nested collections) or another collection; or give the values by keyword.
-        batch_size: the dimensions that all values have in front; none by default.
-        device: values are moved there when they are written.
-        names: a name or ``None`` for each batch dimension.
-        non_blocking: do not wait for transfers to the device.
-        lock: lock the keys.
+        source: a mapping (nested mappings become nested collections) or another collection.
+        batch_size: leading dimensions of all values. Default: those of a collection, else none.
+        device: device to which values are moved when they are written. Default: they stay on theirs.
+        names: a name or ``None`` for each batch dimension. Default: no names.
+        non_blocking: do not wait for transfers to the device. Default: ``False``.
+        lock: lock the keys. Default: ``False``.
+        kwargs: values by keyword, instead of ``source``.
 
     Raises:
         RuntimeError: a value does not have the batch size in front.
+        ValueError: ``source`` is not a mapping, or values are given both ways.
 
     >>> import torch
     >>> data = TensorDict({"image": torch.zeros(32, 3, 8, 8), "label": torch.zeros(32)}, batch_size=[32])
@@ -96,7 +98,7 @@ class TensorDict(TensorCollection):
 
     @classmethod
     def _of(cls, source: Collection, store: Store) -> Self:
-        """A collection on ``store`` with the metadata of another: nothing is checked."""
+        """Make a collection on ``store`` with the metadata of another, without checks."""
         new = object.__new__(cls)
         new._store = store
         new._batch_size = source._batch_size
@@ -113,14 +115,17 @@ def make_tensordict(
     auto_batch_size: bool | None = None,
     **kwargs: Any,
 ) -> TensorDict:
-    """A TensorDict from a mapping, keywords, or both.
+    """Make a TensorDict from a mapping, keywords, or both.
 
     Args:
-        input_dict: values; they go before those of the keywords.
-        batch_size: of the result; none by default.
-        device: of the result.
-        auto_batch_size: without ``batch_size``, take the leading dimensions that all values share.
+        input_dict: values, which take precedence over keywords.
+        batch_size: batch size of the result. Default: none.
+        device: device of the result. Default: none.
+        auto_batch_size: without ``batch_size``, use the leading dimensions that all values share. Default: ``False``.
         kwargs: more values.
+
+    Raises:
+        RuntimeError: a value does not have the batch size in front.
 
     >>> import torch
     >>> make_tensordict(a=torch.zeros(3, 4), b=torch.zeros(3), auto_batch_size=True).batch_size
@@ -133,7 +138,11 @@ def make_tensordict(
 
 
 def fromkeys(keys: Iterable[NestedKey], value: Any = 0) -> TensorDict:
-    """:meth:`TensorDict.fromkeys`: a TensorDict without batch dimensions that has ``value`` under each key.
+    """Make a TensorDict without batch dimensions that has the same value under each key.
+
+    Args:
+        keys: the keys, nested or not.
+        value: the value. Default: 0.
 
     >>> fromkeys(["a", ("b", "c")], 1)["b", "c"]
     tensor(1)

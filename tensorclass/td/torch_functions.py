@@ -1,4 +1,4 @@
-"""``torch.*`` functions on collections: one table from function to what answers it."""
+"""``torch.*`` functions on collections: a table from function to handler."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .collection import Collection
 from .foreach import SINGLE, foreach_over_trees
 from .pointwise import NAMES
 
-#: torch function -> what ``TensorCollection.__torch_function__`` calls with its arguments
+#: torch function -> handler that ``TensorCollection.__torch_function__`` calls with its arguments
 HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.stack: combining.stack,
     torch.cat: combining.cat,
@@ -26,7 +26,7 @@ HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 
 
-#: arguments that torch's functions and the methods of collections call differently
+#: arguments whose names differ between torch's functions and the methods of collections
 KEYWORDS: dict[str, dict[str, str]] = {
     "addcdiv": {"tensor1": "other1", "tensor2": "other2"},
     "addcmul": {"tensor1": "other1", "tensor2": "other2"},
@@ -41,7 +41,7 @@ KEYWORDS: dict[str, dict[str, str]] = {
 
 
 def _method(name: str) -> Callable[..., Any]:
-    """The method of the first argument, which must be a collection."""
+    """Make a handler that calls the method of the first argument, which must be a collection."""
     renamed = KEYWORDS.get(name.rstrip("_"), {})
 
     def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -49,7 +49,7 @@ def _method(name: str) -> Callable[..., Any]:
             kwargs = {renamed.get(key, key): value for key, value in kwargs.items()}
             args = args or (kwargs.pop("input"),)
         if not isinstance(args[0], Collection):
-            return NotImplemented  # a tensor would come back here
+            return NotImplemented  # a tensor would dispatch to this function again
         result = getattr(args[0], name)(*args[1:], **kwargs)
         return result if out is None else _written(result, out)
 
@@ -57,16 +57,16 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 def _written(result: Any, out: Any) -> Any:
-    """Writes a result into ``out=``: into a collection, or into one for each part of a named tuple."""
+    """Write a result into ``out=``: a collection, or a tuple of collections for values and indices."""
     if isinstance(out, Collection):
         return combining._write_out(result, out)
-    parts, targets, kind = result, out, type(out).__name__
-    if not isinstance(result, tuple) or not isinstance(out, (tuple, list)) or len(targets) != len(parts):
-        raise TypeError(f"out: expected the form of the result, {parts.__class__.__name__}, got a {kind}")
-    return parts.__class__([combining._write_out(part, target) for part, target in zip(parts, targets, strict=True)])
+    items, targets, got = result, out, type(out).__name__
+    if not isinstance(result, tuple) or not isinstance(out, (tuple, list)) or len(targets) != len(items):
+        raise TypeError(f"out: expected the form of the result, {items.__class__.__name__}, got a {got}")
+    return items.__class__([combining._write_out(item, target) for item, target in zip(items, targets, strict=True)])
 
 
-# Functions whose arguments behind the first are those of the method of the same name.
+# Functions that take the same arguments, behind the first, as the method of the same name.
 # fmt: off
 _METHODS = [
     "all", "any", "amax", "amin", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "chunk", "clamp",
@@ -95,7 +95,7 @@ def _softmax(input: Any, dim: Any, _stacklevel: int = 3, dtype: Any = None) -> A
 
 
 def _take(input: Any, index: Any) -> Any:
-    # torch counts the items in one row
+    # torch.take indexes the flattened input
     return input.reshape(-1)[index]
 
 
@@ -103,7 +103,7 @@ HANDLERS[torch.reshape], HANDLERS[torch.nn.functional.softmax], HANDLERS[torch.t
 
 
 def _extreme(name: str, of_two: Callable[..., Any]) -> Callable[..., Any]:
-    """``torch.max``: along a dimension, or of two operands."""
+    """Make a handler for ``torch.max`` or ``torch.min``: along a dimension, or of two operands."""
     along = _method(name)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -123,7 +123,7 @@ def _rsub(input: Any, other: Any, *, alpha: complex = 1) -> Any:
 
 
 def _spread(name: str) -> Callable[..., Any]:
-    """``torch.std`` and ``torch.var``, which also take ``unbiased``: by keyword, behind ``dim`` or in its place."""
+    """Make a handler for ``torch.std`` or ``torch.var``, which take ``unbiased`` in three positions."""
     along = _method(name)
 
     def call(input: Any, dim: Any = None, *rest: Any, unbiased: bool | None = None, **kwargs: Any) -> Any:
@@ -141,7 +141,7 @@ def _spread(name: str) -> Callable[..., Any]:
 
 
 def _with_option(function: Callable[..., Any], option: str) -> Callable[..., Any]:
-    """A pointwise function with an option that the method does not have: the function itself on each value."""
+    """Make a handler for a function with an option that the method lacks: it calls the function on each value."""
     plain = HANDLERS[function]
 
     def call(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -164,7 +164,7 @@ HANDLERS[torch.std], HANDLERS[torch.var] = _spread("std"), _spread("var")
 HANDLERS[torch.max], HANDLERS[torch.min] = _extreme("max", torch.maximum), _extreme("min", torch.minimum)
 HANDLERS[torch.norm], HANDLERS[torch.rsub] = _norm, _rsub  # pyright: ignore[reportUnknownMemberType]
 
-# A tensor on the left of an operator: torch asks here before Python would try the reflected method.
+# A tensor on the left of an operator: torch dispatches here before Python tries the reflected method.
 REFLECTED = {
     "add": "__radd__",
     "sub": "__rsub__",
@@ -248,7 +248,7 @@ for _kernel in SINGLE:
     HANDLERS[_kernel] = _foreach(_kernel)
 
 # fmt: off
-#: functions of torch that are others under another name
+#: torch's aliases of functions
 ALIASES = {
     "absolute": "abs", "arccos": "acos", "arcsin": "asin", "arctan": "atan", "clip": "clamp", "divide": "div",
     "fix": "trunc", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le", "multiply": "mul",
@@ -265,7 +265,7 @@ for _name, _known in ALIASES.items():
 
 
 def _loss(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A loss for each value: of the batch size with ``reduction="none"``, without batch dimensions otherwise."""
+    """Make a handler for a loss: it keeps the batch size with ``reduction="none"``, and has none otherwise."""
     names = tuple(inspect.signature(function).parameters)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -273,7 +273,7 @@ def _loss(function: Callable[..., Any]) -> Callable[..., Any]:
         input, target = given.pop("input"), given.pop("target")
         average, reduce = given.pop("size_average", None), given.pop("reduce", None)
         reduction = given.pop("reduction", "mean")
-        if average is not None or reduce is not None:  # what torch had before
+        if average is not None or reduce is not None:  # torch's deprecated arguments
             reduction = "none" if reduce is False else "sum" if average is False else "mean"
         if reduction not in ("none", "mean", "sum"):
             raise ValueError(f"reduction: expected 'none', 'mean' or 'sum', got {reduction!r}")
@@ -297,18 +297,18 @@ def _losses(function: Callable[..., Any], input: Any, target: Any, reduction: st
             store[key] = function(value, _whole(operand, value), reduction=reduction, **own)
         elif value._is_tree():
             store[key] = _losses(function, value, operand, reduction, own)
-        else:  # objects stay
+        else:  # non-tensor data is kept
             store[key] = value if reduction == "none" else value._reduce(function, None, False, {})  # type: ignore[attr-defined]
     return input._same(store) if reduction == "none" else input._like(store, torch.Size(()))
 
 
 def _whole(operand: Any, value: Tensor) -> Any:
-    # torch warns of operands that have to be broadcast, or refuses them
+    # torch warns of operands that must be broadcast, or refuses them
     return operand.expand(value.shape) if isinstance(operand, Tensor) else operand
 
 
 def _each_value(input: Any, option: Any) -> Any:
-    """An option as each value meets it: a tensor over the batch, a collection, or a number for all of them."""
+    """Return an option for each value: from a tensor over the batch, a collection, or a number for all."""
     return input._required(option) if isinstance(option, (Tensor, Collection)) else [option] * len(input._store)
 
 
@@ -316,11 +316,11 @@ for _name in ("l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss"):
     _function = getattr(torch.nn.functional, _name)
     HANDLERS[_function] = _loss(_function)
 
-# -- what is not there ------------------------------------------------------------------------------------------------
+# -- unsupported functions --------------------------------------------------------------------------------------------
 
 
 def unsupported(function: Callable[..., Any], cls: type) -> TypeError:
-    """The error for a function, or for arguments of one, that collections do not take."""
+    """Return the error for a function, or for its arguments, that collections do not support."""
     name = str(torch.overrides.resolve_name(function) or getattr(function, "__name__", function))  # pyright: ignore[reportUnknownMemberType]
     short = name.replace("torch.functional.", "torch.")
     if short.startswith("torch.Tensor."):
@@ -328,7 +328,7 @@ def unsupported(function: Callable[..., Any], cls: type) -> TypeError:
             f"{short} of a tensor does not take a {cls.__name__} as its argument; call the method of the "
             "collection, or use data.apply(lambda value: ...) to do this with each of its tensors"
         )
-    what = f"these arguments of {short} are not taken" if function in HANDLERS else f"{short} is not defined"
+    what = f"these arguments of {short} are not supported" if function in HANDLERS else f"{short} is not defined"
     return TypeError(
         f"{what} for a {cls.__name__}; give it tensors, or, to call it on each of them, use data.apply({short}), with "
         f"further arguments data.apply(lambda value: {short}(value, ...)), and give batch_size= where the leading "

@@ -1,4 +1,4 @@
-"""A tensor without batch dimensions among values that have them: the same for every row."""
+"""A tensor without batch dimensions, which all rows share."""
 
 from __future__ import annotations
 
@@ -30,22 +30,26 @@ from .values import shape_of
 if TYPE_CHECKING:
     from .collection import Store
 
-_ONLY = "<tensor>"  # no key that a user would write
+_ONLY = "<tensor>"  # a key that no user writes
 
 
 class UnbatchedTensor(Uniform):
-    """One tensor for all rows of a batch, whose shape does not change with the batch size of the collection it is in.
+    """One tensor for all rows of a batch, whose shape is independent of the batch size.
 
-    ``data["key"]`` gives the tensor, ``data.get("key")`` this holder, whose shape is the batch size. Operations on
-    shapes keep the tensor, so do reductions; operations on numbers act on it. Stacking or joining collections keeps it
-    where it is the same in all of them; different ones become a tensor with the batch dimensions in front.
+    ``data["key"]`` returns the tensor, ``data.get("key")`` this holder, whose shape is the batch size. Shape operations
+    and reductions keep the tensor; operations on numbers act on it. Stacking or concatenating collections keeps it if
+    it is equal in all of them; different ones become a tensor with the batch dimensions in front.
 
     Args:
-        data: the tensor, or what can be made one.
-        batch_size: that of the rows; the collection that it is written to sets its own.
-        device: where the tensor is moved.
+        data: the tensor, or numbers or an array to make one of.
+        batch_size: batch size of the rows. Default: none; a collection sets its own when this is written to it.
+        device: device to which the tensor is moved. Default: its own.
         names: a name or ``None`` for each batch dimension.
 
+    Raises:
+        TypeError: ``data`` is a collection, a mapping or a string.
+
+    >>> import torch
     >>> from tensorclass import TensorDict
     >>> data = TensorDict({"x": torch.zeros(4, 2), "scale": UnbatchedTensor(torch.ones(3))}, [4])
     >>> data[:2].reshape(2, 1)["scale"].shape, (data * 2)["scale"], data[0].get("scale").batch_size
@@ -93,14 +97,14 @@ class UnbatchedTensor(Uniform):
         return self._like(store, self._batch_size, self._names)
 
     def _holding(self, tensor: Any) -> Self:
-        """The same with another tensor."""
+        """Return the same holder with another tensor."""
         new = self._same({})
         new._tensor = tensor
         new._device = tensor.device if isinstance(tensor, Tensor) else self._device
         return new
 
     def _expanded(self) -> Tensor:
-        """The tensor as one with the batch dimensions in front."""
+        """Return the tensor expanded over the batch dimensions."""
         return self._tensor.expand(*self._batch_size, *self._tensor.shape)
 
     @property  # type: ignore[override]
@@ -130,7 +134,7 @@ class UnbatchedTensor(Uniform):
         return (self._tensor,)
 
     def is_empty(self) -> bool:
-        """Never: it holds a tensor."""
+        """Return ``False``: it holds a tensor."""
         return False
 
     def _unwrapped(self) -> Any:
@@ -151,22 +155,22 @@ class UnbatchedTensor(Uniform):
         return [((), self._tensor)]
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
-        """A copy: it has no keys that a TensorDict could have."""
+        """Return a copy: without keys, it cannot become a TensorDict."""
         return self.clone()
 
     def to_dict(self, *, convert_tensors: bool | str = False, **options: Any) -> Any:
-        """Itself, or its tensor as an array or numbers; see :meth:`TensorDict.to_dict`."""
+        """Return a holder of the tensor, or the tensor as an array or numbers; see :meth:`TensorDict.to_dict`."""
         if convert_tensors == "numpy":
             return self.numpy()
         return self.tolist() if convert_tensors else self._shallow()
 
     def numpy(self) -> Any:
-        """The tensor as an array."""
+        """Return the tensor as an array."""
         array: np.ndarray[Any, Any] = self._tensor.numpy(force=True)
         return array
 
     def tolist(self) -> Any:  # type: ignore[override]
-        """The tensor as nested lists of numbers."""
+        """Return the tensor as nested lists of numbers."""
         return to_lists(self._tensor)
 
     # -- any batch size fits ------------------------------------------------------------------------------------------
@@ -186,14 +190,14 @@ class UnbatchedTensor(Uniform):
     # -- the tensor itself --------------------------------------------------------------------------------------------
 
     def clone(self, recurse: bool = True, *, memory_format: torch.memory_format = torch.preserve_format) -> Self:
-        """A copy, of the tensor too; with ``recurse=False`` one that shares it."""
+        """Return a copy with a copy of the tensor; with ``recurse=False`` one that shares it."""
         return self._holding(self._tensor.clone(memory_format=memory_format)) if recurse else self._shallow()
 
     def _copied(self) -> Self:
         return self.clone()
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
-        """The tensor contiguous in memory; see :meth:`TensorDict.contiguous`."""
+        """Make the tensor contiguous in memory; see :meth:`TensorDict.contiguous`."""
         tensor = _canonical(self._tensor) if canonical else self._tensor.contiguous()
         if not inplace:
             return self._holding(tensor)
@@ -201,7 +205,7 @@ class UnbatchedTensor(Uniform):
         return self
 
     def detach(self) -> Self:
-        """The tensor without its history of operations, sharing memory."""
+        """Return the detached tensor, which shares memory."""
         return self._holding(self._tensor.detach())
 
     def _plain(self) -> Self:
@@ -209,7 +213,7 @@ class UnbatchedTensor(Uniform):
 
     @property
     def grad(self) -> Self | None:
-        """The gradient, ``None`` where there is none."""
+        """The gradient of the tensor, or ``None``."""
         gradient = self._tensor.grad
         return None if gradient is None else self._holding(gradient)
 
@@ -221,7 +225,7 @@ class UnbatchedTensor(Uniform):
         return self._holding(self._tensor.view(dtype))
 
     def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self:
-        """The tensor in another dtype; only if ``cast_filter(key, tensor)`` is true, where it is given."""
+        """Cast the tensor; with ``cast_filter``, only if ``cast_filter(key, tensor)`` is true."""
         return (
             self._holding(self._tensor.type(dst_type))
             if cast_filter is None
@@ -250,7 +254,7 @@ class UnbatchedTensor(Uniform):
         return self._holding(tensor.to(device, dtype, non_blocking, copy, **options))
 
     def _clear_device(self) -> None:
-        """Nothing: the device is that of the tensor."""
+        """Do nothing: the device is the tensor's."""
 
     def _set_device(self, device: torch.device) -> None:
         pass
@@ -272,7 +276,7 @@ class UnbatchedTensor(Uniform):
     # -- numbers ------------------------------------------------------------------------------------------------------
 
     def _operand(self, operand: Any) -> Any:
-        """What meets the tensor in an operation of two."""
+        """Return the operand of the tensor. Raise if it has batch dimensions or is another collection."""
         if isinstance(operand, UnbatchedTensor):
             return operand._tensor
         if isinstance(operand, Collection):
@@ -294,18 +298,18 @@ class UnbatchedTensor(Uniform):
         return self._holding(function(self._tensor, self._operand(other)))
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Any:
-        """A tensor with the batch dimensions in front, in which the rows where ``mask`` is true are ``value``."""
+        """Return a tensor with the batch dimensions in front, with ``value`` at the rows where ``mask`` is true."""
         tensor = self._expanded()
         return tensor.masked_fill(_append_dims(mask, tensor.ndim), value)
 
     def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
-        """Raises an error: rows cannot differ."""
+        """Raise: rows cannot differ."""
         self._refuse_rows("filling some of them")
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def _fill(self, item: Any, value: Any) -> None:
-        # a number for all rows; one alone cannot differ, and a tensor is meant for the batch dimensions
+        # only a number for all rows: single rows cannot differ, and a tensor is for the batch dimensions
         if (item is Ellipsis or (type(item) is tuple and not item)) and not (isinstance(value, Tensor) and value.ndim):
             self._tensor.fill_(value)
 
@@ -343,7 +347,7 @@ class UnbatchedTensor(Uniform):
     # -- several ------------------------------------------------------------------------------------------------------
 
     def _is_same(self, other: Any) -> bool:
-        """Whether another one holds this tensor or, where that can be seen, an equal one."""
+        """Return whether another one holds this tensor or one that can be seen to be equal."""
         a, b = self._tensor, other._tensor
         if a is b:
             return True
@@ -382,7 +386,7 @@ class UnbatchedTensor(Uniform):
 
 
 def _on_tensor(name: str) -> Callable[..., Any]:
-    """A point-wise operation, as that of a collection without batch dimensions that holds nothing but the tensor."""
+    """Make a point-wise method: it acts on a collection without batch dimensions that holds only the tensor."""
     operation = getattr(TensorDict, name)
 
     def method(self: UnbatchedTensor, *args: Any, **kwargs: Any) -> Any:
@@ -445,13 +449,13 @@ def _unflatten(leaves: Any, context: Any) -> Any:
     given: Any = origin
     if isinstance(origin, tuple):
         ndim, new._names = given
-        new._batch_size = Size((0,) * ndim)  # that of the collection around it comes with the other values
+        new._batch_size = Size((0,) * ndim)  # the collection that holds this one sets its own
     else:
         new._batch_size, new._names = given.size, given.names
         while isinstance(leaf, Tensor) and functorch.is_batchedtensor(leaf):
             if functorch.maybe_get_level(leaf) <= origin.level:
                 break
-            leaf = functorch.get_unwrapped(leaf)  # a vmap over the rows does not map over what all of them share
+            leaf = functorch.get_unwrapped(leaf)  # vmap over rows does not map over a tensor that they share
     new._tensor = leaf
     return new
 

@@ -1,4 +1,4 @@
-"""What is one for all rows: a collection whose store is empty, so that results differ in their batch size only."""
+"""The base of leaves that are the same for all rows: results of operations differ in their batch size only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .base import TensorCollection
 
 
 class Uniform(TensorCollection):
-    """What :class:`NonTensorData` and :class:`UnbatchedTensor` share: one thing, which fits any batch size."""
+    """Base of :class:`NonTensorData` and :class:`UnbatchedTensor`: one object or tensor, which fits any batch size."""
 
     __slots__ = ()
 
@@ -28,7 +28,7 @@ class Uniform(TensorCollection):
         return self._like({}, size, shapes.names_reduced(self._names, dims, keepdim))
 
     def gather(self, dim: int, index: Tensor, out: Any = None, *, inplace: bool = False) -> Any:
-        """The same in the shape of ``index``."""
+        """Return the same data with the shape of ``index`` as batch size."""
         result = self._like({}, index.shape, self._names)
         if out is not None:
             out._copy(result)

@@ -1,9 +1,8 @@
-"""What ``torch.load(weights_only=True)`` may find in a file: collections, and no way to call a class of a user.
+"""Allow ``torch.load(weights_only=True)`` to load collections, without a way to call a user's class.
 
-The loader there takes a name in a file for an object only where the name is allowed, and such a file could call what it
-finds under it. So a name of a class does not stand for the class: it gives a :class:`Named`, which cannot be called and
-of which only the functions that put collections together make the class. These run no ``__init__`` and no
-``__post_init__``.
+That loader resolves only allowed names, but a file may call whatever a name resolves to. So the name of a class
+resolves to a :class:`Named`, which cannot be called. Only the functions that rebuild collections resolve it to the
+class, and they run no ``__init__`` and no ``__post_init__``.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ _allow: Callable[[list[Any]], None] = _serialization.add_safe_globals
 
 
 class Named:
-    """Stands for a class in a file; the last one that was defined under its name."""
+    """Stands for a class in a file: the one that was defined last under its name."""
 
     __slots__ = ("_cls",)
 
     def __init__(self, cls: type) -> None:
-        self._cls: ref[type] = ref(cls)  # a class that is gone is not kept
+        self._cls: ref[type] = ref(cls)  # does not keep the class alive
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         cls: Any = self._cls()
-        if protocol < 5 and "<locals>" in cls.__qualname__:  # cloudpickle, of protocol 5, takes the class itself along
+        if protocol < 5 and "<locals>" in cls.__qualname__:  # cloudpickle (protocol 5) pickles the class itself
             raise PicklingError(
-                f"{cls.__qualname__} of the module {cls.__module__} is defined in a function, where no file can name "
-                "it: define it outside of functions, or write formats that hold no classes, as memmap() and "
+                f"{cls.__qualname__} of the module {cls.__module__} is defined in a function, and a file cannot name "
+                "it: define it outside of functions, or write a format without classes, as memmap() and "
                 "save_safetensors() do"
             )
-        if protocol >= 4:  # which has names of classes in classes
+        if protocol >= 4:  # it can name nested classes
             return _itself, (cls,)
         return class_named, (cls.__module__, cls.__qualname__)
 
@@ -46,7 +45,7 @@ _NAMED: dict[str, Named] = {}
 
 
 def allow_class(cls: type) -> None:
-    """Lets files name a class of collections, where it has a name that a file can have."""
+    """Allow files to name a class of collections, if the class can be named."""
     name = f"{cls.__module__}.{cls.__qualname__}"
     known = _NAMED.get(name)
     if known is not None:
@@ -63,28 +62,28 @@ def is_allowed(cls: type) -> bool:
 
 
 def allow_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Lets files call one of the functions that put collections together."""
+    """Allow files to call one of the functions that rebuild collections."""
     _allow([(function, f"{function.__module__}.{function.__qualname__}")])
     return function
 
 
 def written(cls: type) -> Any:
-    """What a pickle has of a class: its name, whose form depends on the protocol where it is a class in a class.
+    """Return what a pickle holds for a class. For a nested class it is a name in the form that the protocol allows.
 
-    Pickling what stands for a class in a function raises a ``PicklingError``, since no name leads to it.
+    A class in a function has no name: pickling it raises a ``PicklingError``.
     """
     return Named(cls) if "." in cls.__qualname__ else cls
 
 
 def found(given: Any, base: type[T]) -> type[T]:
-    """The class that a file names.
+    """Resolve a class in a file.
 
     Args:
-        given: the class, or what stands for it.
-        base: a class that it must be, or derive from.
+        given: the class, or a :class:`Named`.
+        base: class that the result must be, or derive from.
 
     Raises:
-        UnpicklingError: it is none.
+        UnpicklingError: it does not.
     """
     cls = given._cls() if isinstance(given, Named) else given
     if isinstance(cls, type) and issubclass(cls, base):
@@ -98,12 +97,12 @@ def _itself(cls: type) -> type:
 
 @allow_function
 def class_named(module: str, name: str) -> Named:
-    """What unpickling calls for a class in a class, which the loader of torch has no name for.
+    """Resolve the name of a nested class, which torch's loader cannot name. Called by unpickling.
 
     Raises:
-        UnpicklingError: there is none. Nothing is imported for a name in a file.
+        UnpicklingError: no such class is defined. Nothing is imported for a name in a file.
     """
     named = _NAMED.get(f"{module}.{name}")
     if named is None:
-        raise UnpicklingError(f"the file has a {name} of the module {module}, where none is defined: import it first")
+        raise UnpicklingError(f"the file has a {name} of the module {module}, which is not defined: import it first")
     return named

@@ -1,6 +1,6 @@
-"""How a value enters a collection: what it becomes, and whether it fits.
+"""Convert and check values that are written to a collection.
 
-This is the only place where values are looked at; an operation whose result is right by construction never comes here.
+Values are checked only here. Operations whose results are right by construction never come here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Misfit(Exception):
-    """A value is none for its key."""
+    """The value does not fit its key."""
 
     def __init__(self, key: tuple[str, ...], what: str) -> None:
         super().__init__(f"{dotted(key)}: {what}")
@@ -40,7 +40,7 @@ class Misfit(Exception):
         return type(self), (self.key, self.what)
 
     def below(self, *path: str) -> Self:
-        """The error as the collection that has this one below ``path`` raises it."""
+        """Return the error with ``path`` in front of its key, for a collection further up."""
         return type(self)((*path, *self.key), self.what)
 
 
@@ -49,11 +49,11 @@ class BatchMismatch(Misfit, RuntimeError):
 
 
 class ShapeMismatch(Misfit, RuntimeError, ValueError):
-    """A value cannot be written into the one that is there: it has another shape, or no data."""
+    """A value cannot be written into the present one: it has another shape, or no data."""
 
 
 class KindMismatch(Misfit, TypeError, ValueError):
-    """A value cannot be written into the one that is there: say, a collection or an object into a tensor."""
+    """A value cannot be written into the present one, for instance a collection or an object into a tensor."""
 
 
 class ContainsItself(Misfit, ValueError):
@@ -64,11 +64,11 @@ COPY_IT = "write a copy: .clone(False) makes one that shares the tensors"
 
 
 class StridedNested(Misfit, TypeError, RuntimeError):
-    """A value is a nested tensor of the strided layout, which has no shape."""
+    """A value is a nested tensor of strided layout, which has no shape."""
 
 
 def shape_of(value: Tensor | Collection, key: NestedKey) -> Size:
-    """The shape of a tensor that enters under a key.
+    """Return the shape of a value that is written to a key.
 
     Raises:
         StridedNested: it has none.
@@ -97,17 +97,17 @@ def refuse_strided_nested(values: Mapping[str, object]) -> None:
 
 
 def strided_nested(key: NestedKey) -> StridedNested:
-    """The error for a nested tensor without a shape."""
+    """Return the error for a nested tensor without a shape."""
     return StridedNested(
         unravel_key_to_tuple(key),
         "a nested tensor of the strided layout has no shape, and few operations of torch take it; give it the jagged "
-        "one: torch.nested.as_nested_tensor(list(value.unbind()), layout=torch.jagged), or pad it: "
+        "layout: torch.nested.as_nested_tensor(list(value.unbind()), layout=torch.jagged), or pad it: "
         "value.to_padded_tensor(0)",
     )
 
 
 def explained(error: RuntimeError, values: Mapping[str, Any]) -> RuntimeError:
-    """An error of a constructor, or what is behind it: a nested tensor without a shape among the values."""
+    """Return an error of a constructor, or its reason: a nested tensor without a shape among the values."""
     for key, value in values.items():
         if is_strided_nested(value):
             return strided_nested(key)
@@ -115,19 +115,19 @@ def explained(error: RuntimeError, values: Mapping[str, Any]) -> RuntimeError:
 
 
 def contains_itself(owner: Collection, *path: str) -> ContainsItself:
-    """The error for a value that is, or holds, the collection that it is written to."""
+    """Return the error for a value that is, or contains, the collection that it is written to."""
     name = type(owner).__name__
     return ContainsItself(path, f"a {name} cannot be, or be below, one of its own values; {COPY_IT}")
 
 
 def holds(collection: Collection, wanted: Container[int]) -> bool:
-    """Return whether a collection stands on one of some stores, known by id, or has one that does among its values.
+    """Return whether a collection, or one below it, has one of some stores, given by ``id``.
 
-    Two collections can share a store.
+    Stores are compared, because two collections can share one.
     """
     below: list[Collection] = [collection]
     seen = {id(collection)}
-    for node in below:  # it grows on the way
+    for node in below:  # grows during the loop
         store = node._store
         if id(store) in wanted:
             return True
@@ -144,7 +144,7 @@ def holds(collection: Collection, wanted: Container[int]) -> bool:
 
 
 def _check_apart(owner: Collection, key: str, value: Collection) -> None:
-    """Raise an error where a value is, or holds, the collection that it enters. Most values hold tensors alone."""
+    """Raise if a value is, or contains, the collection that it is written to. Most contain only tensors."""
     if is_dynamo_compiling():
         return
     store = value._store
@@ -159,7 +159,7 @@ def _check_apart(owner: Collection, key: str, value: Collection) -> None:
 
 
 def batch_mismatch(key: NestedKey, batch_size: Size, shape: Size) -> BatchMismatch:
-    """The error for a value that does not have the batch size in front."""
+    """Return the error for a value that does not have the batch size in front."""
     hint = (
         "give it that shape, for instance with .expand()"
         if len(shape) < len(batch_size)
@@ -173,10 +173,10 @@ def batch_mismatch(key: NestedKey, batch_size: Size, shape: Size) -> BatchMismat
 
 
 def fit(owner: Collection, key: str, value: Any, non_blocking: bool = False) -> Value:
-    """What is stored when ``value`` is written to ``key``: on the owner's device, with its batch size in front.
+    """Convert a value that is written to a key: to the owner's device, with the batch size checked.
 
-    Tensors and collections stay what they are, a mapping becomes a :class:`TensorDict`, numbers, arrays and (nested)
-    sequences of numbers become tensors, everything else becomes non-tensor data.
+    Tensors and collections keep their class. A mapping becomes a :class:`TensorDict`; numbers, arrays and (nested)
+    sequences of numbers become tensors; everything else becomes non-tensor data.
     """
     batch_size, device = owner._batch_size, owner._device
     if isinstance(value, Tensor):
@@ -211,7 +211,7 @@ def _names(owner: Collection) -> list[str | None] | None:
 
 
 def fit_collection(owner: Collection, key: str, value: Any, non_blocking: bool) -> TensorCollection:
-    """:func:`fit` for a nested collection. What would have to change in it changes in a copy that shares its values."""
+    """Convert a nested collection; see :func:`fit`. Changes are made to a copy that shares its values."""
     batch_size, device = owner._batch_size, owner._device
     ndim = len(batch_size)
     result: TensorCollection = value
@@ -234,7 +234,7 @@ def fit_collection(owner: Collection, key: str, value: Any, non_blocking: bool) 
 
 
 def _agree_on_names(owner: Collection, key: str, value: TensorCollection) -> shapes.Names:
-    """The names of a collection that enters: in front those of its owner. An owner without names takes those it has."""
+    """Return the names of a nested collection: in front those of its owner, which takes them over if it has none."""
     ndim = len(owner._batch_size)
     front = shapes.names_fitted(value._names, ndim)
     if owner._names is None:
@@ -247,16 +247,22 @@ def _agree_on_names(owner: Collection, key: str, value: TensorCollection) -> sha
             if other not in (None, mine):
                 raise RuntimeError(
                     f"{printable(key)}: expected a collection with the dimension names {list(owner._names)} in front, "
-                    f"got {value.names}; rename its dimensions, or take their names away with .rename(None)"
+                    f"got {value.names}; rename its dimensions, or remove their names with .rename(None)"
                 )
     rest = value._names[ndim:] if value._names else (None,) * (value.ndim - ndim)
     return shapes.as_names(owner._names + rest, value.ndim)
 
 
 def as_tensor(value: Any, device: torch.device | None = None) -> Tensor | None:
-    """The value as a tensor when it is a number, a numeric array, or a (nested) sequence of numbers, arrays or tensors.
+    """Convert a number, a numeric array, or a (nested) sequence of numbers, arrays or tensors to a tensor.
 
-    ``None`` for everything else. Arrays keep their memory where the device allows and numpy lets them be written to.
+    Args:
+        value: any object.
+        device: device of the result.
+
+    Returns:
+        A tensor, which shares the memory of an array if the array is writable and the device is the CPU; ``None`` for
+        everything else.
 
     >>> as_tensor([1, 2])
     tensor([1, 2])
@@ -272,7 +278,7 @@ def as_tensor(value: Any, device: torch.device | None = None) -> Tensor | None:
         first = level = given
         while isinstance(first, (list, tuple)) and level:
             first = level = level[0]
-        try:  # the first item tells most text and objects apart; the others show below
+        try:  # the first item excludes most text and objects; the others raise below
             if isinstance(first, Tensor):
                 return torch.stack(given).to(device) if first is given[0] else None
             if isinstance(first, (np.ndarray, np.generic)):
@@ -293,7 +299,7 @@ def _array_as_tensor(array: Any, device: torch.device | None) -> Tensor | None:
     if (
         not array.flags.writeable
         or any(stride < 0 or stride % itemsize for stride in array.strides)
-        or (itemsize == 16 and array.ctypes.data % 16)  # kernels of torch crash where complex doubles lie elsewhere
+        or (itemsize == 16 and array.ctypes.data % 16)  # torch's kernels crash on unaligned complex doubles
     ):
         array = array.copy()
     try:

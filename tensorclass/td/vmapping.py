@@ -1,14 +1,13 @@
 """``torch.vmap`` of functions that take collections, without pytrees.
 
-Torch takes every argument apart to leaves, hides a dimension of each, puts the argument together, and does the reverse
-with the result. For a collection all of this is known at once: which dimension goes, which comes, and what is left of
-the batch size. So the values of each collection are mapped here in one step, and the batch size is computed, where
-:mod:`~tensorclass.td.pytree` must find it out from the leaves.
+torch flattens every argument, hides a dimension of each leaf, unflattens the argument, and does the reverse with the
+result. For a collection it is known at once which dimension is hidden or added, and so the batch size. Here the values
+of each collection are mapped in one step, and the batch size is computed; :mod:`~tensorclass.td.pytree` must find it
+out from the leaves.
 
-``torch.vmap`` looks its implementation up in the module :mod:`torch._functorch.apis` at each call; :func:`install` puts
-:func:`_mapped` there, in front of it. What it does not know it hands to torch: calls without a collection among the
-arguments, and all that is unusual or wrong in a call, so that errors are those of torch. While a program is traced to a
-graph (dynamo, export) torch does all of it.
+``torch.vmap`` looks up its implementation in :mod:`torch._functorch.apis` at each call. :func:`install` puts
+:func:`_mapped` there, which hands over to torch's own for calls without collections, and for anything unusual or wrong
+in a call, so that errors are torch's. While a program is traced to a graph (dynamo, export), torch does everything.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from torch.utils import _pytree
 
 from . import shapes
 from .collection import Collection, functorch
-from .pytree import KINDS
+from .pytree import NODE_CLASSES
 
 
 def _module(name: str) -> Any:
     try:
         return importlib.import_module(f"torch._functorch.{name}")
-    except ImportError:  # of another torch: nothing is installed
+    except ImportError:  # another version of torch: nothing is installed
         return None
 
 
@@ -39,7 +38,7 @@ _through_pytrees: Callable[..., Any] = getattr(_apis, "vmap_impl", None)  # type
 
 
 class _Unusual(Exception):
-    """Never leaves this module: torch goes through the pytrees instead."""
+    """Raised for calls that torch shall do through pytrees. It never leaves this module."""
 
 
 def _mapped(
@@ -51,10 +50,10 @@ def _mapped(
     *args: Any,
     **kwargs: Any,
 ) -> Any:
-    """What ``torch.vmap(func, in_dims, out_dims, randomness, chunk_size=chunk_size)`` does when it is called."""
+    """Implement a call of ``torch.vmap(func, in_dims, out_dims, randomness, chunk_size=chunk_size)``."""
     for arg in args:
-        kind = arg.__class__
-        if kind is not Tensor and (_holds_collection(arg) if kind in _CONTAINERS else isinstance(arg, Collection)):
+        cls = arg.__class__
+        if cls is not Tensor and (_holds_collection(arg) if cls in _CONTAINERS else isinstance(arg, Collection)):
             break
     else:
         return _through_pytrees(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs)
@@ -86,37 +85,37 @@ _CONTAINERS = frozenset((tuple, list, dict))
 
 
 def _holds_collection(tree: Any) -> bool:
-    for part in tree.values() if tree.__class__ is dict else tree:
-        kind = part.__class__
-        if kind is not Tensor and (_holds_collection(part) if kind in _CONTAINERS else isinstance(part, Collection)):
+    for item in tree.values() if tree.__class__ is dict else tree:
+        cls = item.__class__
+        if cls is not Tensor and (_holds_collection(item) if cls in _CONTAINERS else isinstance(item, Collection)):
             return True
     return False
 
 
-def _parts(tree: Any, dims: Any) -> list[tuple[Any, Any]]:
-    """What a container holds, each with its dimension; arguments are a tuple."""
-    kind = tree.__class__
-    if kind is dict:
+def _items(tree: Any, dims: Any) -> list[tuple[Any, Any]]:
+    """Return the items of a container, each with its dimension. Arguments are a tuple."""
+    cls = tree.__class__
+    if cls is dict:
         if type(dims) is int:
-            return [(part, dims) for part in tree.values()]
-        if dims.__class__ is dict and list(dims) == list(tree):  # torch goes by the order, too
+            return [(item, dims) for item in tree.values()]
+        if dims.__class__ is dict and list(dims) == list(tree):  # torch matches by order, too
             return list(zip(tree.values(), dims.values(), strict=True))
-    elif kind is tuple or kind is list:
+    elif cls is tuple or cls is list:
         if type(dims) is int:
-            return [(part, dims) for part in tree]
-        if dims.__class__ is kind and len(dims) == len(tree):
+            return [(item, dims) for item in tree]
+        if dims.__class__ is cls and len(dims) == len(tree):
             return list(zip(tree, dims, strict=True))
     raise _Unusual
 
 
-def _like(tree: Any, parts: list[Any]) -> Any:
-    """A container like another one."""
-    kind = tree.__class__
-    return dict(zip(tree, parts, strict=True)) if kind is dict else parts if kind is list else tuple(parts)
+def _container_like(tree: Any, items: list[Any]) -> Any:
+    """Return a container of the same class and keys with other items."""
+    cls = tree.__class__
+    return dict(zip(tree, items, strict=True)) if cls is dict else items if cls is list else tuple(items)
 
 
 def _mapped_size(args: tuple[Any, ...], in_dims: Any) -> int | None:
-    """The size of the dimension that is mapped over; ``None`` where arguments do not fit, or are not simple."""
+    """Return the size of the mapped dimension; ``None`` if the arguments do not fit together, or are unusual."""
     sizes: list[int] = []
     try:
         if not _note_sizes(args, in_dims, sizes):
@@ -131,7 +130,7 @@ def _mapped_size(args: tuple[Any, ...], in_dims: Any) -> int | None:
 
 
 def _note_sizes(arg: Any, dim: Any, sizes: list[int]) -> bool:
-    """Notes the sizes of the dimensions that are mapped over; whether there are tensors that have them."""
+    """Append the sizes of the mapped dimensions. Return whether there are tensors that have them."""
     if dim is None:
         return False
     if type(dim) is int:
@@ -145,15 +144,18 @@ def _note_sizes(arg: Any, dim: Any, sizes: list[int]) -> bool:
             sizes.append(arg._batch_size[_batch_dim(arg, dim, 0)])
             return _has_tensors(arg)
     found = False
-    for part, below in _parts(arg, dim):
-        found = _note_sizes(part, below, sizes) or found
+    for item, below in _items(arg, dim):
+        found = _note_sizes(item, below, sizes) or found
     return found
 
 
 def _batch_dim(node: Collection, dim: int, more: int) -> int:
-    """Which batch dimension a dimension of all values is; there are ``more`` places for one that comes."""
+    """Return the batch dimension that a dimension of all values is.
+
+    ``more`` is 1 if it is the position of a new dimension, else 0.
+    """
     ndim = len(node._batch_size) + more
-    if dim < 0:  # of values with different numbers of dimensions it is a different one in each
+    if dim < 0:  # in values with different numbers of dimensions it is a different one in each
         ndims = _ndims(node)
         if len(ndims) != 1:
             raise _Unusual
@@ -164,7 +166,7 @@ def _batch_dim(node: Collection, dim: int, more: int) -> int:
 
 
 def _ndims(node: Collection) -> set[int]:
-    """The numbers of dimensions of the tensors in a tree."""
+    """Return the numbers of dimensions of the tensors in a tree."""
     store: Any = node._store
     if store.__class__ is not dict:
         raise _Unusual
@@ -176,16 +178,16 @@ def _ndims(node: Collection) -> set[int]:
 
 def _has_tensors(node: Collection) -> bool:
     store: Any = node._store
-    if store.__class__ is not dict:  # a lazy stack would make a value to look at
+    if store.__class__ is not dict:  # a lazy stack would stack a value
         return any(isinstance(leaf, Tensor) for leaf in node._leaves())
-    for value in store.values():  # noqa: SIM110 -- nearly always the first value tells; a generator costs more
+    for value in store.values():  # noqa: SIM110 -- the first value nearly always decides; a generator costs more
         if isinstance(value, Tensor) or _has_tensors(value):
             return True
     return False
 
 
 def _inputs(args: tuple[Any, ...], in_dims: Any, level: int) -> Any:
-    """The arguments as the function sees them; ``None`` where that takes pytrees."""
+    """Return the arguments as the function sees them; ``None`` if that needs pytrees."""
     try:
         return _input(args, in_dims, level)
     except _Unusual:
@@ -199,17 +201,17 @@ def _input(arg: Any, dim: Any, level: int) -> Any:
         return _again(arg) if dim is None else _without(arg, _batch_dim(arg, dim, 0), level)
     if dim is None:
         return _pytree.tree_map(_same, arg)
-    return _like(arg, [_input(part, below, level) for part, below in _parts(arg, dim)])
+    return _container_like(arg, [_input(item, below, level) for item, below in _items(arg, dim)])
 
 
 def _output(result: Any, dim: Any, level: int, size: int) -> Any:
-    """The result as the caller gets it."""
+    """Return the result as the caller sees it."""
     if type(dim) is int:
         if isinstance(result, Tensor):
             return functorch._remove_batch_dim(result, level, size, dim)
         if isinstance(result, Collection):
             return _with(result, _batch_dim(result, dim, 1), level, size)
-    return _like(result, [_output(part, below, level, size) for part, below in _parts(result, dim)])
+    return _container_like(result, [_output(item, below, level, size) for item, below in _items(result, dim)])
 
 
 def _same(leaf: Any) -> Any:
@@ -220,32 +222,32 @@ def _same(leaf: Any) -> Any:
 
 
 def _made(node: Any) -> tuple[Any, Any]:
-    """What unflattening a collection begins with: its class on a plain dict, its device, its objects; and its store."""
-    kind = KINDS.get(node.__class__)
-    if kind is None:
+    """Return an empty collection of a node's class on a plain dict, with device and objects; and the node's store."""
+    form = NODE_CLASSES.get(node.__class__)
+    if form is None:
         return _made(_stacked(node))
-    new: Any = object.__new__(kind[0] or getattr(node, "_dense", node.__class__))
+    new: Any = object.__new__(form[0] or getattr(node, "_dense", node.__class__))
     new._device = node._device
     new._lock = None
-    if kind[1]:
+    if form[1]:
         new._objects = node._objects
         new._metadata = None
     return new, node._store
 
 
 def _stacked(node: Any) -> Any:
-    """A lazy stack with its values stacked, as pytrees show it."""
+    """Return a lazy stack with its values stacked, as pytrees flatten it."""
     if not hasattr(node, "_densified"):
         raise _Unusual  # an unbatched tensor
     try:
         return node._densified()
-    except RuntimeError:  # the values of its parts are too different
+    except RuntimeError:  # its values have different shapes
         pass
     raise _Unusual
 
 
 def _again(node: Any) -> Any:
-    """A collection that is not mapped: the function gets one of its own, so that it can set keys."""
+    """Copy a collection that is not mapped, so that the function can set keys in its own."""
     new, store = _made(node)
     new._store = {key: value if isinstance(value, Tensor) else _again(value) for key, value in store.items()}
     new._batch_size = node._batch_size
@@ -254,7 +256,7 @@ def _again(node: Any) -> Any:
 
 
 def _without(node: Any, dim: int, level: int) -> Any:
-    """A collection of which a vmap hides a batch dimension."""
+    """Return a collection of which a vmap hides a batch dimension."""
     new, store = _made(node)
     hide = functorch._add_batch_dim
     new._store = {
@@ -268,7 +270,7 @@ def _without(node: Any, dim: int, level: int) -> Any:
 
 
 def _with(node: Any, dim: int, level: int, count: int) -> Any:
-    """A collection with the dimension that a vmap hid as a batch dimension."""
+    """Return a collection with the dimension that a vmap hid as a batch dimension."""
     new, store = _made(node)
     show = functorch._remove_batch_dim
     new._store = {
@@ -284,9 +286,9 @@ def _with(node: Any, dim: int, level: int, count: int) -> Any:
 # -- installation -----------------------------------------------------------------------------------------------------
 
 
-#: how many arguments those functions of torch take that are called here
+#: number of arguments of torch's functions that are called here
 _ARITIES = (
-    (_predispatch, "_add_batch_dim", 3),  # with the arguments of the functions in C that they call
+    (_predispatch, "_add_batch_dim", 3),  # as many as the C functions that they call take
     (_predispatch, "_remove_batch_dim", 4),
     (_predispatch, "_vmap_increment_nesting", 2),
     (_predispatch, "_vmap_decrement_nesting", 0),
@@ -297,7 +299,7 @@ _ARITIES = (
 
 
 def _fits() -> bool:
-    """Whether this is the vmap of torch that is known here: how it finds its implementation, what that calls."""
+    """Return whether torch's vmap is the one known here: how it looks up its implementation, and what that calls."""
     implementation: Any = _torch_vmap.vmap_impl
     try:
         for module, name, count in _ARITIES:
@@ -316,7 +318,7 @@ def _fits() -> bool:
 
 
 def install() -> bool:
-    """Puts :func:`_mapped` in front of torch's own; whether this torch is one in which it can."""
+    """Put :func:`_mapped` in front of torch's implementation. Return whether this version of torch allows it."""
     if not _fits():
         return False
     _apis.vmap_impl = _mapped

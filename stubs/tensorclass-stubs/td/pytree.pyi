@@ -6,7 +6,7 @@ from tensorclass.td.base import TensorCollection
 
 Context = tuple[type[TensorCollection], tuple[str, ...], Any, Any, Any]
 Form = tuple[Size, tuple[int, ...]]
-KINDS: dict[type[Any], tuple[type[Any] | None, bool]]
+NODE_CLASSES: dict[type[Any], tuple[type[Any] | None, bool]]
 
 def register(
     cls: type[TensorCollection],

@@ -1,8 +1,9 @@
-"""Stores other than a plain dict, a file each. Operations ask no value and no collection what it stands on.
+"""Stores other than a plain dict, one per file. ``protocol.py`` lists what a store must and may answer.
 
 A collection on such a store is an instance of a subclass of its class, made once by :func:`on_store`, in which the
-methods that the store answers itself come first. So ``Sample.lazy_stack(...)`` is a ``Sample``, and an operation on a
-plain dict pays nothing for the other stores. What a store does not answer runs over its items, and gives a plain dict.
+methods that the store answers itself come first. So ``Sample.lazy_stack(...)`` is a ``Sample``, and operations on a
+plain dict pay nothing for other stores. Operations that a store does not answer run over its items, and their results
+are on a plain dict.
 """
 
 from .classes import on_store

@@ -1,4 +1,4 @@
-"""The classes of collections on a store: a collection class with the methods of a store in front."""
+"""Classes of collections on a store: a collection class with the methods of the store in front."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ C = TypeVar("C", bound=TensorCollection)
 
 
 class OnStore(TensorCollection):
-    """What collections on another store than a dict have in common: results of operations stand on a plain dict.
+    """Base of the methods of a store other than a dict. Results of operations are on a plain dict.
 
-    A store derives its methods from this class, and :func:`on_store` puts them in front of those of a collection class.
+    :func:`on_store` puts the methods of a subclass in front of those of a collection class.
     """
 
     __slots__ = ()
@@ -45,24 +45,24 @@ class OnStore(TensorCollection):
 
     @classmethod
     def _register(cls) -> None:
-        """Makes the class a node of pytrees."""
+        """Register the class as a node of pytrees."""
         pytree.register(cls)
 
     def _densified(self) -> Self:
-        """The same on plain dicts at every level: all values are read once."""
+        """Return a collection on plain dicts at every level. Each value is read once."""
         return self._same(  # type: ignore[no-any-return]
             {key: value._densified() if isinstance(value, OnStore) else value for key, value in self._store.items()}
         )
 
 
 def dense_class(cls: type[C]) -> type[C]:
-    """The class of a collection, or of what it would be on a plain dict."""
+    """Return the class that a collection has on a plain dict."""
     given: Any = cls
     return given._dense if issubclass(cls, OnStore) else given  # type: ignore[no-any-return]
 
 
 def on_store(methods: type[OnStore], cls: type[C]) -> type[C]:
-    """The subclass of a collection class with the methods of a store, made when it is first asked for."""
+    """Return the subclass of a collection class with the methods of a store. It is made once."""
     dense = dense_class(cls)
     name = f"_class_on_{methods.__name__}"
     made: Any = vars(dense).get(name)
@@ -71,8 +71,8 @@ def on_store(methods: type[OnStore], cls: type[C]) -> type[C]:
             "__slots__": (), "__module__": dense.__module__, "__qualname__": dense.__qualname__,
             "__doc__": dense.__doc__, "_dense": dense,
         }  # fmt: skip
-        options = {"is_base": True} if hasattr(dense, "_specs") else {}  # a record: its fields are declared already
-        for field in getattr(dense, "_specs", ()):  # they come before methods that only this store has, say `close`
+        options = {"is_base": True} if hasattr(dense, "_specs") else {}  # a record declares its fields itself
+        for field in getattr(dense, "_specs", ()):  # fields precede methods that only this store has, such as `close`
             if any(field in vars(base) for base in methods.__mro__[:-1]) and not hasattr(TensorCollection, field):
                 namespace[field] = inspect.getattr_static(dense, field)
         metaclass: Any = dense.__class__

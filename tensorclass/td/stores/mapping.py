@@ -1,4 +1,4 @@
-"""A mapping of the user's as the store of a collection: what is read is read from it, what is written goes there."""
+"""A user's mapping as the store of a collection, which reads from it and writes to it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ C = TypeVar("C", bound="TensorCollection")
 
 
 class Entries(MutableMapping[str, "Value"]):
-    """The entries of a mapping as values of a collection.
+    """The store: entries of a mapping as values of a collection.
 
-    Mappings in it are collections that read and write through too; each stays one object, so that it keeps its lock and
-    its batch size, also where the mapping makes a new one at each read. What is neither tensor, collection nor mapping
-    becomes what it would become if it were written to the collection.
+    Nested mappings become collections that read and write through too. Each stays one object, with its lock and batch
+    size, even if the mapping makes a new one at each read. Other objects are converted as if they were written to the
+    collection.
     """
 
     __slots__ = ("nested", "owner", "source")
@@ -63,7 +63,7 @@ class Entries(MutableMapping[str, "Value"]):
         self._remember(key, value)
 
     def _remember(self, key: str, value: Any) -> None:
-        """Keeps the batch size, the names and the class of a nested collection that became a mapping."""
+        """Keep batch size, names and class of a nested collection that the source stored as a mapping."""
         if isinstance(value, Tensor) or not value._is_tree():
             return
         source = held = self.source[key]
@@ -84,7 +84,7 @@ class Entries(MutableMapping[str, "Value"]):
         self.source.clear()
 
     def _detach(self, key: str) -> None:
-        """Lets a nested collection hold its values itself: its mapping goes."""
+        """Move the values of a nested collection to a plain dict, because its mapping is removed."""
         nested = self.nested.pop(key, None)
         if nested is not None:
             nested._store = nested._values()._store
@@ -100,7 +100,7 @@ class Entries(MutableMapping[str, "Value"]):
 
 
 class OnMapping(WrittenBack):
-    """The methods of a collection on a user's mapping."""
+    """Methods of a collection on a user's mapping."""
 
     __slots__ = ()
 
@@ -131,7 +131,7 @@ def _alike(a: Any, b: Any) -> bool:
 def through(
     cls: type[C], source: MutableMapping[str, Any], batch_size: Size, device: torch.device | None, names: Names
 ) -> C:
-    """A collection of a class over a mapping. Nothing is checked."""
+    """Make a collection of a class over a mapping, without checks."""
     new = object.__new__(on_store(OnMapping, cls))
     entries = Entries(source)
     new._store = entries
@@ -139,17 +139,17 @@ def through(
     new._device = device
     new._names = names
     new._lock = None
-    entries.owner = weakref.ref(new)  # not the collection itself: nobody would free the two but the garbage collector
+    entries.owner = weakref.ref(new)  # weak: in a cycle, only the garbage collector would free the two
     return new
 
 
 def check(collection: Any, path: tuple[str, ...] = ()) -> None:
-    """Raises an error where the entries of a mapping are no values of the collection over it."""
+    """Raise if the entries of a mapping do not fit the collection over it."""
     size, device = collection._batch_size, collection._device
     source: Any = collection._store.source
     for key in source:
         if type(key) is not str:
-            raise TypeError(f"from_store: keys are strings, got {key!r}; a nested mapping is a nested collection")
+            raise TypeError(f"from_store: keys are strings, got {key!r}; use a nested mapping for a nested collection")
     collection._check_keys(source, complete=True)
     for key, value in collection._store.items():
         if shape_of(value, (*path, key))[: len(size)] != size:
@@ -158,7 +158,7 @@ def check(collection: Any, path: tuple[str, ...] = ()) -> None:
         if device is not None and value.device != device and (is_tree or isinstance(value, Tensor)):
             raise RuntimeError(
                 f"from_store: {'.'.join((*path, key))}: expected a value on the device {device}, got {value.device}; "
-                "nothing is moved, because what is read is what the store gives"
+                "values of a store are not moved: move them in the store, or leave device= out"
             )
         collection._check_entry(key, value)
         if isinstance(value, OnMapping) and isinstance(value._store, Entries):

@@ -1,4 +1,4 @@
-"""Some rows of a collection as a collection of their own, through which the rows are written."""
+"""Rows of a collection as a collection that writes through to it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from tensorclass.td.collection import Store, Value
 
 
-class Rows(MutableMapping[str, "Value"]):
-    """The rows of a collection at a prepared index: reading a key indexes its value, writing writes into it in place.
+class ParentRows(MutableMapping[str, "Value"]):
+    """The store: rows of a parent collection at a prepared index.
 
-    A key that the collection lacks is allocated there with zeros. Removing a key removes it there.
+    Reading a key indexes the value of the parent; writing a key writes into that value in place. A key that the parent
+    lacks is allocated there with zeros. Removing a key removes it from the parent.
     """
 
     __slots__ = ("index", "item", "parent", "size", "views")
@@ -34,7 +35,7 @@ class Rows(MutableMapping[str, "Value"]):
         self.index: tuple[Any, ...] = index
         self.size: Size = size
         self.item: Any = index[0] if len(index) == 1 else index
-        #: whether what is read shares memory with the values of the source
+        #: values that are read share memory with those of the parent
         self.views: bool = _gives_views(parent) and all(item is None or type(item) in (int, slice) for item in index)
 
     def __getitem__(self, key: str) -> Any:
@@ -47,7 +48,7 @@ class Rows(MutableMapping[str, "Value"]):
         self.write({key: value})
 
     def write(self, values: Store) -> None:
-        """Writes several values, after checking that all of them fit."""
+        """Write several values after checking that all of them fit."""
         self.parent._write(self.index, self.parent._like(values, self.size))
 
     def __delitem__(self, key: str) -> None:
@@ -65,17 +66,22 @@ class Rows(MutableMapping[str, "Value"]):
 
 
 class SubTensorDict(WrittenBack):
-    """The rows of a collection at an index, as a collection of the same class that stands on the collection itself.
+    """Rows of a collection at an index, as a collection of the same class that writes through to it.
 
-    Reading a key gives the rows of its value. Everything that writes, writes into the rows of the values there, in
-    place, for every kind of index: also for those of which ``source[idx]`` would be a copy. A key that is new is
-    allocated in the source, with zeros in all other rows; removing or renaming a key does so in the source. The results
-    of operations are collections of their own, as those of ``source[idx]`` are.
+    Reading a key returns the rows of its value. Writing changes the rows of the value in the source in place, for every
+    kind of index, including those for which ``source[idx]`` is a copy. A new key is allocated in the source, with zeros
+    in all other rows. Removing or renaming a key does so in the source. Results of operations are independent
+    collections, like ``source[idx]``.
 
     Args:
-        source: the collection, or a record.
-        idx: whatever stands in the brackets of ``source[idx]``.
-        batch_size: what the batch size of the rows is, if it is to be checked.
+        source: collection or record.
+        idx: any index that ``source[idx]`` takes.
+        batch_size: expected batch size of the rows. Default: not checked.
+
+    Raises:
+        TypeError: ``source`` is not a collection.
+        IndexError: the index is out of range.
+        RuntimeError: the rows do not have the expected batch size.
 
     >>> import torch
     >>> from tensorclass import TensorDict
@@ -90,7 +96,7 @@ class SubTensorDict(WrittenBack):
     __slots__ = ()
 
     if TYPE_CHECKING:
-        _store: Rows  # pyright: ignore[reportIncompatibleVariableOverride]  # no other store comes here
+        _store: ParentRows  # pyright: ignore[reportIncompatibleVariableOverride]  # no other store comes here
 
     def __new__(cls, source: Any, idx: Any, batch_size: Sequence[int] | None = None) -> Any:
         if not isinstance(source, Collection):
@@ -102,11 +108,18 @@ class SubTensorDict(WrittenBack):
         _set_up(self, source, index)
         if batch_size is not None and shapes.as_size(batch_size) != self._batch_size:
             raise RuntimeError(
-                f"SubTensorDict: the batch size of the rows is {list(self._batch_size)}, not {list(batch_size)}"
+                f"SubTensorDict: expected rows of the batch size {list(batch_size)}, got {list(self._batch_size)}"
             )
 
     def get_parent_tensordict(self) -> TensorCollection:
-        """The collection whose rows these are."""
+        """Return the collection whose rows these are.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": torch.zeros(4)}, [4])
+        >>> data.get_sub_tensordict([0, 2]).get_parent_tensordict() is data
+        True
+        """
         return self._store.parent
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -115,7 +128,7 @@ class SubTensorDict(WrittenBack):
         self._store.write(values._store)
 
     def _write_back(self, values: Any, objects: bool = True) -> None:
-        if self._store.views:  # the tensors have changed in the source already
+        if self._store.views:  # the tensors of the source have changed already
             values = _objects(values) if objects else None
         if values is not None and values._store:
             self._store.write(values._store)
@@ -126,15 +139,13 @@ class SubTensorDict(WrittenBack):
             return
         super()._check_unlocked()
         if value is None and self._holds_none(key):
-            raise TypeError(
-                f"{printable(key)}: some rows of a field cannot be None while others are not; set it in the source"
-            )
+            raise TypeError(f"{printable(key)}: a field cannot be None in some rows only; set it in the source")
         fitted = self._fit(key, value, non_blocking)
         self._check_entering({key: fitted})
         self._store[key] = fitted
 
     def _apart(self, values: Any) -> Any:
-        return values.clone()  # written to the source together, once all of it is known to fit
+        return values.clone()  # written to the source together, when all of them are known to fit
 
     def _done(self, result: Any, inplace: bool) -> Any:
         if not inplace:
@@ -147,41 +158,49 @@ class SubTensorDict(WrittenBack):
     def _beside(self) -> tuple[TensorCollection]:
         return (self._store.parent,)
 
-    # -- keys are those of the source ---------------------------------------------------------------------------------
+    # -- keys: the source's -------------------------------------------------------------------------------------------
 
     def _check_unlocked(self) -> None:
         super()._check_unlocked()
         self._store.parent._check_unlocked()
 
     def clear(self) -> Any:
-        """Removes all keys, from the source too."""
+        """Remove all keys from the source.
+
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": torch.zeros(4)}, [4])
+        >>> _ = data.get_sub_tensordict([0, 2]).clear()
+        >>> list(data.keys())
+        []
+        """
         self._store.parent.clear()
         return self
 
     def rename_key_(self, old_key: Any, new_key: Any, safe: bool = False) -> Any:
-        """Renames a key, in the source too."""
+        """Rename a key in the source; see :meth:`TensorDict.rename_key_`."""
         self._store.parent.rename_key_(old_key, new_key, safe)
         return self
 
     def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: Any = None) -> Any:
-        """The leaves under keys joined by ``separator``, on one level; in place, in the source too."""
+        """Flatten nested keys; in place, those of the source. See :meth:`TensorDict.flatten_keys`."""
         if not inplace:
             return super().flatten_keys(separator, False, is_leaf)
         self._store.parent.flatten_keys(separator, True, is_leaf)
         return self
 
     def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Any:
-        """Keys that hold ``separator`` nested; in place, in the source too."""
+        """Nest keys with separators; in place, those of the source. See :meth:`TensorDict.unflatten_keys`."""
         if not inplace:
             return super().unflatten_keys(separator, False)
         self._store.parent.unflatten_keys(separator, True)
         return self
 
-    # -- what belongs to the source -----------------------------------------------------------------------------------
+    # -- locks: the source's ------------------------------------------------------------------------------------------
 
     @property
     def is_locked(self) -> bool:
-        """Whether the source is locked."""
+        """Return whether the source is locked."""
         return self._lock is not None or self._store.parent.is_locked
 
     @is_locked.setter
@@ -190,31 +209,31 @@ class SubTensorDict(WrittenBack):
             self._refuse_lock()
 
     def lock_(self) -> Any:
-        """Raises an error, unless the source is locked: keys are those of the source."""
+        """Raise unless the source is locked: rows have its keys."""
         if not self.is_locked:
             self._refuse_lock()
         self._undoes(None)
         return self
 
     def unlock_(self) -> Any:
-        """Raises an error, if the source is locked: keys are those of the source."""
+        """Raise if the source is locked: rows have its keys."""
         if self.is_locked:
             self._refuse_lock()
         self._undoes(None)
         return self
 
     def _refuse_lock(self) -> NoReturn:
-        raise RuntimeError("rows of a collection have its keys: lock or unlock the source, .get_parent_tensordict()")
+        raise RuntimeError("rows share the keys of their source: lock or unlock the source, .get_parent_tensordict()")
 
     def _refuse_shape(self, *args: Any) -> NoReturn:
         raise RuntimeError(
-            "rows of a collection have the batch size, the dimension names and the device that the index gives them: "
-            "change a copy, .to_tensordict(), or the source, .get_parent_tensordict()"
+            "batch size, dimension names and device of rows follow from their source and index: change a copy, "
+            ".to_tensordict(), or the source, .get_parent_tensordict()"
         )
 
     def _refuse_tensors(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise RuntimeError(
-            "rows of tensors cannot have a history, gradients or memory of their own: do it for the source, "
+            "rows of tensors cannot have their own history, gradients or memory: do it for the source, "
             ".get_parent_tensordict()"
         )
 
@@ -232,7 +251,7 @@ def _gives_views(source: object) -> bool:
 
 
 def rows_of(source: TensorCollection, index: tuple[Any, ...]) -> Any:
-    """The :class:`SubTensorDict` of a collection at a prepared index."""
+    """Return the :class:`SubTensorDict` of a collection at a prepared index."""
     new = object.__new__(on_store(SubTensorDict, type(source)))
     _set_up(new, source, index)
     return new
@@ -241,7 +260,7 @@ def rows_of(source: TensorCollection, index: tuple[Any, ...]) -> Any:
 def _set_up(new: Any, source: TensorCollection, index: tuple[Any, ...]) -> None:
     names: Names = source._names
     size = shapes.indexed(source._batch_size, index)
-    new._store = Rows(source, index, size)
+    new._store = ParentRows(source, index, size)
     new._batch_size = size
     new._device = source._device
     new._names = None if names is None else shapes.names_indexed(names, index)
@@ -249,7 +268,7 @@ def _set_up(new: Any, source: TensorCollection, index: tuple[Any, ...]) -> None:
 
 
 def _objects(values: Any) -> Any:
-    """The non-tensor data among values."""
+    """Return the non-tensor data among values."""
     found: dict[str, Any] = {}
     for key, value in values._store.items():
         if isinstance(value, Collection):

@@ -1,4 +1,4 @@
-"""Collections whose store may give copies: what an operation changes in place is written back."""
+"""Collections on a store that may return copies: results of operations in place are written back."""
 
 from __future__ import annotations
 
@@ -19,36 +19,35 @@ if TYPE_CHECKING:
 
 
 class WrittenBack(OnStore):
-    """Operations in place: the values are read onto a plain dict, the operation runs there, and they are written back.
+    """Operations in place: read the values onto a plain dict, run the operation there, and write the values back.
 
-    So it does not matter whether the tensor that a store gives is the one that it holds. Where the operation fails,
-    nothing is written back.
+    So a store may return copies of the tensors that it holds. If the operation fails, nothing is written back.
     """
 
     __slots__ = ()
 
     def _take(self, values: Any, objects: bool = True) -> None:
-        """Writes the values of a collection on a plain dict under their keys, also under new ones.
+        """Write the values of a collection on a plain dict to their keys, present or new.
 
-        Without ``objects``, non-tensor data can be left out: only tensors have changed.
+        With ``objects=False`` only tensors have changed, and non-tensor data can be left out.
         """
         raise NotImplementedError
 
     def _write_back(self, values: Any, objects: bool = True) -> None:
-        """:meth:`_take` of values that were read here and changed in place."""
+        """Write values that were read here and changed in place; see :meth:`_take`."""
         self._take(values, objects)
 
     def _read(self, keys: Iterable[str]) -> Any:
-        """A collection on a plain dict with some of the values: those of the keys that are there."""
+        """Return a collection on a plain dict with the values of those keys that exist."""
         store = self._store
         return self._same({key: _values(store[key]) for key in keys if key in store})
 
     def _values(self) -> Any:
-        """A collection on a plain dict with all the values; so are those below, as far as reading them may copy."""
+        """Return a collection on a plain dict with all values, at every level whose store may return copies."""
         return self._same({key: _values(value) for key, value in self._store.items()})
 
     def _apart(self, values: Any) -> Any:
-        """Values that were read, so that several can be written in place, of which one may turn out not to fit."""
+        """Return values that can be changed in place before it is known whether all of them fit."""
         return values
 
     # -- one key ------------------------------------------------------------------------------------------------------
@@ -115,7 +114,7 @@ class WrittenBack(OnStore):
     def _put_leaves(self, leaves: Iterator[Tensor]) -> None:
         self._write_back(self._with_leaves(leaves), False)
 
-    # -- by itself ----------------------------------------------------------------------------------------------------
+    # -- results on a plain dict --------------------------------------------------------------------------------------
 
     @classmethod
     def _from_mapping(cls, source: Any, batch_size: Any, device: Any, names: Any) -> Any:
@@ -123,7 +122,7 @@ class WrittenBack(OnStore):
 
     @classmethod
     def fromkeys(cls, keys: Any, value: Any = 0) -> Any:
-        """A collection without batch dimensions that has ``value`` under each key."""
+        """Make a collection without batch dimensions that has the same value under each key."""
         return cls._dense.fromkeys(keys, value)
 
     def __reduce__(self) -> Any:
@@ -147,7 +146,7 @@ def _written_back(name: str) -> Callable[..., Any]:
     return method
 
 
-#: operations in place on all values: those of the point-wise family, and what they share
+#: operations in place on all values: the point-wise ones, and the methods that they share
 _IN_PLACE = [name for name in vars(Pointwise) if name[0] != "_" and name[-1] == "_"]
 for _name in (*_IN_PLACE, "_binary_", "_three_", "load_state_dict"):
     setattr(WrittenBack, _name, _written_back(_name))

@@ -6,7 +6,7 @@ from tensorclass.td.stores.written import WrittenBack
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Store, Value
 
-class Rows(MutableMapping[str, "Value"]):
+class ParentRows(MutableMapping[str, "Value"]):
     parent: TensorCollection
     index: tuple[Any, ...]
     size: Size
