@@ -39,7 +39,7 @@ def set_get_defaults_to_none(set_to_none: bool = True) -> None:
     Args:
         set_to_none: ``True`` (default) returns ``None``; ``False`` raises a ``KeyError``, as ``data[key]`` does.
 
-    >>> from tensorclass import TensorDict
+    >>> from tensorclass import TensorDict, set_get_defaults_to_none
     >>> set_get_defaults_to_none(False)
     >>> try:
     ...     TensorDict({"a": 1}).get("b")

@@ -204,7 +204,7 @@ def test_expanded(data: st.DataObject) -> None:
 
 
 def test_a_new_dimension_cannot_be_expanded_to_an_open_size() -> None:
-    with pytest.raises(RuntimeError, match="-1 stands for an existing dimension"):
+    with pytest.raises(RuntimeError, match="-1 keeps the size of an existing dimension"):
         shapes.expanded(Size((3,)), (-1, 3))
 
 
