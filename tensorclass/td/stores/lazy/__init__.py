@@ -1,4 +1,4 @@
-"""Lazy stacks: collections that stand side by side, and are stacked when a key is read."""
+"""Lazy stacks: collections that are stacked when a key is read."""
 
 from .base import lazily
 from .stack import LazyStacked, LazyStackedTensorDict, dense_stack_tds, lazy_stack, maybe_dense_stack

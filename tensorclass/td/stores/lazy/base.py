@@ -1,4 +1,4 @@
-"""What all methods of lazy stacks stand on: the parts, and what is known of them."""
+"""The base of lazy stacks: their parts, metadata and tree."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 
 def lazily(items: list[Any], dim: int, like: Parts | None = None, name: str | None = None) -> Any:
-    """A lazy stack of collections whose batch sizes have been looked at, of the class of the first.
+    """Make a lazy stack of checked collections, of the class of the first.
 
     Args:
-        items: the parts.
-        dim: where they are stacked.
-        like: how the parts are read and written.
-        name: of the new dimension.
+        items: the parts, at least one.
+        dim: position of the new dimension.
+        like: store whose forms and hooks the new one takes over.
+        name: name of the new dimension.
     """
     first = items[0]
-    if not first._is_tree():  # objects are held row by row as they are
+    if not first._is_tree():  # non-tensor data holds an object for each row anyway
         return first._stack(items, dim)
     device, names, size = first._device, first._names, first._batch_size
     even, locked = True, True
@@ -48,7 +48,7 @@ def lazily(items: list[Any], dim: int, like: Parts | None = None, name: str | No
         if item._device != device:
             device = None
         if item._names != names:
-            stacked_size(items, dim)  # says where they lack dimensions, not only names of them
+            stacked_size(items, dim)  # its error is clearer if the numbers of dimensions differ
             raise names_differ(items)
         if item._lock is None:
             locked = False
@@ -63,7 +63,7 @@ def lazily(items: list[Any], dim: int, like: Parts | None = None, name: str | No
 
 
 def stacked_size(items: Sequence[Any], dim: int) -> Size:
-    """The batch size of a stack, with -1 where the parts differ."""
+    """Return the batch size of a stack, with -1 for sizes that differ between the parts."""
     size = items[0]._batch_size
     for item in items:
         if len(item._batch_size) != len(size):
@@ -90,7 +90,7 @@ def names_differ(items: Sequence[Any]) -> ValueError:
 
 
 def checked(items: Sequence[Any], what: str) -> list[Any]:
-    """The items, when they are collections of as many batch dimensions each."""
+    """Check that all items are collections with the same number of batch dimensions; return them as a list."""
     found = list(items)
     if not found:
         raise RuntimeError(f"{what}: expected at least one collection, got an empty sequence")
@@ -107,7 +107,7 @@ def checked(items: Sequence[Any], what: str) -> list[Any]:
             raise TypeError(f"{what}: expected collections only, item {position} is a {type(item).__name__}")
         if item.ndim != found[0].ndim:
             raise RuntimeError(
-                f"{what}: all collections need as many batch dimensions; item 0 has the batch size "
+                f"{what}: all collections need the same number of batch dimensions; item 0 has the batch size "
                 f"{list(found[0]._batch_size)}, item {position} has {list(item._batch_size)}"
             )
     check_classes(found, what)
@@ -122,7 +122,7 @@ def check_classes(items: list[Any], what: str) -> None:
 
 
 def _even(first: Any, other: Any) -> bool:
-    """Whether two parts have the same keys with values of the same shapes."""
+    """Return whether two parts have the same keys with values of the same shapes."""
     if isinstance(first, LazyParts) or isinstance(other, LazyParts):
         pairs = zip(first._nodes(), other._nodes(), strict=False)
         return type(first) is type(other) and all(_even(a, b) for a, b in pairs)
@@ -140,7 +140,7 @@ def _even(first: Any, other: Any) -> bool:
 
 def forms_given(forms: Mapping[str, Any]) -> dict[str, Any]:
     if unknown := sorted(forms.keys() - FORMS.keys()):
-        raise TypeError(f"unknown arguments {unknown}; how values are read is told by {sorted(FORMS)}")
+        raise TypeError(f"unknown arguments {unknown}; expected some of {sorted(FORMS)}")
     return {name: value for name, value in forms.items() if value != FORMS[name]}
 
 
@@ -160,17 +160,22 @@ class LazyParts(OnStore):
 
     @property
     def tensordicts(self) -> list[Any]:
-        """The parts."""
+        """The parts.
+
+        >>> from tensorclass import TensorDict, lazy_stack
+        >>> len(lazy_stack([TensorDict({"a": 1}), TensorDict({"a": 2})]).tensordicts)
+        2
+        """
         return list(self._store.items_)
 
     @property
     def stack_dim(self) -> int:
-        """The batch dimension along which the parts lie."""
+        """The batch dimension along which the parts are stacked."""
         return self._store.dim
 
     @property
     def hook_in(self) -> Callable[[Any], Any] | None:
-        """Called with each value before it is written; what it gives is written."""
+        """Function that is called with each value before it is written; its result is written."""
         return self._store.hook_in
 
     @hook_in.setter
@@ -179,7 +184,7 @@ class LazyParts(OnStore):
 
     @property
     def hook_out(self) -> Callable[[Any], Any] | None:
-        """Called with each value that is read; what it gives is what the reader gets."""
+        """Function that is called with each value that is read; its result is returned."""
         return self._store.hook_out
 
     @hook_out.setter
@@ -187,7 +192,7 @@ class LazyParts(OnStore):
         self._store.hook_out = hook
 
     def _with_parts(self, items: list[Any], dim: int | None = None, name: Any = MISSING) -> Self:
-        """A lazy stack of other parts, with this one's name of the stack dimension; itself where nothing changed."""
+        """Return a lazy stack of other parts with the same forms, hooks and name; itself if no part differs."""
         store = self._store
         if dim is None and all(a is b for a, b in zip(items, store.items_, strict=True)):
             return self
@@ -196,24 +201,48 @@ class LazyParts(OnStore):
         return lazily(items, store.dim if dim is None else dim, store, store.name if name is MISSING else name)  # type: ignore[no-any-return]
 
     def _is_ragged(self) -> bool:
-        """Whether the parts differ in their batch sizes."""
+        """Return whether the parts differ in their batch sizes."""
         return -1 in self._batch_size
 
     def _is_uneven(self) -> bool:
-        """Whether the parts differ in their batch sizes, their keys, or the shapes of their values."""
+        """Return whether the parts differ in their batch sizes, their keys, or the shapes of their values."""
         items = self._store.items_
         return self._is_ragged() or any(not _even(items[0], item) for item in items[1:])
 
     def append(self, tensordict: Any) -> None:
-        """Adds a part at the end.
+        """Append a part.
 
         Raises:
-            ValueError: its batch size (where all parts share one) or its dimension names are not those of the parts.
+            TypeError: it is not a collection, or of another class.
+            ValueError: its batch size (if all parts share one) or its dimension names differ from those of the parts.
+            RuntimeError: the stack is locked.
+
+        >>> from tensorclass import TensorDict, lazy_stack
+        >>> data = lazy_stack([TensorDict({"a": 1})])
+        >>> data.append(TensorDict({"a": 2}))
+        >>> data["a"]
+        tensor([1, 2])
         """
         self.insert(len(self._store.items_), tensordict)
 
     def insert(self, index: int, tensordict: Any) -> None:
-        """Adds a part before the one at ``index``."""
+        """Insert a part before the one at ``index``.
+
+        Args:
+            index: position among the parts.
+            tensordict: the new part, a collection.
+
+        Raises:
+            TypeError: it is not a collection, or of another class.
+            ValueError: its batch size (if all parts share one) or its dimension names differ from those of the parts.
+            RuntimeError: the stack is locked.
+
+        >>> from tensorclass import TensorDict, lazy_stack
+        >>> data = lazy_stack([TensorDict({"a": 1})])
+        >>> data.insert(0, TensorDict({"a": 0}))
+        >>> data["a"]
+        tensor([0, 1])
+        """
         self._check_unlocked()
         parts = self._store
         if not isinstance(tensordict, TensorCollection):
@@ -236,7 +265,21 @@ class LazyParts(OnStore):
         self._batch_size = Size(size)
 
     def extend(self, tensordict: Any) -> None:
-        """Adds several parts: a list of collections, or those of another lazy stack."""
+        """Append several parts.
+
+        Args:
+            tensordict: a list of collections, or a collection whose rows along the stack dimension are appended.
+
+        Raises:
+            ValueError: batch sizes or dimension names differ. The stack is unchanged.
+            RuntimeError: the stack is locked.
+
+        >>> from tensorclass import TensorDict, lazy_stack
+        >>> data = lazy_stack([TensorDict({"a": 1})])
+        >>> data.extend([TensorDict({"a": 2}), TensorDict({"a": 3})])
+        >>> data["a"]
+        tensor([1, 2, 3])
+        """
         self._check_unlocked()
         new = tensordict.unbind(self.stack_dim) if isinstance(tensordict, TensorCollection) else list(tensordict)
         before, size = list(self._store.items_), self._batch_size
@@ -256,7 +299,7 @@ class LazyParts(OnStore):
         *,
         sort: bool = False,
     ) -> Any:
-        """:meth:`keys`."""
+        """Return the keys; see :meth:`keys`."""
         return self.keys(include_nested, leaves_only, is_leaf, sort=sort)
 
     # -- metadata -----------------------------------------------------------------------------------------------------
@@ -302,7 +345,7 @@ class LazyParts(OnStore):
             part._set_device(device)
 
     def numel(self) -> int:
-        """The number of items that the batch holds."""
+        """Return the number of items in the batch."""
         return sum(part.numel() for part in self._store.items_) if self._is_ragged() else super().numel()
 
     # -- the tree -----------------------------------------------------------------------------------------------------
@@ -314,7 +357,7 @@ class LazyParts(OnStore):
         below = shapes.without(batch_size, (dim,))
         device = kwargs.get("device", MISSING)
         like = self._store.items_[0] if self._store.items_ else self._dense._from_mapping({}, below, None, None)
-        # one at least, from which the stack has its class
+        # at least one, which gives the stack its class
         parts = [
             like.empty(recurse=True, batch_size=below, device=device, names=None)
             for _ in range(max(batch_size[dim], 1))
@@ -341,7 +384,7 @@ class LazyParts(OnStore):
         return self._with_parts([part._with_leaves(leaves) for part in self._store.items_])
 
     def _pieces(self, value: Any) -> list[Any]:
-        """What an operand is for each part: a collection or a tensor over the batch in parts, else the same for all."""
+        """Return the operand of each part: its share of a collection or a tensor over the batch, else ``value``."""
         dim, count, ndim = self._store.dim, len(self._store.items_), len(self._batch_size)
         given: Any = value
         if isinstance(value, LazyParts) and value._store.dim == dim and len(value._store.items_) == count:

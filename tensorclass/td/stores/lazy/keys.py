@@ -1,4 +1,4 @@
-"""Lazy stacks by key: reading stacks what the parts have, writing goes through to them."""
+"""Lazy stacks by key: reading stacks the values of the parts, writing writes into the parts."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from tensorclass.td.update import entries_of, has_keys
 from tensorclass.td.values import Misfit, batch_mismatch, contains_itself, holds
 
 from .base import LazyParts, forms_given
-from .parts import nested, refuse_not_jagged, together
+from .parts import combined, nested, refuse_not_jagged
 
 if TYPE_CHECKING:
     from tensorclass.td.collection import Store
 
 
 class LazyKeys(LazyParts):
-    """get, set, update, pop and the choosing of keys."""
+    """Methods that read, write, remove and select keys."""
 
     __slots__ = ()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def _get_as(self, path: tuple[str, ...], default: Any, forms: Mapping[str, Any]) -> Any:
-        """``get`` with a form for values of different shapes."""
+        """Implement ``get`` with a form for values of different shapes."""
         asked = forms_given(forms)
         values: list[Any] = [part._find(path) for part in self._store.items_]
         if not values or any(value is MISSING for value in values):
@@ -44,7 +44,7 @@ class LazyKeys(LazyParts):
         return self._store.read(".".join(path), values, {**self._store.forms, **asked})
 
     def get_nestedtensor(self, key: NestedKey, default: Any = MISSING, *, layout: torch.layout | None = None) -> Any:
-        """The values of the parts as a nested tensor (strided by default); the stack dimension must be the first."""
+        """Return the values of the parts as a nested tensor (strided by default). The stack dimension must be 0."""
         options = {"as_nested_tensor": True, "layout": torch.strided if layout is None else layout}
         return self._get_as(unravel_key_to_tuple(key), default, options)
 
@@ -57,11 +57,11 @@ class LazyKeys(LazyParts):
                 self._store[key]._keys_into(keys, leaves_only, (*path, key))
 
     def is_empty(self) -> bool:
-        """Whether no part has a leaf."""
+        """Return whether no part has a leaf."""
         return all(part.is_empty() for part in self._store.items_)
 
     def entry_class(self, key: NestedKey) -> type:
-        """The class of the value at ``key``."""
+        """Return the class of the value at ``key``."""
         column = [part._find(unravel_key_to_tuple(key)) for part in self._store.items_]
         if column and all(type(value) is Tensor for value in column):  # no need to stack them
             return Tensor
@@ -86,13 +86,13 @@ class LazyKeys(LazyParts):
         return self._same(store)  # type: ignore[no-any-return]
 
     def to_padded_tensor(self, padding: float = 0.0, mask_key: NestedKey | None = None) -> Self:
-        """The same on a plain dict, with padding where the shapes of the parts differ. See ``TensorDict``."""
+        """Return a collection on a plain dict, with padding for values whose shapes differ; see ``TensorDict``."""
         store: Store = {}
         size = self._batch_size
         for key in self._store:
             column = self._store.column(key)
             if all(isinstance(value, Tensor) for value in column):
-                store[key] = together(column, self._store.dim, as_padded_tensor=True, padding_value=padding)
+                store[key] = combined(column, self._store.dim, as_padded_tensor=True, padding_value=padding)
             else:
                 value = self._store[key]
                 store[key] = value.to_padded_tensor(padding) if isinstance(value, TensorCollection) else value
@@ -108,14 +108,14 @@ class LazyKeys(LazyParts):
                     f"differs between the parts (the batch size is {list(size)}), so that there is nothing to tell"
                 )
             marks = [torch.ones(part._batch_size, dtype=torch.bool) for part in self._store.items_]
-            mask = together(marks, self._store.dim, as_padded_tensor=True, padding_value=False)
+            mask = combined(marks, self._store.dim, as_padded_tensor=True, padding_value=False)
         result = self._like(store, size, self._names)
         return result if mask is None else result.set(mask_key, mask)  # type: ignore[no-any-return]
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def _entries(self, key: str, value: Any, non_blocking: bool) -> list[Any]:
-        """What is stored in each part when ``value`` is written to ``key``: all of it is looked at first."""
+        """Return the values to store in the parts for a value that is written. All are checked first."""
         store = self._store
         if store.hook_in is not None:
             value = store.hook_in(value)
@@ -183,7 +183,7 @@ class LazyKeys(LazyParts):
             part._merge(piece, wanted, clone, inplace, non_blocking, is_leaf, undo)
 
     def _sources(self, source: Any) -> list[Any]:
-        """A collection or a mapping as the parts are updated from it."""
+        """Return the sources from which the parts are updated, for a collection or a mapping."""
         if isinstance(source, Collection):
             if self._store.hook_in is None:
                 return self._pieces(source)
@@ -199,7 +199,7 @@ class LazyKeys(LazyParts):
         return pieces
 
     def _entries_at(self, path: Sequence[str], value: Any) -> list[Any]:
-        """What each part is updated with at a nested key."""
+        """Return the value with which each part is updated at a nested key."""
         holder = self._nested_parts(path[0]) if len(path) > 1 or isinstance(value, (Mapping, Collection)) else None
         if holder is not None:
             try:
@@ -215,7 +215,7 @@ class LazyKeys(LazyParts):
         return self._entries(path[0], value, False)
 
     def _nested_parts(self, key: str) -> LazyKeys | None:
-        """The nested collections of the parts, where all have one."""
+        """Return the nested collections of the parts if all have one."""
         if key not in self._store:
             return None
         column = self._store.column(key)
@@ -223,7 +223,7 @@ class LazyKeys(LazyParts):
         return self._store.stacked(column, self._store.dim, None, self._store.name) if nested_ones else None
 
     def fill_(self, key: NestedKey, value: float | bool) -> Self:
-        """Fills the value at ``key`` in place, in every part."""
+        """Fill the value at ``key`` in place, in every part."""
         self._check_there(key)
         for part in self._store.items_:
             part.fill_(key, value)
@@ -236,7 +236,7 @@ class LazyKeys(LazyParts):
         self._check_there(key)
         destination: Any = self._store[key]
         destination[index] = value
-        if not isinstance(destination, LazyParts):  # it was stacked for this: back into the parts
+        if not isinstance(destination, LazyParts):  # a stacked copy: write it back into the parts
             for part, own in zip(self._store.items_, destination.unbind(self._store.dim), strict=True):
                 part._set_(key, own)
 
@@ -257,7 +257,7 @@ class LazyKeys(LazyParts):
             part._require(piece, wanted, whole, optional)
 
     def copy_(self, tensordict: Any, non_blocking: bool = False) -> Self:
-        """Writes the values of ``tensordict``, which must have all the keys of the parts, into the values here."""
+        """Write the values of ``tensordict``, which must have all keys of the parts, into the values in place."""
         pieces = self._pieces(tensordict)
         for part, piece in zip(self._store.items_, pieces, strict=True):
             part._require(piece, None, True)
@@ -277,7 +277,7 @@ class LazyKeys(LazyParts):
                 self._store[key]._replace_store(value._store)
 
     def pop(self, key: NestedKey, default: Any = MISSING) -> Any:
-        """Removes a key from all parts, and gives its values stacked."""
+        """Remove a key from all parts, and return its stacked values."""
         self._check_unlocked()
         path = unravel_key_to_tuple(key)
         found = self._find(path)
@@ -290,7 +290,7 @@ class LazyKeys(LazyParts):
         return found
 
     def del_(self, key: NestedKey) -> Self:
-        """Removes a key from all parts."""
+        """Remove a key from all parts."""
         self._check_unlocked()
         self._check_there(key)
         for part in self._store.items_:
@@ -301,7 +301,7 @@ class LazyKeys(LazyParts):
         self.del_(key)
 
     def popitem(self) -> tuple[str, Any]:
-        """Removes the key that the first part got last, from all parts, and gives it with its values stacked."""
+        """Remove the last key of the first part from all parts, and return it with its stacked values."""
         self._check_unlocked()
         keys = list(self._store)
         if not keys:
@@ -309,14 +309,14 @@ class LazyKeys(LazyParts):
         return keys[-1], self.pop(keys[-1])
 
     def clear(self) -> Self:
-        """Removes all keys of all parts."""
+        """Remove all keys of all parts."""
         self._check_unlocked()
         for part in self._store.items_:
             part.clear()
         return self
 
     def rename_key_(self, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> Self:
-        """Renames a key in all parts."""
+        """Rename a key in all parts."""
         self._check_unlocked()
         if old_key not in self:
             raise self._key_error(old_key)
@@ -331,7 +331,7 @@ class LazyKeys(LazyParts):
     def empty(
         self, recurse: bool = False, *, batch_size: Any = None, device: Any = MISSING, names: Any = MISSING
     ) -> Any:
-        """A lazy stack like this one without the leaves of its parts; with another batch size, a plain one."""
+        """Return a lazy stack without the leaves of its parts; with another batch size, a plain collection."""
         if batch_size is not None and shapes.as_size(batch_size) != self._batch_size:
             return super().empty(recurse, batch_size=batch_size, device=device, names=names)
         options = {} if device is MISSING else {"device": device}
@@ -341,7 +341,7 @@ class LazyKeys(LazyParts):
         return result
 
     def select(self, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Self:
-        """Only some keys. See :meth:`TensorDict.select`."""
+        """Select keys; see :meth:`TensorDict.select`."""
         if strict:
             for key in keys:
                 self._check_there(key)
@@ -349,7 +349,7 @@ class LazyKeys(LazyParts):
         return self._with_parts([part.select(*keys, **options) for part in self._store.items_])
 
     def split_keys(self, *key_sets: Any, inplace: bool = False, **kwargs: Any) -> tuple[Any, ...]:
-        """One collection for each set of keys, and one more with what remains. See :meth:`TensorDict.split_keys`."""
+        """Split by sets of keys; see :meth:`TensorDict.split_keys`."""
         columns = [part.split_keys(*key_sets, inplace=inplace, **kwargs) for part in self._store.items_]
         rows = [self._with_parts(list(row), self._store.dim) for row in zip(*columns, strict=True)]
         return (*rows[:-1], self) if inplace else tuple(rows)

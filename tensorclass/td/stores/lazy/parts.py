@@ -1,4 +1,4 @@
-"""The store of a lazy stack: a list of collections, whose values are stacked when a key is read."""
+"""The store of a lazy stack: a list of collections (its parts), whose values are stacked when a key is read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tensorclass.td.base import TensorCollection
     from tensorclass.td.collection import Value
 
-#: how values of different shapes are read, with what torch and the field call them; the defaults of :func:`together`
+#: forms in which values of different shapes are read, with defaults: the options of :func:`combined`
 FORMS: dict[str, Any] = {
     "as_list": False,
     "as_nested_tensor": False,
@@ -29,10 +29,10 @@ FORMS: dict[str, Any] = {
 
 
 class Parts(MutableMapping[str, "Value"]):
-    """Collections stacked along ``dim``. Its keys are those that all of them have, in the order of the first.
+    """Collections stacked along ``dim``. The keys are those that all of them have, in the order of the first.
 
-    Reading a key stacks the values of the parts (nested collections as a lazy stack again); writing one gives each
-    part its own.
+    Reading a key stacks the values of the parts (nested collections to a lazy stack); writing a key writes each part's
+    share into it.
     """
 
     __slots__ = ("dim", "forms", "hook_in", "hook_out", "items_", "name", "stacked")
@@ -40,20 +40,20 @@ class Parts(MutableMapping[str, "Value"]):
     def __init__(self, items: list[Any], dim: int, stacked: Callable[..., Any]) -> None:
         self.items_: list[TensorCollection] = items
         self.dim: int = dim
-        self.name: str | None = None  # of the dimension
-        self.stacked: Callable[..., Any] = stacked  # how nested collections are stacked: lazily
+        self.name: str | None = None  # name of the dimension
+        self.stacked: Callable[..., Any] = stacked  # stacks nested collections lazily
         self.forms: dict[str, Any] = {}
         self.hook_in: Callable[[Any], Any] | None = None
         self.hook_out: Callable[[Any], Any] | None = None
 
     def like(self, items: list[Any], dim: int) -> Parts:
-        """Other parts, read and written in the same way."""
+        """Return a store with other parts and the same forms and hooks."""
         new = Parts(items, dim, self.stacked)
         new.forms, new.hook_in, new.hook_out = self.forms, self.hook_in, self.hook_out
         return new
 
     def column(self, key: str) -> list[Any]:
-        """The values of a key, one a part."""
+        """Return the value of each part."""
         if not self.items_:
             raise KeyError(key)
         return [part._store[key] for part in self.items_]
@@ -63,19 +63,19 @@ class Parts(MutableMapping[str, "Value"]):
         return value if self.hook_out is None else self.hook_out(value)
 
     def read(self, key: str, values: list[Any], forms: dict[str, Any]) -> Any:
-        """The values of the parts as one."""
+        """Combine the values of the parts to one."""
         first = values[0]
         if isinstance(first, Tensor):
             try:
-                return together(values, self.dim, **forms) if forms else torch.stack(values, self.dim)
+                return combined(values, self.dim, **forms) if forms else torch.stack(values, self.dim)
             except (RuntimeError, TypeError) as error:
                 raise _cannot_stack(key, values, error) from None
-        kinds = {value._is_tree() if isinstance(value, Collection) else None for value in values}
-        if len(kinds) > 1 or None in kinds:  # no values at all: what a function put in the place of the leaves
+        are_trees = {value._is_tree() if isinstance(value, Collection) else None for value in values}
+        if len(are_trees) > 1 or None in are_trees:  # None: a function has replaced the leaves by other objects
             raise _cannot_stack(key, values, None)
         if forms.get("as_list"):
             return values
-        if True in kinds:
+        if True in are_trees:
             return self.stacked(values, self.dim, None, self.name)
         if len({value._batch_size for value in values}) == 1:
             result = first._stack(values, self.dim)
@@ -83,7 +83,7 @@ class Parts(MutableMapping[str, "Value"]):
                 names = result._names or (None,) * result.ndim
                 result._names = (*names[: self.dim], self.name, *names[self.dim + 1 :])
             return result
-        return NonTensorStack(*[value._unwrapped() for value in values])  # ragged: the objects of each part by itself
+        return NonTensorStack(*[value._unwrapped() for value in values])  # ragged: an object for each part
 
     def __setitem__(self, key: str, value: Any) -> None:
         for part, own in zip(self.items_, value.unbind(self.dim), strict=True):
@@ -115,7 +115,7 @@ class Parts(MutableMapping[str, "Value"]):
         return bool(self.items_)
 
 
-def together(
+def combined(
     values: Sequence[Tensor],
     dim: int,
     as_list: bool = False,
@@ -125,9 +125,9 @@ def together(
     padding_value: float | bool = 0.0,
     layout: torch.layout | None = None,
 ) -> Any:
-    """Tensors of any shapes as a list, a nested tensor, a padded tensor, or (the default) a stack.
+    """Combine tensors of any shapes to a list, a nested tensor, a padded tensor, or (by default) a stack.
 
-    >>> together([torch.ones(1), torch.ones(2)], 0, as_padded_tensor=True)
+    >>> combined([torch.ones(1), torch.ones(2)], 0, as_padded_tensor=True)
     tensor([[1., 0.],
             [1., 1.]])
     """
@@ -143,11 +143,11 @@ def together(
 
 
 def nested(values: Sequence[Tensor], dim: int, layout: torch.layout) -> Tensor:
-    """Tensors of different shapes as one nested tensor, with the parts along its first dimension."""
+    """Combine tensors of different shapes to a nested tensor, with the parts along its first dimension."""
     if dim != 0:
         raise RuntimeError(
-            f"the parts of a nested tensor lie along its first dimension, this stack along dimension {dim}; read the "
-            "values with as_list=True or as_padded_tensor=True"
+            f"a nested tensor stacks along its first dimension, this lazy stack along dimension {dim}; read the values "
+            "with as_list=True or as_padded_tensor=True"
         )
     return jagged.as_nested(list(values), layout=layout)
 
@@ -164,13 +164,13 @@ def refuse_not_jagged(key: str, values: Sequence[Tensor], layout: torch.layout) 
 
 
 def padded(values: Sequence[Tensor], dim: int, padding_value: float | bool, side: str) -> Tensor:
-    """Tensors of different shapes stacked along ``dim``, each with padding up to the largest size of all.
+    """Pad tensors of different shapes to the largest size of each dimension, and stack them.
 
     Args:
-        values: tensors of as many dimensions each.
-        dim: where the new dimension comes.
-        padding_value: what is put where a tensor has nothing.
-        side: ``"right"`` puts it behind the values, ``"left"`` in front of them, in the first dimension that differs.
+        values: tensors with the same number of dimensions.
+        dim: position of the new dimension.
+        padding_value: value of the new items.
+        side: ``"right"`` pads behind the values, ``"left"`` in front of them in the first dimension that differs.
     """
     if side not in ("right", "left"):
         raise ValueError(f"padding_side: expected 'right' or 'left', got {side!r}")
@@ -187,13 +187,15 @@ def padded(values: Sequence[Tensor], dim: int, padding_value: float | bool, side
 
 
 def largest(shapes: Sequence[Size]) -> Size:
-    """The largest size of each dimension.
+    """Return the largest size of each dimension.
 
     >>> largest([Size([2, 3]), Size([4, 1])])
     torch.Size([4, 3])
     """
     if len({len(shape) for shape in shapes}) != 1:
-        raise RuntimeError(f"expected shapes of as many dimensions each, got {[list(shape) for shape in shapes]}")
+        raise RuntimeError(
+            f"expected shapes with the same number of dimensions, got {[list(shape) for shape in shapes]}"
+        )
     return Size([max(sizes) for sizes in zip(*shapes, strict=True)])
 
 
@@ -202,15 +204,10 @@ def _same_sizes(values: Sequence[Tensor]) -> list[bool]:
 
 
 def _cannot_stack(key: str, values: list[Any], error: Exception | None) -> RuntimeError:
-    kinds = {type(value).__name__ for value in values}
-    if error is None or any(isinstance(value, NonTensorDataBase) for value in values):
-        return RuntimeError(
-            f"{printable(key)}: the parts of the lazy stack have values of different kinds: {sorted(kinds)}"
-        )
-    if not all(isinstance(value, Tensor) for value in values):
-        return RuntimeError(
-            f"{printable(key)}: the parts of the lazy stack have values of different kinds: {sorted(kinds)}"
-        )
+    are_tensors = all(isinstance(value, Tensor) for value in values)
+    if error is None or not are_tensors or any(isinstance(value, NonTensorDataBase) for value in values):
+        classes = sorted({type(value).__name__ for value in values})
+        return RuntimeError(f"{printable(key)}: the parts of the lazy stack have values of different kinds: {classes}")
     shapes = [tuple(value.shape) if not value.is_nested else "nested" for value in values[:8]]
     return RuntimeError(
         f"{printable(key)}: cannot stack the values of the parts, of shapes {shapes}{'...' if len(values) > 8 else ''} "

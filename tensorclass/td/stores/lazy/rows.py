@@ -1,4 +1,4 @@
-"""Rows of lazy stacks: an index picks parts, and what is left of it goes into each of them."""
+"""Rows of lazy stacks: an index selects parts, and the rest of it indexes each of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LazyRows(LazyParts):
         return self._index(prepare_index(index, self._batch_size))
 
     def _index(self, index: tuple[Any, ...]) -> Any:
-        plan = _plan(index, self._batch_size, self._store.dim)
+        plan = _split_index(index, self._batch_size, self._store.dim)
         if plan is None:
             return self._rowwise(index) if self._is_uneven() else super()._index(index)
         picked, rest, dim = plan
@@ -56,7 +56,7 @@ class LazyRows(LazyParts):
         return pick(picked)
 
     def _rowwise(self, index: tuple[Any, ...]) -> Any:
-        """Tensors that index the parts and what is in them, where the values cannot be stacked: row by row."""
+        """Index parts and their rows with tensors, row by row, because the values cannot be stacked."""
         tensors = [item for item in index if isinstance(item, Tensor)]
         if any(isinstance(item, bool) or item is None for item in index) or len(tensors) < 2:
             raise RuntimeError(f"a lazy stack of the batch size {list(self._batch_size)} cannot be indexed in this way")
@@ -71,8 +71,8 @@ class LazyRows(LazyParts):
         return folded(picked, list(shape), at)
 
     def _places(self, index: tuple[Any, ...]) -> list[tuple[Any, tuple[Any, ...], Any]]:
-        """For a write: each part with an index into it, and what takes its rows out of the rows to be written."""
-        plan = _plan(index, self._batch_size, self._store.dim)
+        """Return for a write each part, an index into it, and a function that takes its rows from those to write."""
+        plan = _split_index(index, self._batch_size, self._store.dim)
         items = self._store.items_
         if plan is not None:
             picked, rest, dim = plan
@@ -83,7 +83,7 @@ class LazyRows(LazyParts):
                 return [(items[which], rest, (*front, i)) for i, which in enumerate(picked)]
         if self._is_ragged():
             raise RuntimeError(f"a lazy stack of the batch size {list(self._batch_size)} cannot be written in this way")
-        # by position: where each row to be written goes
+        # the destination of each row to write, by position
         size, dim = self._batch_size, self._store.dim
         positions = torch.arange(shapes.numel(size)).reshape(size)[index]
         coordinates = torch.unravel_index(positions, size)
@@ -92,7 +92,7 @@ class LazyRows(LazyParts):
         for which in there:
             here = coordinates[dim] == which
             inner = tuple([coordinate[here] for axis, coordinate in enumerate(coordinates) if axis != dim])
-            # a part without dimensions is one row: the last that is written there stays
+            # a part without batch dimensions is one row: the last write wins
             taken: Any = here if inner else tuple(to_lists(here.nonzero()[-1]))
             found.append((items[which], inner, taken))
         return found
@@ -121,7 +121,7 @@ class LazyRows(LazyParts):
         return self
 
     def copy_at_(self, tensordict: Any, idx: Any, non_blocking: bool = False, *, fast: bool = True) -> Self:
-        """Writes into rows of the values that are there; part by part there is no faster way than ``update_at_``."""
+        """Write into rows of present values. For parts there is no faster way than ``update_at_``."""
         return self.update_at_(tensordict, idx, non_blocking=non_blocking)
 
     def _check_write(self, index: tuple[Any, ...], rows: Any) -> None:
@@ -129,13 +129,13 @@ class LazyRows(LazyParts):
             part._check_write(inner, rows if taken is None else rows[taken])
 
     def _check_rows(self, rows: Any, ndim: int, row_ndim: int, path: tuple[str, ...]) -> None:
-        if not self._is_ragged():  # else the shapes show when the parts are written
+        if not self._is_ragged():  # otherwise shapes are checked when the parts are written
             super()._check_rows(rows, ndim, row_ndim, path)
 
     def _write_checked(self, index: tuple[Any, ...], rows: Any, ndim: int, row_ndim: int) -> Any:
         if not self._is_ragged():
             target = shapes.indexed(self._batch_size, index)
-            if rows.ndim < len(target):  # of the batch size of the owner of this stack
+            if rows.ndim < len(target):  # the rows have the batch size of the collection that holds this stack
                 rows = rows._shallow()
                 rows._set_batch_size(target)
         return self._write(index, rows)
@@ -158,21 +158,21 @@ class LazyRows(LazyParts):
 
 
 def folded(items: Sequence[Any], sizes: list[int], dim: int) -> Any:
-    """A flat list of collections as lazy stacks in lazy stacks, all of them along ``dim``."""
+    """Arrange a flat list of collections in nested lazy stacks, all along ``dim``."""
     if len(sizes) == 1:
         return lazily(list(items), dim)
     step = len(items) // sizes[0]
     return lazily([folded(items[i * step : (i + 1) * step], sizes[1:], dim) for i in range(sizes[0])], dim)
 
 
-def _plan(index: tuple[Any, ...], batch_size: Size, dim: int) -> tuple[Any, tuple[Any, ...], int] | None:
-    """An index taken apart: which parts, what of each, and where they are stacked in the result.
+def _split_index(index: tuple[Any, ...], batch_size: Size, dim: int) -> tuple[Any, tuple[Any, ...], int] | None:
+    """Split an index: positions of parts, the index into each, and the stack dimension in the result.
 
-    The parts are one position, or (nested lists of) positions. ``None`` for an index whose tensors mix the stack
+    The positions are one int, or (nested lists of) ints. Return ``None`` for an index whose tensors mix the stack
     dimension with others.
     """
     own: Any = slice(None)
-    before = [item is not None for item in index]  # whether an item takes a batch dimension
+    before = [item is not None for item in index]  # True for an item that consumes a batch dimension
     if any(isinstance(item, bool) for item in index):
         return None
     at, seen = len(index), 0
@@ -203,18 +203,18 @@ def _plan(index: tuple[Any, ...], batch_size: Size, dim: int) -> tuple[Any, tupl
         block = shapes.broadcast(*[index[i].shape for i in advanced])
         if advanced[0] < at < advanced[-1]:
             return None
-        if _gaps(index, advanced, -1) or advanced[0] < at:  # torch puts the dimensions of the tensors in front
+        if _gaps(index, advanced, -1) or advanced[0] < at:  # torch puts the dimensions of index tensors in front
             stacked += len(block)
     return list(range(*own.indices(count))), rest, stacked
 
 
 def _new_dims(items: Sequence[Any]) -> int:
-    """How many dimensions the slices and the ``None`` among items give."""
+    """Return the number of dimensions that slices and ``None`` among items make."""
     return sum(1 for item in items if item is None or type(item) is slice)
 
 
 def _gaps(index: tuple[Any, ...], advanced: list[int], ignored: int) -> bool:
-    """Whether something that gives a dimension stands between index tensors."""
+    """Return whether an item that makes a dimension is between index tensors."""
     between = range(advanced[0], advanced[-1])
     return any(i != ignored and (index[i] is None or type(index[i]) is slice) for i in between)
 

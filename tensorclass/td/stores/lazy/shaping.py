@@ -1,4 +1,4 @@
-"""Shape operations on lazy stacks, and stacking and joining several: done in the parts where those stay whole."""
+"""Shape operations on lazy stacks, and stacking and concatenating several: lazy as long as the parts stay whole."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tensorclass.td.reading import MISSING
 from .base import LazyParts
 from .rows import folded
 
-#: what is undone by the parts of a lazy stack
+#: marks an operation that a `with` statement undoes in the parts
 _BY_PART: Any = "_by_part"
 
 
 class LazyShaping(LazyParts):
-    """The families of shaping and combining."""
+    """Shape operations, stack and cat of lazy stacks."""
 
     __slots__ = ()
 
-    # A `with` statement on what was done part by part undoes what was done to the parts.
+    # A `with` statement on the result of an operation on each part undoes it in each part.
 
     def _undone_by_part(self, items: list[Any], dim: int | None = None, name: Any = MISSING) -> Self:
         result = self._with_parts(items, dim, name)
@@ -57,14 +57,14 @@ class LazyShaping(LazyParts):
     # -- shapes -------------------------------------------------------------------------------------------------------
 
     def unsqueeze(self, dim: int) -> Self:
-        """With one more batch dimension, of size 1."""
+        """Add a batch dimension of size 1; see :meth:`TensorDict.unsqueeze`."""
         dim, own = shapes.unsqueezed_dim(len(self._batch_size), dim), self._store.dim
         before = dim <= own
         parts = [part.unsqueeze(dim if before else dim - 1) for part in self._store.items_]
         return self._undone_by_part(parts, own + before)
 
     def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
-        """Without the batch dimensions of size 1 (those among ``dim``)."""
+        """Remove batch dimensions of size 1; see :meth:`TensorDict.squeeze`."""
         dims, own = shapes.squeezed_dims(self._batch_size, dim), self._store.dim
         inner = tuple([d - (d > own) for d in dims if d != own])
         items = [part.squeeze(inner) if inner else part for part in self._store.items_]
@@ -80,11 +80,11 @@ class LazyShaping(LazyParts):
         return self._undone_by_part(items, order.index(own))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
-        """Two batch dimensions swapped."""
+        """Swap two batch dimensions; see :meth:`TensorDict.transpose`."""
         return self._permute(shapes.transposition(len(self._batch_size), dim0, dim1))
 
     def unbind(self, dim: int = 0) -> tuple[Any, ...]:
-        """The collections at each position of a batch dimension: along the stack dimension, the parts."""
+        """Return the collection at each position of a batch dimension: the parts, along the stack dimension."""
         dim, own = shapes.wrap_dim(dim, len(self._batch_size)), self._store.dim
         if dim == own:
             return tuple(self._store.items_)
@@ -98,7 +98,7 @@ class LazyShaping(LazyParts):
         return [part._batch_size[inner] for part in self._store.items_]
 
     def split_with_sizes(self, sizes: list[int], dim: int = 0) -> tuple[Any, ...]:
-        """Parts of the sizes given along a batch dimension."""
+        """Split along a batch dimension into pieces of given sizes; see :meth:`TensorDict.split_with_sizes`."""
         dim, own = shapes.wrap_dim(dim, len(self._batch_size)), self._store.dim
         items = self._store.items_
         if dim != own:
@@ -111,7 +111,7 @@ class LazyShaping(LazyParts):
         return tuple([self._index((*front, slice(end - size, end))) for size, end in zip(sizes, ends, strict=True)])
 
     def expand(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Self:
-        """Batch dimensions of size 1 made larger, and new ones in front, without a copy."""
+        """Expand batch dimensions of size 1, and add new ones in front; see :meth:`TensorDict.expand`."""
         asked = tuple(size) if size is not None else shapes.as_sequence(shape)
         new = shapes.expanded(self._batch_size, asked)
         more = len(new) - len(self._batch_size)
@@ -123,7 +123,7 @@ class LazyShaping(LazyParts):
         return self._with_parts(parts, dim)
 
     def _reshaped(self, new: Size, name: str) -> Any:
-        """A reshape that leaves the stack dimension whole, done in the parts; ``None`` where it does not."""
+        """Reshape the parts if the stack dimension stays whole; otherwise return ``None``."""
         old, dim = self._batch_size, self._store.dim
         if self._is_ragged():
             return None
@@ -140,7 +140,7 @@ class LazyShaping(LazyParts):
         return result
 
     def reshape(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Self:
-        """The same items in another batch size: lazy where the parts stay whole, else stacked; rows when ragged."""
+        """Return the same items in another batch size: lazy if the parts stay whole or are ragged, else stacked."""
         asked = tuple(size) if size is not None else shapes.as_sequence(shape)
         if self._is_ragged():
             return self._rows(asked)
@@ -151,7 +151,7 @@ class LazyShaping(LazyParts):
         return result  # type: ignore[no-any-return]
 
     def view(self, *shape: int | Sequence[int] | torch.dtype, size: Any = None, batch_size: Size | None = None) -> Self:
-        """:meth:`reshape` that never copies: where the parts do not stay whole, a lazy stack of their rows."""
+        """Return views in another batch size: a lazy stack of rows if the parts do not stay whole."""
         if size is not None or batch_size is not None:
             shape = tuple(size if size is not None else batch_size or ())
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
@@ -171,7 +171,7 @@ class LazyShaping(LazyParts):
         return result  # type: ignore[no-any-return]
 
     def _rows(self, shape: Sequence[int]) -> Self:
-        """All rows, each a view of its part, lazily stacked in another batch size."""
+        """Stack all rows, each a view of its part, lazily in another batch size."""
         if self._is_ragged() and self._store.dim != 0:
             raise RuntimeError(f"reshape: the parts of this lazy stack differ and lie along dimension {self.stack_dim}")
         rows = [self]
@@ -183,7 +183,7 @@ class LazyShaping(LazyParts):
         return folded(rows, list(sizes), 0) if sizes else rows[0]
 
     def flatten(self, start_dim: int | None = None, end_dim: int | None = None, *, inplace: bool = False) -> Self:
-        """The batch dimensions ``start_dim`` to ``end_dim``, or all of them, made one."""
+        """Merge batch dimensions to one; see :meth:`TensorDict.flatten`."""
         _refuse_inplace("flatten", inplace)
         first, last = 0 if start_dim is None else start_dim, -1 if end_dim is None else end_dim
         start, end = shapes.flat_range(self._batch_size, first, last)
@@ -194,7 +194,7 @@ class LazyShaping(LazyParts):
         return self.reshape(shapes.flattened(self._batch_size, start, end))
 
     def unflatten(self, dim: int, unflattened_size: Sequence[int], *, inplace: bool = False) -> Self:
-        """The batch dimension ``dim`` split into several."""
+        """Split a batch dimension into several; see :meth:`TensorDict.unflatten`."""
         _refuse_inplace("unflatten", inplace)
         dim, own = shapes.wrap_dim(dim, len(self._batch_size)), self._store.dim
         sizes = shapes.as_sequence((unflattened_size,))
@@ -202,7 +202,7 @@ class LazyShaping(LazyParts):
             parts = [part.unflatten(dim - (dim > own), sizes) for part in self._store.items_]
             return self._undone_by_part(parts, own + (len(sizes) - 1 if dim < own else 0))
         if len(sizes) == 1:
-            shapes.unflattened(self._batch_size, dim, sizes)  # looks at the size
+            shapes.unflattened(self._batch_size, dim, sizes)  # checks the sizes
             return self._with_parts(list(self._store.items_), own)
         whole = shapes.unflattened(Size([len(self._store.items_)]), 0, sizes)
         result = folded(self._store.items_, list(whole), own)
@@ -210,7 +210,7 @@ class LazyShaping(LazyParts):
         return result  # type: ignore[no-any-return]
 
     def flip(self, *args: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
-        """The items along some batch dimensions in reverse."""
+        """Reverse the items along batch dimensions; see :meth:`TensorDict.flip`."""
         asked = shapes.as_sequence(args if dims is None else (dims,))
         wrapped, own = shapes.wrap_dims(asked, len(self._batch_size)), self._store.dim
         inner = tuple([d - (d > own) for d in wrapped if d != own])
@@ -218,7 +218,7 @@ class LazyShaping(LazyParts):
         return self._undone_by_part(parts[::-1] if own in wrapped else parts, own)
 
     def repeat(self, *repeats: int | Sequence[int], inplace: bool = False) -> Self:
-        """Copies along each batch dimension."""
+        """Repeat the items along each batch dimension; see :meth:`TensorDict.repeat`."""
         _refuse_inplace("repeat", inplace)
         counts, own = shapes.as_sequence(repeats), self._store.dim
         if len(counts) != len(self._batch_size) or 0 in counts:
@@ -230,7 +230,7 @@ class LazyShaping(LazyParts):
     def repeat_interleave(
         self, repeats: Tensor | int, dim: int | None = None, *, output_size: int | None = None, inplace: bool = False
     ) -> Any:
-        """Each item along ``dim`` several times in a row; without ``dim``, along the flattened batch."""
+        """Repeat each item along a batch dimension; see :meth:`TensorDict.repeat_interleave`."""
         _refuse_inplace("repeat_interleave", inplace)
         if dim is None or not self._is_uneven():
             flat = self.reshape(-1) if dim is None else self._densified()
@@ -246,12 +246,12 @@ class LazyShaping(LazyParts):
         return self._with_parts(parts, own)
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
-        """The same on a plain dict, every value contiguous in memory."""
+        """Return a collection on a plain dict whose tensors are contiguous in memory."""
         _refuse_inplace("contiguous", inplace)
         return self._densified().contiguous(canonical=canonical)
 
     def is_contiguous(self) -> bool:
-        """Never: the values of the parts do not lie in one memory."""
+        """Return ``False``: the values of the parts have separate memory."""
         return False
 
     # -- with others --------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ class LazyShaping(LazyParts):
         return self._with_parts([part._where(where, piece, pad, path) for part, where, piece in triples])
 
     def _left_pieces(self, value: Any) -> list[Any]:
-        """What a tensor that is aligned with the first batch dimensions is for each part."""
+        """Return the share of each part in a tensor that is aligned with the first batch dimensions."""
         if isinstance(value, Tensor) and value.ndim:
             dim, count = self._store.dim, len(self._store.items_)
             if value.ndim > dim and value.shape[dim] not in (1, count):
@@ -304,12 +304,12 @@ class LazyShaping(LazyParts):
         return self._pieces(value)
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
-        """``value`` where the mask over the leading batch dimensions is true."""
+        """Return a copy with ``value`` at the rows where a mask is true; see :meth:`TensorDict.masked_fill`."""
         pairs = zip(self._store.items_, self._left_pieces(mask), strict=True)
         return self._with_parts([part.masked_fill(own, value) for part, own in pairs])
 
     def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
-        """:meth:`masked_fill` in place."""
+        """Write ``value`` to the rows where a mask is true; see :meth:`TensorDict.masked_fill_`."""
         pairs = list(zip(self._store.items_, self._left_pieces(mask), strict=True))
         for part, own in pairs:
             part._check_mask(own, value, ())

@@ -1,8 +1,8 @@
-"""Lazy stacks: collections that stand side by side, and are stacked when a key is read.
+"""Lazy stacks: collections that are stacked when a key is read.
 
-Nothing is copied when one is made, its parts may differ in their keys and in the shapes of their values, and what is
-written goes to the parts. What works part by part stays lazy (:data:`BY_PART`), and so does an index as far as it picks
-parts; what needs all values in one tensor stacks them first.
+Making one copies nothing. Its parts may differ in their keys and in the shapes of their values. Writing a key writes
+into the parts. Operations that work on each part stay lazy (:data:`BY_PART`), as do indices that select parts;
+operations that need all values in one tensor stack them first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ T = TypeVar("T", bound=TensorCollection)
 
 
 class LazyStacked(LazyKeys, LazyRows, LazyShaping):
-    """What a lazy stack answers itself; in front of the methods of the class of its parts (see ``on_store``)."""
+    """Methods of lazy stacks, in front of those of the class of their parts (see ``on_store``)."""
 
     __slots__ = ()
 
@@ -97,7 +97,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
         return _UNSET
 
     def to(self, *args: Any, batch_size: Any = None, **kwargs: Any) -> Self:
-        """The values on another device, of another dtype, or both. See :meth:`TensorDict.to`."""
+        """Move or cast the values; see :meth:`TensorDict.to`."""
         result = self._undone_by_part([part.to(*args, **kwargs) for part in self._store.items_])
         if batch_size is not None:
             result = result._shallow() if result is self else result
@@ -120,13 +120,13 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
         return self._with_parts([part._placed(*args) for part in self._store.items_])
 
     def all(self, dim: Dim = None, keepdim: bool = False) -> Any:
-        """Whether all items are true."""
+        """Return whether all items are true; see :meth:`TensorDict.all`."""
         if dim is None:
             return all(part.all() for part in self._store.items_)
         return super().all(dim, keepdim)
 
     def any(self, dim: Dim = None, keepdim: bool = False) -> Any:
-        """Whether any item is true."""
+        """Return whether any item is true; see :meth:`TensorDict.any`."""
         if dim is None:
             return any(part.any() for part in self._store.items_)
         return super().any(dim, keepdim)
@@ -136,7 +136,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
 
     @property
     def grad(self) -> Any:
-        """The gradients of the values; ``None`` when no value has one."""
+        """The gradients of the values; ``None`` if no value has one."""
         found = [part.grad for part in self._store.items_]
         return None if all(part is None for part in found) else self._with_parts(found)
 
@@ -148,7 +148,7 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
 
     @property
     def data(self) -> Any:
-        """The values as ``tensor.data`` gives them."""
+        """The values without their history, as ``tensor.data``."""
         return self._plain()
 
     @data.setter
@@ -159,12 +159,19 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
     # -- one by one ---------------------------------------------------------------------------------------------------
 
     def to_lazystack(self, dim: int = 0) -> Self:
-        """The same, stacked along another dimension."""
+        """Return a lazy stack along another batch dimension.
+
+        Args:
+            dim: the batch dimension. Default: 0.
+
+        Raises:
+            IndexError: ``dim`` is out of range.
+        """
         dim = shapes.wrap_dim(dim, self.ndim)
         return self if dim == self._store.dim else lazily(list(self.unbind(dim)), dim, None, self.names[dim])
 
     def tolist(self, *args: Any, **kwargs: Any) -> Any:
-        """One dict a row, in lists as deep as the batch has dimensions."""
+        """Return a dict for each row, in lists nested as deep as the batch has dimensions."""
         if self._store.dim == 0:
             return [part.tolist(*args, **kwargs) for part in self._store.items_]
         return super().tolist(*args, **kwargs)
@@ -203,7 +210,7 @@ base.LazyStacked = LazyStacked  # type: ignore[attr-defined]
 
 
 class _Text:
-    """Shown as it is."""
+    """A text that is its own ``repr``."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -226,9 +233,9 @@ def _rebuild(
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# the operations that are done part by part, with the arguments as they are
+# operations on each part, with unchanged arguments
 
-#: methods whose arguments hold no other collection and no tensor over the batch
+#: methods whose arguments contain no other collection and no tensor over the batch
 BY_PART = (
     "clone", "detach", "detach_", "pin_memory", "pin_memory_", "type", "requires_grad_", "zero_grad",
     "double", "float", "half", "int", "bool", "bfloat16", "float16", "float32", "float64", "int8", "int16", "int32",
@@ -237,7 +244,7 @@ BY_PART = (
     "filter_empty_", "filter_non_tensor_data",
 )  # fmt: skip
 
-#: those of them that a `with` statement undoes
+#: methods that a `with` statement undoes
 UNDONE_BY_PART = ("cpu", "cuda", "flatten_keys", "unflatten_keys")
 
 
@@ -257,19 +264,19 @@ def _undone_by_part(name: str) -> Callable[..., Any]:
 
 
 def _promotes(operand: Any, data: LazyStacked) -> bool:
-    """Whether a tensor over the stack dimension alone has another dtype than a value."""
+    """Return whether a tensor over the stack dimension alone has another dtype than a value."""
     if not isinstance(operand, Tensor) or operand.ndim != 1 or data._is_uneven():
         return False
     return any(leaf.dtype != operand.dtype for leaf in data._leaves())
 
 
 def _by_part_with(name: str) -> Callable[..., Any]:
-    """A point-wise method: operands that cover the batch are taken apart first."""
+    """Make a point-wise method that splits operands over the batch for the parts."""
     in_place = name[-1] == "_" and (name[:2] != "__" or (name[2] == "i" and name != "__invert__"))
 
     def method(self: LazyStacked, *args: Any, **kwargs: Any) -> Any:
         if not in_place and self._store.dim == self.ndim - 1 and any(_promotes(arg, self) for arg in args):
-            # a piece without dimensions would not promote the dtypes of the values, as the tensor does
+            # a piece without dimensions would not promote dtypes as the whole tensor does
             return getattr(self._densified(), name)(*args, **kwargs).to_lazystack(self._store.dim)
         columns = [self._pieces(arg) for arg in args]
         named = {key: self._pieces(value) for key, value in kwargs.items()}
@@ -311,7 +318,7 @@ for _name, _member in vars(Pointwise).items():
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# making one
+# constructors
 
 
 def _wrapped(dim: int, ndim: int, what: str) -> int:
@@ -331,22 +338,27 @@ def lazy_stack(
     strict_shape: bool = False,
     **forms: Any,
 ) -> T:
-    """Collections side by side along a new batch dimension, to be stacked when a key is read.
+    """Stack collections along a new batch dimension lazily: values are stacked when a key is read.
 
     Args:
-        input: the collections, at least one, of as many batch dimensions each. Their keys and shapes may differ: a lazy
-            stack has the keys that all of them have.
-        dim: where the new dimension comes.
-        out: a lazy stack to write the values into.
-        device: move the collections there.
-        stack_dim_name: a name for the new dimension.
-        strict_shape: refuse batch sizes that differ; otherwise such a size is ``-1`` in the result.
-        forms: how values of different shapes are read, as in :meth:`LazyStackedTensorDict.get`: ``as_list``,
-            ``as_nested_tensor``, ``as_padded_tensor``, ``padding_side``, ``padding_value``, ``layout``. Without them
-            reading such a key is an error.
+        input: one or more collections with the same number of batch dimensions. Their keys and shapes may differ: a
+            lazy stack has the keys that all of them have.
+        dim: position of the new dimension. Default: 0.
+        out: lazy stack that the values are written to, and that is returned.
+        device: device to which the collections are moved. Default: theirs.
+        stack_dim_name: name of the new dimension.
+        strict_shape: raise if batch sizes differ; otherwise such a size is ``-1`` in the result. Default: ``False``.
+        forms: form in which values of different shapes are read, as in :meth:`LazyStackedTensorDict.get`: ``as_list``,
+            ``as_nested_tensor``, ``as_padded_tensor``, ``padding_side``, ``padding_value``, ``layout``. Without a form,
+            reading such a key raises.
+
+    Returns:
+        A collection of the class of the first, which holds the collections themselves.
 
     Raises:
-        RuntimeError: there is no collection, or they differ in their numbers of batch dimensions.
+        RuntimeError: ``input`` is empty, or the numbers of batch dimensions differ.
+        TypeError: an item is not a collection, or of another class.
+        ValueError: dimension names differ.
 
     >>> import torch
     >>> from tensorclass import TensorDict
@@ -363,7 +375,7 @@ def lazy_stack(
     if out is not None:
         return _into(lazily(items, dim), out)  # type: ignore[no-any-return]
     result = lazily(items, dim, name=stack_dim_name)
-    if forms and result._is_tree():  # of objects there is nothing to read in one form or another
+    if forms and result._is_tree():  # forms are for tensors
         result._store.forms = forms_given(forms)
     return result  # type: ignore[no-any-return]
 
@@ -388,14 +400,17 @@ def _check_one_size(items: list[Any], what: str) -> None:
 def maybe_dense_stack(
     input: Sequence[T], dim: int = 0, *, out: T | None = None, strict: bool = False, **kwargs: Any
 ) -> T:
-    """:func:`stack` where keys and shapes allow it, else :func:`lazy_stack`.
+    """Stack collections with :func:`stack` if their keys and shapes allow it, else with :func:`lazy_stack`.
 
     Args:
-        input: the collections.
-        dim: where the new dimension comes.
-        out: a collection to write the result into.
-        strict: raise what :func:`stack` raises for keys that differ.
-        kwargs: for :func:`lazy_stack`.
+        input: one or more collections.
+        dim: position of the new dimension. Default: 0.
+        out: collection that the result is written to, and that is returned.
+        strict: always use :func:`stack`, which raises if keys or shapes differ. Default: ``False``.
+        kwargs: options of :func:`lazy_stack`.
+
+    Raises:
+        RuntimeError: ``input`` is empty, or the numbers of batch dimensions differ.
 
     >>> import torch
     >>> from tensorclass import TensorDict
@@ -412,11 +427,14 @@ def maybe_dense_stack(
 
 
 def dense_stack_tds(td_list: Sequence[T] | T, dim: int | None = None) -> T:
-    """A stack of collections that differ in nothing, or the dense form of a lazy stack.
+    """Stack collections, or the parts of a lazy stack, to a plain collection if their shapes allow it.
 
     Args:
-        td_list: the collections, or a lazy stack of them.
-        dim: where the new dimension comes; for a lazy stack it is known, and need not be given.
+        td_list: collections, or a lazy stack of them.
+        dim: position of the new dimension. Default: that of a lazy stack.
+
+    Raises:
+        ValueError: ``dim`` is missing, or is not the one of the lazy stack.
 
     >>> import torch
     >>> from tensorclass import TensorDict
@@ -438,19 +456,24 @@ def dense_stack_tds(td_list: Sequence[T] | T, dim: int | None = None) -> T:
 
 
 class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportIncompatibleVariableOverride]  # its store
-    """A lazy stack of TensorDicts. See :func:`lazy_stack`, which makes one of any collections.
+    """A lazy stack of TensorDicts. :func:`lazy_stack` makes one of any collections.
 
     Args:
         tensordicts: the parts.
-        stack_dim: where the new batch dimension comes.
-        hook_out: called with each value that is read.
-        hook_in: called with each value before it is written.
-        batch_size: of a stack without parts.
-        device: move the parts there.
-        names: of the batch dimensions.
-        stack_dim_name: a name for the new dimension.
-        strict_shape: refuse batch sizes that differ.
+        stack_dim: position of the new batch dimension. Default: 0.
+        hook_out: function called with each value that is read; its result is returned.
+        hook_in: function called with each value before it is written; its result is written.
+        batch_size: batch size of a stack without parts.
+        device: device to which the parts are moved. Default: theirs.
+        names: a name or ``None`` for each batch dimension.
+        stack_dim_name: name of the new dimension.
+        strict_shape: raise if batch sizes differ. Default: ``False``.
 
+    Raises:
+        RuntimeError: the numbers of batch dimensions differ, or ``batch_size`` is not that of the parts.
+        TypeError: a part is not a collection.
+
+    >>> from tensorclass import TensorDict
     >>> data = LazyStackedTensorDict(TensorDict({"a": 1}), TensorDict({"a": 2, "b": 3}))
     >>> data["a"], data[1]["b"]
     (tensor([1, 2]), tensor(3))
@@ -512,7 +535,7 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
         layout: torch.layout | None = None,
         padding_value: float | int | bool = 0.0,
     ) -> T:
-        """:func:`tensorclass.lazy_stack`."""
+        """Stack collections lazily; see :func:`tensorclass.lazy_stack`."""
         return lazy_stack(
             items, dim, out=out, device=device, stack_dim_name=stack_dim_name, strict_shape=strict_shape,
             as_list=as_list, as_padded_tensor=as_padded_tensor, as_nested_tensor=as_nested_tensor,
@@ -523,7 +546,7 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
     def maybe_dense_stack(  # type: ignore[override]
         cls, items: Sequence[T], dim: int = 0, out: T | None = None, strict: bool = False
     ) -> T:
-        """:func:`tensorclass.maybe_dense_stack`."""
+        """Stack collections, lazily if needed; see :func:`tensorclass.maybe_dense_stack`."""
         return maybe_dense_stack(items, dim, out=out, strict=strict)
 
     @classmethod
@@ -539,13 +562,13 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
         lazy: bool | None = None,
         strict: bool = True,
     ) -> Any:
-        """A lazy stack of one TensorDict a mapping; the arguments are those of :meth:`TensorDict.from_dict`.
+        """Make a lazy stack of a TensorDict for each mapping. See :meth:`TensorDict.from_dict` for the arguments.
 
         >>> LazyStackedTensorDict.from_list([{"a": 1}, {"a": 2}])["a"]
         tensor([1, 2])
         """
         if lazy is False:
-            raise ValueError("LazyStackedTensorDict.from_list: lazy=False is what TensorDict.from_list is for")
+            raise ValueError("LazyStackedTensorDict.from_list: for lazy=False, call TensorDict.from_list")
         options: Any = {
             "auto_batch_size": auto_batch_size,
             "batch_dims": batch_dims,
@@ -576,7 +599,7 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
         names: Any = None,
         strict: bool = True,
     ) -> Any:
-        """A lazy stack from mappings: a list of them, a mapping of them (as ``to_dict`` of old gave), or several."""
+        """Make a lazy stack from mappings: a list of them, a mapping of them, or several arguments."""
         first: Any = input_dict
         entries: list[Any]
         entries = [first, *other] if other else [*(first.values() if isinstance(input_dict, Mapping) else first)]
