@@ -81,12 +81,13 @@ def collate(
         ValueError: options contradict each other, or a padded dimension is a batch dimension of the samples.
         RuntimeError: values differ in dtype, or in a dimension other than the first.
 
-    >>> import torch
-    >>> from tensorclass import TensorDict
-    >>> samples = [TensorDict({"x": torch.ones(length)}) for length in (1, 3)]
-    >>> collate(samples, pad_keys={"x": 0}, mask_key={"x": "own"})["own"]
-    tensor([[ True, False, False],
-            [ True,  True,  True]])
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> samples = [TensorDict({"x": torch.ones(length)}) for length in (1, 3)]
+        >>> collate(samples, pad_keys={"x": 0}, mask_key={"x": "own"})["own"]
+        tensor([[ True, False, False],
+                [ True,  True,  True]])
     """
     samples = batch
     if not isinstance(batch, list):

@@ -38,10 +38,11 @@ class PackLayout:
         offsets: first column of each tensor.
         numel: number of columns.
 
-    >>> import torch
-    >>> layout = PackLayout(keys=("position", "mass"), shapes=(torch.Size([3]), torch.Size([])))
-    >>> layout.offsets, layout.numel, layout.unpack(torch.zeros(5, 4))["position"].shape
-    ((0, 3), 4, torch.Size([5, 3]))
+    Example:
+        >>> import torch
+        >>> layout = PackLayout(keys=("position", "mass"), shapes=(torch.Size([3]), torch.Size([])))
+        >>> layout.offsets, layout.numel, layout.unpack(torch.zeros(5, 4))["position"].shape
+        ((0, 3), 4, torch.Size([5, 3]))
     """
 
     keys: tuple[FlatKey, ...]
@@ -142,14 +143,15 @@ class Packing(Removing):
             ValueError: shapes or ``dim`` are not those of ``layout``.
             RuntimeError: tensors are on different devices.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"position": torch.zeros(5, 3), "mass": torch.ones(5)}, [5])
-        >>> flat, layout = data.pack()
-        >>> flat.shape, layout.keys, layout.offsets
-        (torch.Size([5, 4]), ('position', 'mass'), (0, 3))
-        >>> layout.unpack(flat[:2])["position"].shape
-        torch.Size([2, 3])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"position": torch.zeros(5, 3), "mass": torch.ones(5)}, [5])
+            >>> flat, layout = data.pack()
+            >>> flat.shape, layout.keys, layout.offsets
+            (torch.Size([5, 4]), ('position', 'mass'), (0, 3))
+            >>> layout.unpack(flat[:2])["position"].shape
+            torch.Size([2, 3])
         """
         batch_size = self._batch_size
         ndim = len(batch_size)
@@ -208,10 +210,11 @@ class Packing(Removing):
         Raises:
             RuntimeError: ``sorted`` does not list all keys, or the shapes do not fit.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"b": torch.ones(3, 2), "a": torch.zeros(3, 1)}, [3]).cat_from_tensordict(1, sorted=True)[0]
-        tensor([0., 1., 1.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"b": torch.ones(3, 2), "a": torch.zeros(3, 1)}, [3]).cat_from_tensordict(1, sorted=True)[0]
+            tensor([0., 1., 1.])
         """
         return torch.cat(self._in_order(sorted), dim, out=out)
 
@@ -231,10 +234,11 @@ class Packing(Removing):
         Raises:
             RuntimeError: ``sorted`` does not list all keys, or the shapes differ.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"b": torch.ones(3, 2), "a": torch.zeros(3, 2)}, [3]).stack_from_tensordict(1).shape
-        torch.Size([3, 2, 2])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"b": torch.ones(3, 2), "a": torch.zeros(3, 2)}, [3]).stack_from_tensordict(1).shape
+            torch.Size([3, 2, 2])
         """
         return torch.stack(self._in_order(sorted), dim, out=out)
 
@@ -267,11 +271,12 @@ class Packing(Removing):
             KeyError: a key does not exist.
             RuntimeError: shapes do not fit, the result lacks the batch size in front, or the collection is locked.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"a": torch.zeros(3, 2), "b": torch.ones(3, 4)}, [3])
-        >>> data.cat_tensors("a", "b", out_key="ab", dim=1)["ab"].shape, "a" in data
-        (torch.Size([3, 6]), False)
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(3, 2), "b": torch.ones(3, 4)}, [3])
+            >>> data.cat_tensors("a", "b", out_key="ab", dim=1)["ab"].shape, "a" in data
+            (torch.Size([3, 6]), False)
         """
         return self._merge_entries(torch.cat, keys, out_key, dim, keep_entries)
 
@@ -291,11 +296,12 @@ class Packing(Removing):
             KeyError: a key does not exist.
             RuntimeError: shapes differ, the result lacks the batch size in front, or the collection is locked.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"a": torch.zeros(3, 2), "b": torch.ones(3, 2)}, [3])
-        >>> data.stack_tensors("a", "b", out_key="ab", dim=1)["ab"].shape
-        torch.Size([3, 2, 2])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(3, 2), "b": torch.ones(3, 2)}, [3])
+            >>> data.stack_tensors("a", "b", out_key="ab", dim=1)["ab"].shape
+            torch.Size([3, 2, 2])
         """
         return self._merge_entries(torch.stack, keys, out_key, dim, keep_entries)
 

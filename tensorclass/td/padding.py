@@ -46,10 +46,11 @@ class Padding(Collection):
             RuntimeError: ``pad_size`` has an odd length, is longer than twice the number of batch dimensions, or cuts
                 off more than there is; the collection is locked and ``inplace`` is true.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.ones(2)}, [2]).pad([0, 1], value=7)["a"]
-        tensor([1., 1., 7.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.ones(2)}, [2]).pad([0, 1], value=7)["a"]
+            tensor([1., 1., 7.])
         """
         ndim = len(self._batch_size)
         if len(pad_size) % 2 or len(pad_size) > 2 * ndim:
@@ -100,10 +101,11 @@ def _padded_size(size: Size, pairs: Pairs) -> Size:
 def pad(tensordict: T, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True) -> T:
     """Pad the batch dimensions of a collection; see :meth:`TensorDict.pad`.
 
-    >>> import torch
-    >>> from tensorclass import TensorDict
-    >>> pad(TensorDict({"a": torch.ones(2)}, [2]), [0, 1], value=7)["a"]
-    tensor([1., 1., 7.])
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> pad(TensorDict({"a": torch.ones(2)}, [2]), [0, 1], value=7)["a"]
+        tensor([1., 1., 7.])
     """
     return tensordict.pad(pad_size, value, inplace, safe)
 
@@ -142,12 +144,13 @@ def pad_sequence(
         KeyError: ``padding_value`` has a key that is not the key of a tensor.
         ValueError: ``padding_side`` is neither.
 
-    >>> import torch
-    >>> from tensorclass import TensorDict
-    >>> rows = [TensorDict({"a": torch.ones(n)}, [n]) for n in (3, 1)]
-    >>> data = pad_sequence(rows, return_mask=True)
-    >>> data["a"].tolist(), data["masks", "a"].tolist()
-    ([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]], [[True, True, True], [True, False, False]])
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> rows = [TensorDict({"a": torch.ones(n)}, [n]) for n in (3, 1)]
+        >>> data = pad_sequence(rows, return_mask=True)
+        >>> data["a"].tolist(), data["masks", "a"].tolist()
+        ([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]], [[True, True, True], [True, False, False]])
     """
     items = list(list_of_tensordicts)
     if not items:
@@ -286,11 +289,12 @@ def unpad_sequence(
         ValueError: there is no mask, it does not fit, or it marks positions of an item that are not consecutive.
         KeyError: the collection of masks lacks a mask.
 
-    >>> import torch
-    >>> from tensorclass import TensorDict
-    >>> rows = [TensorDict({"a": torch.ones(n)}, [n]) for n in (3, 1)]
-    >>> unpad_sequence(pad_sequence(rows, return_mask=True))[1]["a"]
-    tensor([1.])
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> rows = [TensorDict({"a": torch.ones(n)}, [n]) for n in (3, 1)]
+        >>> unpad_sequence(pad_sequence(rows, return_mask=True))[1]["a"]
+        tensor([1.])
     """
     if not padded._batch_size:
         raise ValueError("unpad_sequence: the first batch dimension counts the items, and there is none")

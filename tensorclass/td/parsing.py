@@ -29,12 +29,13 @@ def parse_tensor_dict_string(s: str) -> TensorDict:
     Raises:
         ValueError: the text contains a record, non-tensor data, or no shapes.
 
-    >>> import torch
-    >>> from tensorclass import TensorDict
-    >>> data = TensorDict({"a": torch.ones(3, 4), "n": {"flag": torch.ones(3, dtype=torch.bool)}}, [3])
-    >>> rebuilt = parse_tensor_dict_string(repr(data))
-    >>> rebuilt["a"].shape, rebuilt["n", "flag"].dtype, rebuilt.batch_size
-    (torch.Size([3, 4]), torch.bool, torch.Size([3]))
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": torch.ones(3, 4), "n": {"flag": torch.ones(3, dtype=torch.bool)}}, [3])
+        >>> rebuilt = parse_tensor_dict_string(repr(data))
+        >>> rebuilt["a"].shape, rebuilt["n", "flag"].dtype, rebuilt.batch_size
+        (torch.Size([3, 4]), torch.bool, torch.Size([3]))
     """
     reader = _Parser(s.strip())
     result = reader.collection()

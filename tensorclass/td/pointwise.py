@@ -106,11 +106,12 @@ def _document(
     sections.append(f"Returns:\n    {'This collection.' if in_place else _NEW}")
     if in_place or other is not None:
         sections.append(f"Raises:{_KEYS_DIFFER if other is not None else ''}{_NOT_WRITABLE if in_place else ''}")
-    sections.append(f""">>> import torch
->>> from tensorclass import TensorDict
->>> data = TensorDict({{"x": torch.tensor({values})}}, batch_size=[2])
->>> data.{name}({other or ""})["x"]
-tensor({result})
+    sections.append(f"""Example:
+    >>> import torch
+    >>> from tensorclass import TensorDict
+    >>> data = TensorDict({{"x": torch.tensor({values})}}, batch_size=[2])
+    >>> data.{name}({other or ""})["x"]
+    tensor({result})
 """)
     method.__name__ = name
     method.__qualname__ = f"Pointwise.{name}"
@@ -352,11 +353,12 @@ class Pointwise(Operands):
             TypeError: ``other`` is no operand.
             RuntimeError: shapes do not broadcast.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
-        >>> data.add(3, alpha=2)["x"]
-        tensor([7., 8.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+            >>> data.add(3, alpha=2)["x"]
+            tensor([7., 8.])
         """
         return self._binary(_ADD, other if alpha is None else _times(other, alpha), default)
 
@@ -375,11 +377,12 @@ class Pointwise(Operands):
             TypeError: ``other`` is no operand.
             RuntimeError: shapes do not broadcast, or torch cannot write the result to a tensor.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
-        >>> data.add_(3, alpha=2)["x"]
-        tensor([7., 8.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+            >>> data.add_(3, alpha=2)["x"]
+            tensor([7., 8.])
         """
         return self._binary_(_ADD_, other if alpha is None else _times(other, alpha))
 
@@ -400,11 +403,12 @@ class Pointwise(Operands):
             TypeError: ``other`` is no operand.
             RuntimeError: shapes do not broadcast.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
-        >>> data.sub(3, alpha=2)["x"]
-        tensor([-5., -4.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+            >>> data.sub(3, alpha=2)["x"]
+            tensor([-5., -4.])
         """
         return self._binary(_SUB, other if alpha is None else _times(other, alpha), default)
 
@@ -423,11 +427,12 @@ class Pointwise(Operands):
             TypeError: ``other`` is no operand.
             RuntimeError: shapes do not broadcast, or torch cannot write the result to a tensor.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
-        >>> data.sub_(3, alpha=2)["x"]
-        tensor([-5., -4.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+            >>> data.sub_(3, alpha=2)["x"]
+            tensor([-5., -4.])
         """
         return self._binary_(_SUB_, other if alpha is None else _times(other, alpha))
 
@@ -448,11 +453,12 @@ class Pointwise(Operands):
             TypeError: ``other`` is no operand.
             RuntimeError: shapes do not broadcast.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
-        >>> data.rsub(10)["x"]
-        tensor([9., 8.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+            >>> data.rsub(10)["x"]
+            tensor([9., 8.])
         """
         return self._pairwise(torch.rsub if alpha is None else _rsub(alpha), other, default)
 
@@ -470,11 +476,12 @@ class Pointwise(Operands):
             TypeError: ``other`` is no operand.
             RuntimeError: shapes do not broadcast.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([-1.0, 4.0])}, batch_size=[2])
-        >>> data.mod(3)["x"]
-        tensor([2., 1.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([-1.0, 4.0])}, batch_size=[2])
+            >>> data.mod(3)["x"]
+            tensor([2., 1.])
         """
         return self._pairwise(torch.remainder, other)
 
@@ -493,11 +500,12 @@ class Pointwise(Operands):
             TypeError: an argument is no operand.
             RuntimeError: shapes do not broadcast.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
-        >>> data.lerp(torch.zeros(2), 0.5)["x"]
-        tensor([0.5000, 1.0000])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+            >>> data.lerp(torch.zeros(2), 0.5)["x"]
+            tensor([0.5000, 1.0000])
         """
         ends, weights = self._required(end), self._required(weight)
         if not self._store:
@@ -516,11 +524,12 @@ class Pointwise(Operands):
             TypeError: an argument is no operand.
             RuntimeError: shapes do not broadcast, or torch cannot write the result to a tensor.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
-        >>> data.lerp_(torch.zeros(2), 0.5)["x"]
-        tensor([0.5000, 1.0000])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+            >>> data.lerp_(torch.zeros(2), 0.5)["x"]
+            tensor([0.5000, 1.0000])
         """
         return self._in_place(_LERP_, (end, weight))
 
@@ -540,11 +549,12 @@ class Pointwise(Operands):
             TypeError: an argument is no operand.
             RuntimeError: shapes do not broadcast.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
-        >>> data.addcmul(torch.full((2,), 1.0), torch.full((2,), 3.0), value=2)["x"]
-        tensor([7., 8.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+            >>> data.addcmul(torch.full((2,), 1.0), torch.full((2,), 3.0), value=2)["x"]
+            tensor([7., 8.])
         """
         return self._three(_ADDCMUL, other1, other2, value)
 
@@ -564,11 +574,12 @@ class Pointwise(Operands):
             TypeError: an argument is no operand.
             RuntimeError: shapes do not broadcast.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
-        >>> data.addcdiv(torch.full((2,), 1.0), torch.full((2,), 3.0), value=2)["x"]
-        tensor([1.6667, 2.6667])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+            >>> data.addcdiv(torch.full((2,), 1.0), torch.full((2,), 3.0), value=2)["x"]
+            tensor([1.6667, 2.6667])
         """
         return self._three(_ADDCDIV, other1, other2, value)
 
@@ -590,11 +601,12 @@ class Pointwise(Operands):
             TypeError: an argument is no operand.
             RuntimeError: shapes do not broadcast, or torch cannot write the result to a tensor.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
-        >>> data.addcmul_(torch.full((2,), 1.0), torch.full((2,), 3.0), value=2)["x"]
-        tensor([7., 8.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+            >>> data.addcmul_(torch.full((2,), 1.0), torch.full((2,), 3.0), value=2)["x"]
+            tensor([7., 8.])
         """
         return self._three_(_ADDCMUL_, other1, other2, value)
 
@@ -609,11 +621,12 @@ class Pointwise(Operands):
             TypeError: an argument is no operand.
             RuntimeError: shapes do not broadcast, or torch cannot write the result to a tensor.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
-        >>> data.addcdiv_(torch.full((2,), 1.0), torch.full((2,), 3.0), value=2)["x"]
-        tensor([1.6667, 2.6667])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([1.0, 2.0])}, batch_size=[2])
+            >>> data.addcdiv_(torch.full((2,), 1.0), torch.full((2,), 3.0), value=2)["x"]
+            tensor([1.6667, 2.6667])
         """
         return self._three_(_ADDCDIV_, other1, other2, value)
 
@@ -642,11 +655,12 @@ class Pointwise(Operands):
             KeyError: the keys of two collections differ.
             RuntimeError: neither bound is given, or shapes do not broadcast.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([-1.5, 2.0])}, batch_size=[2])
-        >>> data.clamp(min=0, max=1)["x"]
-        tensor([0., 1.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([-1.5, 2.0])}, batch_size=[2])
+            >>> data.clamp(min=0, max=1)["x"]
+            tensor([0., 1.])
         """
         if min is None and max is None:
             raise RuntimeError("clamp: give min, max or both")
@@ -673,12 +687,13 @@ class Pointwise(Operands):
         Raises:
             RuntimeError: the mask does not fit the shape of a tensor.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([[1.0, 2.0], [3.0, 4.0]])}, batch_size=[2])
-        >>> data.masked_fill(torch.tensor([True, False]), 0.0)["x"]
-        tensor([[0., 0.],
-                [3., 4.]])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([[1.0, 2.0], [3.0, 4.0]])}, batch_size=[2])
+            >>> data.masked_fill(torch.tensor([True, False]), 0.0)["x"]
+            tensor([[0., 0.],
+                    [3., 4.]])
         """
         return self._same(
             {key: item.masked_fill(_append_dims(mask, item.ndim), value) for key, item in self._store.items()}
@@ -698,12 +713,13 @@ class Pointwise(Operands):
             ShapeMismatch: the mask does not fit the shape of a tensor. Nothing is changed.
             RuntimeError: torch cannot write to a tensor, for instance a leaf that requires a gradient.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([[1.0, 2.0], [3.0, 4.0]])}, batch_size=[2])
-        >>> data.masked_fill_(torch.tensor([True, False]), 0.0)["x"]
-        tensor([[0., 0.],
-                [3., 4.]])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([[1.0, 2.0], [3.0, 4.0]])}, batch_size=[2])
+            >>> data.masked_fill_(torch.tensor([True, False]), 0.0)["x"]
+            tensor([[0., 0.],
+                    [3., 4.]])
         """
         self._check_mask(mask, value, ())
         for item in self._store.values():

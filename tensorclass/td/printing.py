@@ -43,8 +43,9 @@ _OPTIONS: dict[str, Any] = {**_SHOWN, "sort_keys": "alphabetical", "compact": Fa
 def get_printoptions() -> dict[str, Any]:
     """Return the current options of ``print``; see :class:`set_printoptions`.
 
-    >>> get_printoptions()["show_shape"]
-    True
+    Example:
+        >>> get_printoptions()["show_shape"]
+        True
     """
     return dict(_OPTIONS)
 
@@ -73,11 +74,12 @@ class set_printoptions(ContextDecorator):
         TypeError: an option does not exist.
         ValueError: ``sort_keys`` is none of these.
 
-    >>> import torch
-    >>> from tensorclass import TensorDict
-    >>> with set_printoptions(compact=True):
-    ...     print(TensorDict({"a": torch.zeros(3, 4), "b": {"text": "hello"}}, [3]))
-    TensorDict(batch_size=[3], fields={a: f32[4], b: {text: str}})
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> with set_printoptions(compact=True):
+        ...     print(TensorDict({"a": torch.zeros(3, 4), "b": {"text": "hello"}}, [3]))
+        TensorDict(batch_size=[3], fields={a: f32[4], b: {text: str}})
     """
 
     def __init__(self, *, verbose: bool = True, **kwargs: Any) -> None:
@@ -160,11 +162,12 @@ class Printing(Collection):
     def is_shared(self) -> bool:
         """Return whether all tensors are in shared memory or memory-mapped files. CUDA tensors always count.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.zeros(3)}, [3])
-        >>> data.is_shared(), data.share_memory_().is_shared()
-        (False, True)
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.zeros(3)}, [3])
+            >>> data.is_shared(), data.share_memory_().is_shared()
+            (False, True)
         """
         leaves = list(self._leaves())
         shared = [_is_shared(leaf) for leaf in leaves]
@@ -240,9 +243,10 @@ def _sizes(shape: Any) -> str:
 def dtype_name(dtype: torch.dtype) -> str:
     """Abbreviate a dtype.
 
-    >>> import torch
-    >>> dtype_name(torch.float32), dtype_name(torch.bool), dtype_name(torch.bfloat16)
-    ('f32', 'bool', 'bf16')
+    Example:
+        >>> import torch
+        >>> dtype_name(torch.float32), dtype_name(torch.bool), dtype_name(torch.bfloat16)
+        ('f32', 'bool', 'bf16')
     """
     name = str(dtype).removeprefix("torch.")
     for prefix, short in (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c")):

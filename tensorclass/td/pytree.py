@@ -548,19 +548,20 @@ def forget_class(cls: type[Any]) -> None:
     Raises:
         TypeError: it is not a class of collections, or it belongs to this package.
 
-    >>> import gc, weakref
-    >>> from torch import Tensor
-    >>> from tensorclass import TensorClass
-    >>> def train() -> weakref.ref[type]:
-    ...     class Sample(TensorClass):
-    ...         x: Tensor
-    ...
-    ...     forget_class(Sample)
-    ...     return weakref.ref(Sample)
-    >>> freed = train()
-    >>> _ = gc.collect()
-    >>> freed() is None
-    True
+    Example:
+        >>> import gc, weakref
+        >>> from torch import Tensor
+        >>> from tensorclass import TensorClass
+        >>> def train() -> weakref.ref[type]:
+        ...     class Sample(TensorClass):
+        ...         x: Tensor
+        ...
+        ...     forget_class(Sample)
+        ...     return weakref.ref(Sample)
+        >>> freed = train()
+        >>> _ = gc.collect()
+        >>> freed() is None
+        True
     """
     if not isinstance(cls, type) or not issubclass(cls, Collection):
         raise TypeError(f"forget_class: expected a class of collections, got {cls!r}")

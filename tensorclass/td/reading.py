@@ -27,8 +27,9 @@ def get_defaults_to_none() -> bool:
 
     See :func:`set_get_defaults_to_none`.
 
-    >>> get_defaults_to_none()
-    True
+    Example:
+        >>> get_defaults_to_none()
+        True
     """
     return _gives_none
 
@@ -39,14 +40,15 @@ def set_get_defaults_to_none(set_to_none: bool = True) -> None:
     Args:
         set_to_none: ``True`` (default) returns ``None``; ``False`` raises a ``KeyError``, as ``data[key]`` does.
 
-    >>> from tensorclass import TensorDict, set_get_defaults_to_none
-    >>> set_get_defaults_to_none(False)
-    >>> try:
-    ...     TensorDict({"a": 1}).get("b")
-    ... except KeyError as error:
-    ...     print(error.args[0])
-    key 'b' not found in this TensorDict: the keys are ['a']
-    >>> set_get_defaults_to_none(True)
+    Example:
+        >>> from tensorclass import TensorDict, set_get_defaults_to_none
+        >>> set_get_defaults_to_none(False)
+        >>> try:
+        ...     TensorDict({"a": 1}).get("b")
+        ... except KeyError as error:
+        ...     print(error.args[0])
+        key 'b' not found in this TensorDict: the keys are ['a']
+        >>> set_get_defaults_to_none(True)
     """
     global _gives_none
     _gives_none = set_to_none
@@ -111,9 +113,10 @@ def _is_leaf(value: Value, is_leaf: IsLeaf | None) -> bool:
 def default_is_leaf(cls: type) -> bool:
     """Return whether a class is a leaf class: any but collections. Non-tensor data is no leaf.
 
-    >>> from tensorclass import TensorDict
-    >>> default_is_leaf(Tensor), default_is_leaf(TensorDict)
-    (True, False)
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> default_is_leaf(Tensor), default_is_leaf(TensorDict)
+        (True, False)
     """
     return not issubclass(cls, Collection)
 
@@ -205,10 +208,11 @@ class Reading(Collection):
             KeyError: the key is missing, there is no default, and ``set_get_defaults_to_none(False)`` was called.
             TypeError: ``forms`` are given for a value that is not in a lazy stack.
 
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"a": 1, "b": {"c": 2}})
-        >>> data.get(("b", "c")), data.get("x"), data.get("x", 0)
-        (tensor(2), None, 0)
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": 1, "b": {"c": 2}})
+            >>> data.get(("b", "c")), data.get("x"), data.get("x", 0)
+            (tensor(2), None, 0)
         """
         if forms:
             return self._get_as(unravel_key_to_tuple(key), None if default is MISSING else default, forms)
@@ -248,10 +252,11 @@ class Reading(Collection):
             KeyError: the key is missing; see :meth:`get`.
             IndexError: the index is out of range.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.tensor([1, 2])}, [2]).get_at("a", 0)
-        tensor(1)
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.tensor([1, 2])}, [2]).get_at("a", 0)
+            tensor(1)
         """
         value = self._find(unravel_key_to_tuple(key))
         return self._default(key, default) if value is MISSING else value[index]
@@ -266,9 +271,10 @@ class Reading(Collection):
         Raises:
             KeyError: the key is missing, and there is no default.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"name": "a"}).get_non_tensor("name")
-        'a'
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"name": "a"}).get_non_tensor("name")
+            'a'
         """
         value = self._find(unravel_key_to_tuple(key))
         if value is MISSING:
@@ -283,10 +289,11 @@ class Reading(Collection):
         Raises:
             KeyError: the key is missing.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.zeros(3, 4)}, [3]).get_item_shape("a")
-        torch.Size([3, 4])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(3, 4)}, [3]).get_item_shape("a")
+            torch.Size([3, 4])
         """
         value = self._find(unravel_key_to_tuple(key))
         if value is MISSING:
@@ -300,9 +307,10 @@ class Reading(Collection):
         Raises:
             KeyError: the key is missing.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": 1}).entry_class("a").__name__
-        'Tensor'
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": 1}).entry_class("a").__name__
+            'Tensor'
         """
         value: object = self._find(unravel_key_to_tuple(key))
         if value is MISSING:
@@ -315,10 +323,11 @@ class Reading(Collection):
         Raises:
             KeyError: the key is missing.
 
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": 1, "name": "a"})
-        >>> data.is_non_tensor("x"), data.is_non_tensor("name")
-        (False, True)
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": 1, "name": "a"})
+            >>> data.is_non_tensor("x"), data.is_non_tensor("name")
+            (False, True)
         """
         from .nontensor import NonTensorDataBase
 
@@ -401,10 +410,11 @@ class Reading(Collection):
         Returns:
             A view that follows the collection.
 
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"a": 1, "b": {"c": 2}})
-        >>> list(data.keys()), list(data.keys(include_nested=True, leaves_only=True))
-        (['a', 'b'], ['a', ('b', 'c')])
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": 1, "b": {"c": 2}})
+            >>> list(data.keys()), list(data.keys(include_nested=True, leaves_only=True))
+            (['a', 'b'], ['a', ('b', 'c')])
         """
         if not (include_nested or leaves_only or sort):
             return KeyView(self)
@@ -426,9 +436,10 @@ class Reading(Collection):
             is_leaf: see :meth:`keys`.
             sort: see :meth:`keys`.
 
-        >>> from tensorclass import TensorDict
-        >>> list(TensorDict({"a": 1, "b": {"c": 2}}).values(True, True))
-        [tensor(1), tensor(2)]
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> list(TensorDict({"a": 1, "b": {"c": 2}}).values(True, True))
+            [tensor(1), tensor(2)]
         """
         if not (include_nested or leaves_only or sort):
             return iter(self._store.values())
@@ -450,9 +461,10 @@ class Reading(Collection):
             is_leaf: see :meth:`keys`.
             sort: see :meth:`keys`.
 
-        >>> from tensorclass import TensorDict
-        >>> list(TensorDict({"a": 1, "b": {"c": 2}}).items(True, True))
-        [('a', tensor(1)), (('b', 'c'), tensor(2))]
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> list(TensorDict({"a": 1, "b": {"c": 2}}).items(True, True))
+            [('a', tensor(1)), (('b', 'c'), tensor(2))]
         """
         if not (include_nested or leaves_only or sort):
             return iter(self._store.items())
@@ -466,9 +478,10 @@ class Reading(Collection):
     def sorted_keys(self) -> list[str]:
         """Keys in alphabetical order.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"b": 1, "a": 2}).sorted_keys
-        ['a', 'b']
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"b": 1, "a": 2}).sorted_keys
+            ['a', 'b']
         """
         return sorted(self._store)
 
@@ -481,8 +494,9 @@ class Reading(Collection):
     def is_empty(self) -> bool:
         """Return whether there is no leaf at any depth: neither a tensor nor non-tensor data.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": {"b": {}}}).is_empty()
-        True
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": {"b": {}}}).is_empty()
+            True
         """
         return all(isinstance(value, Reading) and value.is_empty() for value in self._store.values())

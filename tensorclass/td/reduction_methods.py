@@ -246,6 +246,7 @@ def _described(
     """The docstring of a method: all sections of it, and an example on ``data["x"]``."""
     values = values or "[[1.0, 2.0], [3.0, 5.0]]"
     listed = "\n    ".join(args)
+    example = example.replace("\n", "\n    ")
     return f"""{summary}
 
 Args:
@@ -256,10 +257,11 @@ Returns:
 
 {raises}
 
->>> import torch
->>> from tensorclass import TensorDict
->>> data = TensorDict({{"x": torch.tensor({values})}}, batch_size=[2])
-{example}
+Example:
+    >>> import torch
+    >>> from tensorclass import TensorDict
+    >>> data = TensorDict({{"x": torch.tensor({values})}}, batch_size=[2])
+    {example}
 """
 
 

@@ -146,10 +146,11 @@ class Reductions(Collection):
         Raises:
             IndexError: ``dim`` is not a batch dimension.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"x": torch.zeros(2, 3)}, batch_size=[2]).logsumexp(0)["x"]
-        tensor([0.6931, 0.6931, 0.6931])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"x": torch.zeros(2, 3)}, batch_size=[2]).logsumexp(0)["x"]
+            tensor([0.6931, 0.6931, 0.6931])
         """
         dims: Dim = tuple(range(len(self._batch_size))) if dim is None else dim
         result = self._reduce(_LOGSUMEXP, dims, keepdim, {})
@@ -171,10 +172,11 @@ class Reductions(Collection):
         Raises:
             IndexError: ``dim`` is not a batch dimension.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"x": torch.tensor([0.0, 0.0])}, batch_size=[2]).softmax(0)["x"]
-        tensor([0.5000, 0.5000])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"x": torch.tensor([0.0, 0.0])}, batch_size=[2]).softmax(0)["x"]
+            tensor([0.5000, 0.5000])
         """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         return self._same({key: value.softmax(dim, dtype=dtype) for key, value in self._store.items()})
@@ -246,11 +248,12 @@ class Reductions(Collection):
             RuntimeError: ``reduce=True`` over a batch dimension, and the tensors differ in shape; ``q`` is not between
                 0 and 1; the values are no floats.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([[1.0, 2.0], [3.0, 5.0]])}, batch_size=[2])
-        >>> data.quantile(0.5, 0)["x"], data.quantile(torch.tensor([0.0, 1.0]), 0).batch_size
-        (tensor([2.0000, 3.5000]), torch.Size([2]))
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([[1.0, 2.0], [3.0, 5.0]])}, batch_size=[2])
+            >>> data.quantile(0.5, 0)["x"], data.quantile(torch.tensor([0.0, 1.0]), 0).batch_size
+            (tensor([2.0000, 3.5000]), torch.Size([2]))
         """
 
         def function(value: Tensor, dims: int | tuple[int, ...], keepdim: bool = False) -> Tensor:
@@ -285,11 +288,12 @@ class Reductions(Collection):
         Returns:
             A collection without batch dimensions, of the same class; a :class:`TensorDict` with ``key_transform``.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([3.0, 4.0])}, batch_size=[2])
-        >>> data.norm()["x"], data.norm(key_transform=lambda key: f"{key}_norm")["x_norm"]
-        (tensor(5.), tensor(5.))
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([3.0, 4.0])}, batch_size=[2])
+            >>> data.norm()["x"], data.norm(key_transform=lambda key: f"{key}_norm")["x_norm"]
+            (tensor(5.), tensor(5.))
         """
 
         def function(value: Tensor, dims: int | tuple[int, ...]) -> Tensor:
@@ -333,11 +337,12 @@ class Reductions(Collection):
         Raises:
             IndexError: ``dim`` is not a batch dimension.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([[True, False], [True, True]])}, batch_size=[2])
-        >>> data.all(), data.all("feature")["x"]
-        (False, tensor([False,  True]))
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([[True, False], [True, True]])}, batch_size=[2])
+            >>> data.all(), data.all("feature")["x"]
+            (False, tensor([False,  True]))
         """
         if dim is None:
             return builtins.all(bool(leaf.all()) for leaf in self._leaves())
@@ -361,11 +366,12 @@ class Reductions(Collection):
         Raises:
             IndexError: ``dim`` is not a batch dimension.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.tensor([[True, False], [True, True]])}, batch_size=[2])
-        >>> data.any(), data.any("feature")["x"]
-        (True, tensor([True, True]))
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.tensor([[True, False], [True, True]])}, batch_size=[2])
+            >>> data.any(), data.any("feature")["x"]
+            (True, tensor([True, True]))
         """
         if dim is None:
             return builtins.any(bool(leaf.any()) for leaf in self._leaves())

@@ -25,8 +25,9 @@ Names: TypeAlias = tuple[str | None, ...] | None
 def as_size(batch_size: Any) -> Size:
     """Convert ``None``, an int, or a sequence of ints to a batch size.
 
-    >>> as_size(None), as_size(3), as_size([3, 4])
-    (torch.Size([]), torch.Size([3]), torch.Size([3, 4]))
+    Example:
+        >>> as_size(None), as_size(3), as_size([3, 4])
+        (torch.Size([]), torch.Size([3]), torch.Size([3, 4]))
     """
     given: object = batch_size
     given_type = type(given)
@@ -49,7 +50,8 @@ def as_size(batch_size: Any) -> Size:
 def check_size(size: Size) -> None:
     """Raise if a batch size from a user has a negative entry.
 
-    >>> check_size(Size([3, 0]))
+    Example:
+        >>> check_size(Size([3, 0]))
     """
     for entry in size:
         if entry < 0:
@@ -59,8 +61,9 @@ def check_size(size: Size) -> None:
 def common(sizes: Sequence[tuple[int, ...]], at_most: int | None = None) -> Size:
     """Return the leading dimensions that all sizes share, ``at_most`` that many.
 
-    >>> common([(3, 4, 5), (3, 4), (3, 4, 7)]), common([(3, 4), (3, 4)], 1)
-    (torch.Size([3, 4]), torch.Size([3]))
+    Example:
+        >>> common([(3, 4, 5), (3, 4), (3, 4, 7)]), common([(3, 4), (3, 4)], 1)
+        (torch.Size([3, 4]), torch.Size([3]))
     """
     found: list[int] = []
     for entries in zip(*sizes, strict=False):
@@ -80,8 +83,9 @@ def as_sequence(args: tuple[Any, ...]) -> tuple[Any, ...]:
 def wrap_dim(dim: int, ndim: int) -> int:
     """Return ``dim`` counted from the front, for a shape of ``ndim`` dimensions.
 
-    >>> wrap_dim(-1, 3)
-    2
+    Example:
+        >>> wrap_dim(-1, 3)
+        2
     """
     if 0 <= dim < ndim:
         return dim
@@ -108,8 +112,9 @@ def wrap_dims(dims: int | Sequence[int], ndim: int) -> tuple[int, ...]:
 def reshaped(batch_size: tuple[int, ...], shape: tuple[int, ...]) -> Size:
     """Return the batch size after ``reshape(shape)``, with ``-1`` replaced by the size that is left.
 
-    >>> reshaped(Size([4, 6]), (3, -1))
-    torch.Size([3, 8])
+    Example:
+        >>> reshaped(Size([4, 6]), (3, -1))
+        torch.Size([3, 8])
     """
     count = 1
     for size in batch_size:
@@ -149,8 +154,9 @@ def flat_range(batch_size: Size, start_dim: int, end_dim: int) -> tuple[int, int
 def flattened(batch_size: Size, start: int, end: int) -> Size:
     """Return the batch size with the (wrapped) dimensions ``start`` to ``end``, inclusive, merged to one.
 
-    >>> flattened(Size([2, 3, 4]), 0, 1)
-    torch.Size([6, 4])
+    Example:
+        >>> flattened(Size([2, 3, 4]), 0, 1)
+        torch.Size([6, 4])
     """
     sizes = [*batch_size]
     count = 1
@@ -163,8 +169,9 @@ def flattened(batch_size: Size, start: int, end: int) -> Size:
 def unflattened(batch_size: Size, dim: int, sizes: Sequence[int]) -> Size:
     """Return the batch size with the (wrapped) dimension ``dim`` split into ``sizes``.
 
-    >>> unflattened(Size([6, 4]), 0, (2, -1))
-    torch.Size([2, 3, 4])
+    Example:
+        >>> unflattened(Size([6, 4]), 0, (2, -1))
+        torch.Size([2, 3, 4])
     """
     new = [*batch_size]
     new[dim : dim + 1] = reshaped((batch_size[dim],), tuple(sizes))
@@ -174,8 +181,9 @@ def unflattened(batch_size: Size, dim: int, sizes: Sequence[int]) -> Size:
 def permutation(ndim: int, dims: Sequence[int]) -> tuple[int, ...]:
     """Return the wrapped order of ``permute(dims)``.
 
-    >>> permutation(3, (-1, 0, 1))
-    (2, 0, 1)
+    Example:
+        >>> permutation(3, (-1, 0, 1))
+        (2, 0, 1)
     """
     if sorted(dims) == list(range(ndim)):
         return tuple(dims)
@@ -190,8 +198,9 @@ def permutation(ndim: int, dims: Sequence[int]) -> tuple[int, ...]:
 def transposition(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
     """Return the order that swaps two dimensions.
 
-    >>> transposition(3, 0, -1)
-    (2, 1, 0)
+    Example:
+        >>> transposition(3, 0, -1)
+        (2, 1, 0)
     """
     try:
         a, b = wrap_dim(dim0, ndim), wrap_dim(dim1, ndim)
@@ -205,8 +214,9 @@ def transposition(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
 def movement(ndim: int, source: int | Sequence[int], destination: int | Sequence[int]) -> tuple[int, ...]:
     """Return the order that moves ``source`` dimensions to ``destination``. The others keep their order.
 
-    >>> movement(3, 0, -1)
-    (1, 2, 0)
+    Example:
+        >>> movement(3, 0, -1)
+        (1, 2, 0)
     """
     src, dst = wrap_dims(source, ndim), wrap_dims(destination, ndim)
     if len(src) != len(dst):
@@ -221,8 +231,9 @@ def movement(ndim: int, source: int | Sequence[int], destination: int | Sequence
 def broadcast(*sizes: Sequence[int]) -> Size:
     """Return the shape to which shapes broadcast.
 
-    >>> broadcast((3, 1), (4,))
-    torch.Size([3, 4])
+    Example:
+        >>> broadcast((3, 1), (4,))
+        torch.Size([3, 4])
     """
     shape: Size = torch.broadcast_shapes(*sizes)  # type: ignore[no-untyped-call]
     return shape  # pyright: ignore[reportUnknownVariableType]
@@ -236,8 +247,9 @@ def permuted(batch_size: Size, order: tuple[int, ...]) -> Size:
 def squeezed_dims(batch_size: Size, dim: int | Sequence[int] | None) -> tuple[int, ...]:
     """Return the wrapped dimensions of size 1 that ``squeeze(dim)`` removes.
 
-    >>> squeezed_dims(Size([1, 3, 1]), None), squeezed_dims(Size([1, 3]), 1)
-    ((0, 2), ())
+    Example:
+        >>> squeezed_dims(Size([1, 3, 1]), None), squeezed_dims(Size([1, 3]), 1)
+        ((0, 2), ())
     """
     ndim = len(batch_size)
     if isinstance(dim, int):
@@ -259,8 +271,9 @@ def without(values: Sequence[Any], dims: Sequence[int]) -> tuple[Any, ...]:
 def unsqueezed_dim(ndim: int, dim: int) -> int:
     """Return the position of the dimension that ``unsqueeze(dim)`` adds.
 
-    >>> unsqueezed_dim(2, -1)
-    2
+    Example:
+        >>> unsqueezed_dim(2, -1)
+        2
     """
     if -ndim - 1 <= dim <= ndim:
         return dim % (ndim + 1)
@@ -270,8 +283,9 @@ def unsqueezed_dim(ndim: int, dim: int) -> int:
 def expanded(batch_size: Size, shape: tuple[int, ...]) -> Size:
     """Return the batch size after ``expand(shape)``.
 
-    >>> expanded(Size([3, 1]), (2, -1, 4))
-    torch.Size([2, 3, 4])
+    Example:
+        >>> expanded(Size([3, 1]), (2, -1, 4))
+        torch.Size([2, 3, 4])
     """
     new = len(shape) - len(batch_size)
     if shape[new:] == batch_size and new >= 0 and (not shape or min(shape) >= 0):
@@ -294,8 +308,9 @@ def expanded(batch_size: Size, shape: tuple[int, ...]) -> Size:
 def repeated(batch_size: Size, repeats: tuple[int, ...]) -> Size:
     """Return the batch size after ``repeat(repeats)``.
 
-    >>> repeated(Size([3]), (2, 4))
-    torch.Size([2, 12])
+    Example:
+        >>> repeated(Size([3]), (2, 4))
+        torch.Size([2, 12])
     """
     new = len(repeats) - len(batch_size)
     if new < 0:
@@ -311,8 +326,9 @@ def repeated(batch_size: Size, repeats: tuple[int, ...]) -> Size:
 def split_sizes(total: int, split_size: int | Sequence[int]) -> list[int]:
     """Return the sizes of the results of ``split(split_size)`` along a dimension of size ``total``.
 
-    >>> split_sizes(5, 2), split_sizes(5, [1, 4])
-    ([2, 2, 1], [1, 4])
+    Example:
+        >>> split_sizes(5, 2), split_sizes(5, [1, 4])
+        ([2, 2, 1], [1, 4])
     """
     if isinstance(split_size, int):
         if split_size < 0 or (split_size == 0 and total):
@@ -330,8 +346,9 @@ def split_sizes(total: int, split_size: int | Sequence[int]) -> list[int]:
 def with_size(batch_size: Size, dim: int, size: int) -> Size:
     """Return the batch size with another size of the (wrapped) dimension ``dim``.
 
-    >>> with_size(Size([3, 4]), 1, 9)
-    torch.Size([3, 9])
+    Example:
+        >>> with_size(Size([3, 4]), 1, 9)
+        torch.Size([3, 9])
     """
     sizes = [*batch_size]
     sizes[dim] = size
@@ -341,8 +358,9 @@ def with_size(batch_size: Size, dim: int, size: int) -> Size:
 def inserted(batch_size: Size, dim: int, size: int) -> Size:
     """Return the batch size with an additional dimension of ``size`` at ``dim``.
 
-    >>> inserted(Size([3, 4]), 1, 9)
-    torch.Size([3, 9, 4])
+    Example:
+        >>> inserted(Size([3, 4]), 1, 9)
+        torch.Size([3, 9, 4])
     """
     sizes = [*batch_size]
     sizes.insert(dim, size)
@@ -352,8 +370,9 @@ def inserted(batch_size: Size, dim: int, size: int) -> Size:
 def reduced(batch_size: Size, dims: tuple[int, ...], keepdim: bool) -> Size:
     """Return the batch size after a reduction over (wrapped) ``dims``.
 
-    >>> reduced(Size([3, 4]), (0,), False), reduced(Size([3, 4]), (0,), True)
-    (torch.Size([4]), torch.Size([1, 4]))
+    Example:
+        >>> reduced(Size([3, 4]), (0,), False), reduced(Size([3, 4]), (0,), True)
+        (torch.Size([4]), torch.Size([1, 4]))
     """
     if keepdim:
         return Size([1 if d in dims else size for d, size in enumerate(batch_size)])
@@ -370,8 +389,9 @@ def slice_length(item: slice, size: int) -> int:
 
     Written with comparisons only, so that torch.compile keeps the size dynamic.
 
-    >>> slice_length(slice(-3, None, 2), 10)
-    2
+    Example:
+        >>> slice_length(slice(-3, None, 2), 10)
+        2
     """
     step = 1 if item.step is None else item.step
     if step < 1:
@@ -386,10 +406,11 @@ def slice_length(item: slice, size: int) -> int:
 def indexed(batch_size: Size, index: tuple[Any, ...]) -> Size:
     """Return the batch size after indexing with a prepared index.
 
-    >>> indexed(Size([5, 4]), (slice(1, 3), None, 2))
-    torch.Size([2, 1])
-    >>> indexed(Size([5, 4, 3]), (torch.tensor([[0, 1]]), slice(None), torch.tensor([2])))
-    torch.Size([1, 2, 4])
+    Example:
+        >>> indexed(Size([5, 4]), (slice(1, 3), None, 2))
+        torch.Size([2, 1])
+        >>> indexed(Size([5, 4, 3]), (torch.tensor([[0, 1]]), slice(None), torch.tensor([2])))
+        torch.Size([1, 2, 4])
     """
     if not index:
         return batch_size
@@ -455,8 +476,9 @@ def names_indexed(names: Names, index: tuple[Any, ...]) -> Names:
 
     A slice, or a one-dimensional index tensor, keeps the name of its dimension; a new dimension has none.
 
-    >>> names_indexed(("x", "y"), (None, 0))
-    (None, 'y')
+    Example:
+        >>> names_indexed(("x", "y"), (None, 0))
+        (None, 'y')
     """
     if names is None:
         return None
@@ -518,8 +540,9 @@ def names_or_none(names: Sequence[str | None]) -> Names:
 def as_names(names: Sequence[str | None] | None, ndim: int) -> Names:
     """Check dimension names: one for each batch dimension, no name twice.
 
-    >>> as_names(["time", None], 2)
-    ('time', None)
+    Example:
+        >>> as_names(["time", None], 2)
+        ('time', None)
     """
     if names is None:
         return None
@@ -527,7 +550,7 @@ def as_names(names: Sequence[str | None] | None, ndim: int) -> Names:
         raise TypeError(f"names: expected a sequence with one name or None for each batch dimension, got {names!r}")
     if len(names) != ndim:
         raise ValueError(
-            f"names: expected {ndim}, one for each batch dimension (None for one without a name), got {list(names)}"
+            f"names: expected {ndim} of them, one for each batch dimension (None: no name), got {list(names)}"
         )
     known = [name for name in names if name is not None]
     for name in known:
@@ -601,8 +624,9 @@ def infer_size_impl(shape: Sequence[int], numel: int) -> list[int]:
     Raises:
         RuntimeError: no size makes a shape of ``numel`` items, or ``-1`` occurs twice.
 
-    >>> infer_size_impl([2, -1], 6)
-    [2, 3]
+    Example:
+        >>> infer_size_impl([2, -1], 6)
+        [2, 3]
     """
     result = list(shape)
     if any(size < -1 for size in result):
@@ -632,8 +656,9 @@ def convert_ellipsis_to_idx(idx: Any, batch_size: Sequence[int]) -> Any:
     Raises:
         RuntimeError: there are two ``...``, or more indices than dimensions.
 
-    >>> convert_ellipsis_to_idx((..., 0), [3, 4, 5])
-    (slice(None, None, None), slice(None, None, None), 0)
+    Example:
+        >>> convert_ellipsis_to_idx((..., 0), [3, 4, 5])
+        (slice(None, None, None), slice(None, None, None), 0)
     """
     given: Any = idx
     items: tuple[Any, ...] = given if isinstance(idx, tuple) else (idx,)

@@ -46,10 +46,11 @@ class Shaping(Collection):
         Raises:
             RuntimeError: the number of items differs.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.zeros(6, 2)}, [6]).reshape(2, -1)["a"].shape
-        torch.Size([2, 3, 2])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(6, 2)}, [6]).reshape(2, -1)["a"].shape
+            torch.Size([2, 3, 2])
         """
         if size is not None:
             shape = tuple(size)
@@ -90,14 +91,15 @@ class Shaping(Collection):
         Raises:
             RuntimeError: the number of items differs, or the strides of a value require a copy.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"a": torch.zeros(2, 3)}, [2, 3])
-        >>> with data.view(-1) as flat:
-        ...     flat["b"] = torch.arange(6)
-        >>> data["b"]
-        tensor([[0, 1, 2],
-                [3, 4, 5]])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(2, 3)}, [2, 3])
+            >>> with data.view(-1) as flat:
+            ...     flat["b"] = torch.arange(6)
+            >>> data["b"]
+            tensor([[0, 1, 2],
+                    [3, 4, 5]])
         """
         if size is not None or batch_size is not None:
             shape = tuple(size if size is not None else batch_size or ())
@@ -148,10 +150,11 @@ class Shaping(Collection):
             IndexError: a dimension is out of range.
             RuntimeError: ``start_dim`` comes after ``end_dim``.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3]).flatten()["a"].shape
-        torch.Size([6, 4])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3]).flatten()["a"].shape
+            torch.Size([6, 4])
         """
         if not self._batch_size:
             return self._done(self.unsqueeze(0), inplace)
@@ -180,10 +183,11 @@ class Shaping(Collection):
             IndexError: ``dim`` is out of range.
             RuntimeError: the sizes do not fit the size of the dimension.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.zeros(6, 4)}, [6]).unflatten(0, (2, 3))["a"].shape
-        torch.Size([2, 3, 4])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(6, 4)}, [6]).unflatten(0, (2, 3))["a"].shape
+            torch.Size([2, 3, 4])
         """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         sizes = shapes.as_sequence((unflattened_size,))
@@ -217,10 +221,11 @@ class Shaping(Collection):
         Raises:
             IndexError: ``dim`` is out of range.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.zeros(1, 3, 4)}, [1, 3]).squeeze()["a"].shape
-        torch.Size([3, 4])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(1, 3, 4)}, [1, 3]).squeeze()["a"].shape
+            torch.Size([3, 4])
         """
         dims = shapes.squeezed_dims(self._batch_size, dim)
         removed = dims[0] if len(dims) == 1 else dims
@@ -244,10 +249,11 @@ class Shaping(Collection):
         Raises:
             IndexError: ``dim`` is out of range.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.zeros(3, 4)}, [3]).unsqueeze(-1)["a"].shape
-        torch.Size([3, 1, 4])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(3, 4)}, [3]).unsqueeze(-1)["a"].shape
+            torch.Size([3, 1, 4])
         """
         dim = shapes.unsqueezed_dim(len(self._batch_size), dim)
         result = self._like(
@@ -261,18 +267,20 @@ class Shaping(Collection):
     def atleast_1d(self) -> Self:
         """Return a collection with at least one batch dimension.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": 1}).atleast_1d().batch_size
-        torch.Size([1])
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": 1}).atleast_1d().batch_size
+            torch.Size([1])
         """
         return self if self._batch_size else self.unsqueeze(0)
 
     def atleast_2d(self) -> Self:
         """Return a collection with at least two batch dimensions. New ones are in front.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": [1, 2, 3]}, [3]).atleast_2d().batch_size
-        torch.Size([1, 3])
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": [1, 2, 3]}, [3]).atleast_2d().batch_size
+            torch.Size([1, 3])
         """
         result = self
         while result.ndim < 2:
@@ -283,9 +291,10 @@ class Shaping(Collection):
         """Return a collection with at least three batch dimensions, placed as torch does: ``[n]`` becomes ``[1, n,
         1]``.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": [1, 2, 3]}, [3]).atleast_3d().batch_size
-        torch.Size([1, 3, 1])
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": [1, 2, 3]}, [3]).atleast_3d().batch_size
+            torch.Size([1, 3, 1])
         """
         result = self.atleast_2d()
         return self._resized_from(result.unsqueeze(-1) if result.ndim < 3 else result)
@@ -309,10 +318,11 @@ class Shaping(Collection):
         Raises:
             RuntimeError: the batch size cannot be expanded to ``shape``.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.zeros(3, 2)}, [3]).expand(4, 3)["a"].shape
-        torch.Size([4, 3, 2])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(3, 2)}, [3]).expand(4, 3)["a"].shape
+            torch.Size([4, 3, 2])
         """
         if size is not None:
             shape = tuple(size)
@@ -331,20 +341,22 @@ class Shaping(Collection):
     def expand_as(self, other: TensorCollection | Tensor) -> Self:
         """Expand to the batch size of a collection, or to the shape of a tensor; see :meth:`expand`.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.zeros(3)}, [3]).expand_as(torch.zeros(2, 3)).batch_size
-        torch.Size([2, 3])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(3)}, [3]).expand_as(torch.zeros(2, 3)).batch_size
+            torch.Size([2, 3])
         """
         return self.expand(other.shape)
 
     def broadcast_to(self, shape: Sequence[int]) -> Self:
         """Expand to a batch size; see :meth:`expand`.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.zeros(3)}, [3]).broadcast_to([2, 3]).batch_size
-        torch.Size([2, 3])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(3)}, [3]).broadcast_to([2, 3]).batch_size
+            torch.Size([2, 3])
         """
         return self.expand(shape)
 
@@ -361,10 +373,11 @@ class Shaping(Collection):
         Raises:
             ValueError: the number of repeats is not the number of batch dimensions.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.tensor([1, 2])}, [2]).repeat(2)["a"]
-        tensor([1, 2, 1, 2])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.tensor([1, 2])}, [2]).repeat(2)["a"]
+            tensor([1, 2, 1, 2])
         """
         counts = shapes.as_sequence(repeats)
         if len(counts) != len(self._batch_size):
@@ -393,10 +406,11 @@ class Shaping(Collection):
         Returns:
             A collection with copies.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.tensor([1, 2])}, [2]).tile((2, 1)).batch_size
-        torch.Size([2, 2])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.tensor([1, 2])}, [2]).tile((2, 1)).batch_size
+            torch.Size([2, 2])
         """
         dims = (dims,) if isinstance(dims, int) else dims
         counts = (1,) * (len(self._batch_size) - len(dims)) + tuple(dims)
@@ -423,10 +437,11 @@ class Shaping(Collection):
             IndexError: ``dim`` is out of range.
             RuntimeError: ``output_size`` is not the sum of the repeats.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.tensor([1, 2])}, [2]).repeat_interleave(2)["a"]
-        tensor([1, 1, 2, 2])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.tensor([1, 2])}, [2]).repeat_interleave(2)["a"]
+            tensor([1, 1, 2, 2])
         """
         if dim is None:
             flat = self if len(self._batch_size) == 1 else self.reshape(-1)
@@ -484,10 +499,11 @@ class Shaping(Collection):
             ValueError: a dimension is missing or appears twice.
             IndexError: a dimension is out of range.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3]).permute(1, 0)["a"].shape
-        torch.Size([3, 2, 4])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3]).permute(1, 0)["a"].shape
+            torch.Size([3, 2, 4])
         """
         if dims is not None:
             args = (dims,)
@@ -506,10 +522,11 @@ class Shaping(Collection):
         Raises:
             ValueError: a dimension is out of range.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3]).transpose(0, 1)["a"].shape
-        torch.Size([3, 2, 4])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3]).transpose(0, 1)["a"].shape
+            torch.Size([3, 2, 4])
         """
         order = shapes.transposition(len(self._batch_size), dim0, dim1)
         ndim = len(order)
@@ -525,20 +542,22 @@ class Shaping(Collection):
     def swapaxes(self, axis0: int, axis1: int) -> Self:
         """Swap two batch dimensions; see :meth:`transpose`.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.zeros(2, 3)}, [2, 3]).swapaxes(0, 1).batch_size
-        torch.Size([3, 2])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(2, 3)}, [2, 3]).swapaxes(0, 1).batch_size
+            torch.Size([3, 2])
         """
         return self.transpose(axis0, axis1)
 
     def swapdims(self, axis0: int, axis1: int) -> Self:
         """Swap two batch dimensions; see :meth:`transpose`.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.zeros(2, 3)}, [2, 3]).swapdims(0, 1).batch_size
-        torch.Size([3, 2])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(2, 3)}, [2, 3]).swapdims(0, 1).batch_size
+            torch.Size([3, 2])
         """
         return self.transpose(axis0, axis1)
 
@@ -556,20 +575,22 @@ class Shaping(Collection):
             IndexError: a dimension is out of range.
             RuntimeError: ``source`` and ``destination`` differ in length, or a dimension appears twice.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3, 4]).movedim(0, -1).batch_size
-        torch.Size([3, 4, 2])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3, 4]).movedim(0, -1).batch_size
+            torch.Size([3, 4, 2])
         """
         return self._permute(shapes.movement(len(self._batch_size), source, destination))
 
     def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
         """Move batch dimensions to other positions; see :meth:`movedim`.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3, 4]).moveaxis(0, -1).batch_size
-        torch.Size([3, 4, 2])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(2, 3, 4)}, [2, 3, 4]).moveaxis(0, -1).batch_size
+            torch.Size([3, 4, 2])
         """
         return self.movedim(source, destination)
 
@@ -586,10 +607,11 @@ class Shaping(Collection):
         Raises:
             IndexError: a dimension is out of range.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.tensor([1, 2, 3])}, [3]).flip(0)["a"]
-        tensor([3, 2, 1])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.tensor([1, 2, 3])}, [3]).flip(0)["a"]
+            tensor([3, 2, 1])
         """
         if dims is not None:
             args = (dims,)
@@ -607,10 +629,11 @@ class Shaping(Collection):
         Raises:
             RuntimeError: there are less than two batch dimensions.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.tensor([[1, 2, 3]])}, [1, 3]).fliplr()["a"]
-        tensor([[3, 2, 1]])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.tensor([[1, 2, 3]])}, [1, 3]).fliplr()["a"]
+            tensor([[3, 2, 1]])
         """
         self._check_plane("fliplr")
         return self.flip(1)
@@ -618,10 +641,11 @@ class Shaping(Collection):
     def flipud(self) -> Self:
         """Reverse the items along the first batch dimension; see :meth:`flip`.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.tensor([1, 2, 3])}, [3]).flipud()["a"]
-        tensor([3, 2, 1])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.tensor([1, 2, 3])}, [3]).flipud()["a"]
+            tensor([3, 2, 1])
         """
         return self.flip(0)
 
@@ -641,10 +665,11 @@ class Shaping(Collection):
         Raises:
             IndexError: a dimension is out of range.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.tensor([1, 2, 3])}, [3]).roll(1, 0)["a"]
-        tensor([3, 1, 2])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.tensor([1, 2, 3])}, [3]).roll(1, 0)["a"]
+            tensor([3, 1, 2])
         """
         if dims is None:
             wrapped = None
@@ -684,11 +709,12 @@ class Shaping(Collection):
             RuntimeError: there are less than two batch dimensions.
             IndexError: a dimension is out of range.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.tensor([[1, 2], [3, 4]])}, [2, 2]).rot90()["a"]
-        tensor([[2, 4],
-                [1, 3]])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.tensor([[1, 2], [3, 4]])}, [2, 2]).rot90()["a"]
+            tensor([[2, 4],
+                    [1, 3]])
         """
         self._check_plane("rot90")
         first, second = shapes.wrap_dims(dims, self.ndim)
@@ -720,10 +746,11 @@ class Shaping(Collection):
             IndexError: ``dim`` is out of range.
             RuntimeError: ``split_size`` is not positive, or the sizes do not add up to the size of the dimension.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> [len(part) for part in TensorDict({"a": torch.zeros(5)}, [5]).split(2)]
-        [2, 2, 1]
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> [len(part) for part in TensorDict({"a": torch.zeros(5)}, [5]).split(2)]
+            [2, 2, 1]
         """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         return self.split_with_sizes(shapes.split_sizes(self._batch_size[dim], split_size), dim)
@@ -742,10 +769,11 @@ class Shaping(Collection):
             IndexError: ``dim`` is out of range.
             RuntimeError: the sizes do not add up.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> [len(piece) for piece in TensorDict({"a": torch.zeros(5)}, [5]).split_with_sizes([2, 3])]
-        [2, 3]
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> [len(piece) for piece in TensorDict({"a": torch.zeros(5)}, [5]).split_with_sizes([2, 3])]
+            [2, 3]
         """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         batch_size = self._batch_size
@@ -779,10 +807,11 @@ class Shaping(Collection):
             IndexError: ``dim`` is out of range.
             RuntimeError: ``chunks`` is less than 1.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> [len(piece) for piece in TensorDict({"a": torch.zeros(5)}, [5]).chunk(2)]
-        [3, 2]
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> [len(piece) for piece in TensorDict({"a": torch.zeros(5)}, [5]).chunk(2)]
+            [3, 2]
         """
         if chunks < 1:
             raise RuntimeError(f"chunk: expected at least one chunk, got {chunks}")
@@ -806,10 +835,11 @@ class Shaping(Collection):
             IndexError: ``dim`` is out of range.
             RuntimeError: the number of pieces is less than 1.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> [len(piece) for piece in TensorDict({"a": torch.zeros(5)}, [5]).tensor_split([1, 3])]
-        [1, 2, 2]
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> [len(piece) for piece in TensorDict({"a": torch.zeros(5)}, [5]).tensor_split([1, 3])]
+            [1, 2, 2]
         """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         size = self._batch_size[dim]
@@ -836,10 +866,11 @@ class Shaping(Collection):
         Raises:
             IndexError: ``dim`` is out of range.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> [row["a"].item() for row in TensorDict({"a": torch.tensor([1, 2])}, [2]).unbind()]
-        [1, 2]
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> [row["a"].item() for row in TensorDict({"a": torch.tensor([1, 2])}, [2]).unbind()]
+            [1, 2]
         """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         batch_size = Size(shapes.without(self._batch_size, (dim,)))
@@ -867,10 +898,11 @@ class Shaping(Collection):
             IndexError: ``dim`` or ``start`` is out of range.
             RuntimeError: the range exceeds the dimension.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.arange(5)}, [5]).narrow(0, 1, 2)["a"]
-        tensor([1, 2])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.arange(5)}, [5]).narrow(0, 1, 2)["a"]
+            tensor([1, 2])
         """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         size = self._batch_size[dim]
@@ -900,11 +932,12 @@ class Shaping(Collection):
             IndexError: ``dim`` is out of range.
             RuntimeError: ``index`` has another number of dimensions, or an entry is out of range.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.tensor([[1, 2], [3, 4]])}, [2, 2]).gather(1, torch.tensor([[1], [0]]))["a"]
-        tensor([[2],
-                [3]])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.tensor([[1, 2], [3, 4]])}, [2, 2]).gather(1, torch.tensor([[1], [0]]))["a"]
+            tensor([[2],
+                    [3]])
         """
         ndim = len(self._batch_size)
         dim = shapes.wrap_dim(dim, ndim)
@@ -938,10 +971,11 @@ class Shaping(Collection):
         Raises:
             IndexError: ``dim`` or an entry of ``index`` is out of range.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.tensor([1, 2, 3])}, [3]).take(torch.tensor([2, 0]))["a"]
-        tensor([3, 1])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.tensor([1, 2, 3])}, [3]).take(torch.tensor([2, 0]))["a"]
+            tensor([3, 1])
         """
         dim = shapes.wrap_dim(dim, len(self._batch_size))
         return self._index((*(slice(None),) * dim, index))
@@ -959,10 +993,11 @@ class Shaping(Collection):
         Raises:
             IndexError: the shape of the mask is not that of the leading batch dimensions.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.tensor([1, 2, 3])}, [3]).masked_select(torch.tensor([True, False, True]))["a"]
-        tensor([1, 3])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.tensor([1, 2, 3])}, [3]).masked_select(torch.tensor([True, False, True]))["a"]
+            tensor([1, 3])
         """
         return self._done(self[mask], inplace)  # type: ignore[index]
 
@@ -979,11 +1014,12 @@ class Shaping(Collection):
         Returns:
             A collection; tensors that are contiguous already are shared.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"a": torch.zeros(3, 2).T}, [2, 3])
-        >>> data.is_contiguous(), data.contiguous().is_contiguous()
-        (False, True)
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(3, 2).T}, [2, 3])
+            >>> data.is_contiguous(), data.contiguous().is_contiguous()
+            (False, True)
         """
         if canonical:
             store = {key: _canonical(value) for key, value in self._store.items()}
@@ -994,10 +1030,11 @@ class Shaping(Collection):
     def is_contiguous(self) -> bool:
         """Return whether all tensors are contiguous in memory.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": torch.zeros(3, 2)}, [3]).is_contiguous()
-        True
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": torch.zeros(3, 2)}, [3]).is_contiguous()
+            True
         """
         return all(leaf.is_contiguous() for leaf in self._leaves())
 
@@ -1041,10 +1078,11 @@ def expand_right(tensor: V, shape: Sequence[int]) -> V:
     Returns:
         A view, or a collection of views.
 
-    >>> import torch
-    >>> expand_right(torch.arange(2), (2, 3))
-    tensor([[0, 0, 0],
-            [1, 1, 1]])
+    Example:
+        >>> import torch
+        >>> expand_right(torch.arange(2), (2, 3))
+        tensor([[0, 0, 0],
+                [1, 1, 1]])
     """
     result: Any = tensor
     for _ in range(len(shape) - result.ndim):
@@ -1065,9 +1103,10 @@ def expand_as_right(tensor: V, dest: Tensor | TensorCollection) -> V:
     Raises:
         RuntimeError: the dimensions of ``tensor`` are neither the first ones of ``dest`` nor of size 1.
 
-    >>> import torch
-    >>> expand_as_right(torch.zeros(3), torch.zeros(3, 4)).shape
-    torch.Size([3, 4])
+    Example:
+        >>> import torch
+        >>> expand_as_right(torch.zeros(3), torch.zeros(3, 4)).shape
+        torch.Size([3, 4])
     """
     given, shape = tensor.shape, dest.shape
     if len(given) > len(shape) or any(a not in (1, b) for a, b in zip(given, shape, strict=False)):

@@ -129,8 +129,9 @@ def _space() -> str:
 def shown_size(size: int) -> str:
     """Format a number of bytes for messages.
 
-    >>> shown_size(0), shown_size(67_108_864), shown_size(999_999)
-    ('0 bytes', '67.1 MB', '1 MB')
+    Example:
+        >>> shown_size(0), shown_size(67_108_864), shown_size(999_999)
+        ('0 bytes', '67.1 MB', '1 MB')
     """
     number, unit = float(size), 0
     while number >= 999.5 and unit < len(_UNITS) - 1:

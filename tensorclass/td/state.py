@@ -52,9 +52,10 @@ class State(Collection):
         Returns:
             A dict with tensors that share memory with the collection.
 
-        >>> from tensorclass import TensorDict
-        >>> list(TensorDict({"a": 1, "b": {"c": 2}}).state_dict())
-        ['a', 'b.c']
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> list(TensorDict({"a": 1, "b": {"c": 2}}).state_dict())
+            ['a', 'b.c']
         """
         result: Any = _ordered() if destination is None else destination
         if destination is None:
@@ -96,11 +97,12 @@ class State(Collection):
             TypeError: ``state_dict`` is not a mapping.
             RuntimeError: keys, shapes or batch sizes do not fit; all differences are listed. Nothing is loaded then.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"a": torch.zeros(2)}, [2])
-        >>> data.load_state_dict(TensorDict({"a": torch.ones(2)}, [2]).state_dict())["a"]
-        tensor([1., 1.])
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(2)}, [2])
+            >>> data.load_state_dict(TensorDict({"a": torch.ones(2)}, [2]).state_dict())["a"]
+            tensor([1., 1.])
         """
         if not isinstance(state_dict, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"load_state_dict: expected a dict of tensors, got {type(state_dict).__name__}")
@@ -210,12 +212,13 @@ class State(Collection):
         Args:
             count_duplicates: count memory that tensors share once for each of them. Default: ``True``.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> x = torch.zeros(3)
-        >>> data = TensorDict({"a": x, "b": x}, [3])
-        >>> data.bytes(), data.bytes(count_duplicates=False)
-        (24, 12)
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> x = torch.zeros(3)
+            >>> data = TensorDict({"a": x, "b": x}, [3])
+            >>> data.bytes(), data.bytes(count_duplicates=False)
+            (24, 12)
         """
         leaves = list(self._leaves())
         if count_duplicates:
@@ -233,12 +236,13 @@ class State(Collection):
         Args:
             count_duplicates: count a tensor once for each of its keys. Default: ``True``.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> x = torch.zeros(3)
-        >>> data = TensorDict({"a": x, "b": x}, [3])
-        >>> data.param_count(), data.param_count(count_duplicates=False)
-        (6, 3)
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> x = torch.zeros(3)
+            >>> data = TensorDict({"a": x, "b": x}, [3])
+            >>> data.param_count(), data.param_count(count_duplicates=False)
+            (6, 3)
         """
         leaves = list(self._leaves())
         if not count_duplicates:
@@ -249,9 +253,10 @@ class State(Collection):
     def depth(self) -> int:
         """Number of levels of collections below this one.
 
-        >>> from tensorclass import TensorDict
-        >>> TensorDict({"a": {"b": {"c": 1}}}).depth
-        2
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> TensorDict({"a": {"b": {"c": 1}}}).depth
+            2
         """
         return max(
             (1 + value.depth for value in self._store.values() if isinstance(value, State) and value._is_tree()),
@@ -273,11 +278,12 @@ class State(Collection):
                 ``NoSharedMemory`` of :mod:`tensorclass.distributed`. Nothing is changed, unless another process took
                 memory meanwhile that was free before: then some tensors are in shared memory, with their values.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"x": torch.zeros(3)}, [3]).share_memory_()
-        >>> data.is_shared(), data.is_locked
-        (True, True)
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"x": torch.zeros(3)}, [3]).share_memory_()
+            >>> data.is_shared(), data.is_locked
+            (True, True)
         """
         leaves = [leaf for leaf in self._leaves() if not leaf.is_meta]
         check_shareable(leaves)

@@ -34,10 +34,11 @@ class TensorDict(TensorCollection):
         RuntimeError: a value does not have the batch size in front.
         ValueError: ``source`` is not a mapping, or values are given both ways.
 
-    >>> import torch
-    >>> data = TensorDict({"image": torch.zeros(32, 3, 8, 8), "label": torch.zeros(32)}, batch_size=[32])
-    >>> data[:8].reshape(2, 4)["image"].shape
-    torch.Size([2, 4, 3, 8, 8])
+    Example:
+        >>> import torch
+        >>> data = TensorDict({"image": torch.zeros(32, 3, 8, 8), "label": torch.zeros(32)}, batch_size=[32])
+        >>> data[:8].reshape(2, 4)["image"].shape
+        torch.Size([2, 4, 3, 8, 8])
     """
 
     __slots__ = ()
@@ -127,9 +128,10 @@ def make_tensordict(
     Raises:
         RuntimeError: a value does not have the batch size in front.
 
-    >>> import torch
-    >>> make_tensordict(a=torch.zeros(3, 4), b=torch.zeros(3), auto_batch_size=True).batch_size
-    torch.Size([3])
+    Example:
+        >>> import torch
+        >>> make_tensordict(a=torch.zeros(3, 4), b=torch.zeros(3), auto_batch_size=True).batch_size
+        torch.Size([3])
     """
     given: Any = input_dict
     entries: Any = given._store if isinstance(input_dict, Collection) else given
@@ -144,8 +146,9 @@ def fromkeys(keys: Iterable[NestedKey], value: Any = 0) -> TensorDict:
         keys: the keys, nested or not.
         value: the value. Default: 0.
 
-    >>> fromkeys(["a", ("b", "c")], 1)["b", "c"]
-    tensor(1)
+    Example:
+        >>> fromkeys(["a", ("b", "c")], 1)["b", "c"]
+        tensor(1)
     """
     return TensorDict.fromkeys(keys, value)
 

@@ -49,11 +49,12 @@ class UnbatchedTensor(Uniform):
     Raises:
         TypeError: ``data`` is a collection, a mapping or a string.
 
-    >>> import torch
-    >>> from tensorclass import TensorDict
-    >>> data = TensorDict({"x": torch.zeros(4, 2), "scale": UnbatchedTensor(torch.ones(3))}, [4])
-    >>> data[:2].reshape(2, 1)["scale"].shape, (data * 2)["scale"], data[0].get("scale").batch_size
-    (torch.Size([3]), tensor([2., 2., 2.]), torch.Size([]))
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"x": torch.zeros(4, 2), "scale": UnbatchedTensor(torch.ones(3))}, [4])
+        >>> data[:2].reshape(2, 1)["scale"].shape, (data * 2)["scale"], data[0].get("scale").batch_size
+        (torch.Size([3]), tensor([2., 2., 2.]), torch.Size([]))
     """
 
     __slots__ = ("_tensor",)

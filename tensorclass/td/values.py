@@ -264,10 +264,11 @@ def as_tensor(value: Any, device: torch.device | None = None) -> Tensor | None:
         A tensor, which shares the memory of an array if the array is writable and the device is the CPU; ``None`` for
         everything else.
 
-    >>> as_tensor([1, 2])
-    tensor([1, 2])
-    >>> as_tensor("text") is None
-    True
+    Example:
+        >>> as_tensor([1, 2])
+        tensor([1, 2])
+        >>> as_tensor("text") is None
+        True
     """
     if isinstance(value, (bool, int, float, complex)):
         return torch.tensor(value, device=device)

@@ -83,14 +83,15 @@ class SubTensorDict(WrittenBack):
         IndexError: the index is out of range.
         RuntimeError: the rows do not have the expected batch size.
 
-    >>> import torch
-    >>> from tensorclass import TensorDict
-    >>> data = TensorDict({"a": torch.zeros(4)}, [4])
-    >>> rows = data.get_sub_tensordict(torch.tensor([0, 2]))
-    >>> rows["a"] = torch.ones(2)
-    >>> rows["b"] = torch.ones(2)
-    >>> data["a"], data["b"]
-    (tensor([1., 0., 1., 0.]), tensor([1., 0., 1., 0.]))
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> data = TensorDict({"a": torch.zeros(4)}, [4])
+        >>> rows = data.get_sub_tensordict(torch.tensor([0, 2]))
+        >>> rows["a"] = torch.ones(2)
+        >>> rows["b"] = torch.ones(2)
+        >>> data["a"], data["b"]
+        (tensor([1., 0., 1., 0.]), tensor([1., 0., 1., 0.]))
     """
 
     __slots__ = ()
@@ -114,11 +115,12 @@ class SubTensorDict(WrittenBack):
     def get_parent_tensordict(self) -> TensorCollection:
         """Return the collection whose rows these are.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"a": torch.zeros(4)}, [4])
-        >>> data.get_sub_tensordict([0, 2]).get_parent_tensordict() is data
-        True
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(4)}, [4])
+            >>> data.get_sub_tensordict([0, 2]).get_parent_tensordict() is data
+            True
         """
         return self._store.parent
 
@@ -167,12 +169,13 @@ class SubTensorDict(WrittenBack):
     def clear(self) -> Any:
         """Remove all keys from the source.
 
-        >>> import torch
-        >>> from tensorclass import TensorDict
-        >>> data = TensorDict({"a": torch.zeros(4)}, [4])
-        >>> _ = data.get_sub_tensordict([0, 2]).clear()
-        >>> list(data.keys())
-        []
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict({"a": torch.zeros(4)}, [4])
+            >>> _ = data.get_sub_tensordict([0, 2]).clear()
+            >>> list(data.keys())
+            []
         """
         self._store.parent.clear()
         return self

@@ -126,7 +126,7 @@ def test_the_constructor_takes_a_collection_and_an_index() -> None:
     SubTensorDict(source, [0, 2])["a"] = torch.ones(2, 3)
     assert source["a"][:, 0].tolist() == [1, 0, 1, 0]
     assert SubTensorDict(source, [0, 2], batch_size=[2]).batch_size == (2,)
-    with pytest.raises(RuntimeError, match=r"\[2\], not \[3\]"):
+    with pytest.raises(RuntimeError, match=r"batch size \[3\], got \[2\]"):
         SubTensorDict(source, [0, 2], batch_size=[3])
     with pytest.raises(TypeError, match="expected a collection"):
         SubTensorDict({"a": 1}, 0)  # type: ignore[arg-type]

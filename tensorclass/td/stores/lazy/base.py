@@ -162,9 +162,10 @@ class LazyParts(OnStore):
     def tensordicts(self) -> list[Any]:
         """The parts.
 
-        >>> from tensorclass import TensorDict, lazy_stack
-        >>> len(lazy_stack([TensorDict({"a": 1}), TensorDict({"a": 2})]).tensordicts)
-        2
+        Example:
+            >>> from tensorclass import TensorDict, lazy_stack
+            >>> len(lazy_stack([TensorDict({"a": 1}), TensorDict({"a": 2})]).tensordicts)
+            2
         """
         return list(self._store.items_)
 
@@ -217,11 +218,12 @@ class LazyParts(OnStore):
             ValueError: its batch size (if all parts share one) or its dimension names differ from those of the parts.
             RuntimeError: the stack is locked.
 
-        >>> from tensorclass import TensorDict, lazy_stack
-        >>> data = lazy_stack([TensorDict({"a": 1})])
-        >>> data.append(TensorDict({"a": 2}))
-        >>> data["a"]
-        tensor([1, 2])
+        Example:
+            >>> from tensorclass import TensorDict, lazy_stack
+            >>> data = lazy_stack([TensorDict({"a": 1})])
+            >>> data.append(TensorDict({"a": 2}))
+            >>> data["a"]
+            tensor([1, 2])
         """
         self.insert(len(self._store.items_), tensordict)
 
@@ -237,11 +239,12 @@ class LazyParts(OnStore):
             ValueError: its batch size (if all parts share one) or its dimension names differ from those of the parts.
             RuntimeError: the stack is locked.
 
-        >>> from tensorclass import TensorDict, lazy_stack
-        >>> data = lazy_stack([TensorDict({"a": 1})])
-        >>> data.insert(0, TensorDict({"a": 0}))
-        >>> data["a"]
-        tensor([0, 1])
+        Example:
+            >>> from tensorclass import TensorDict, lazy_stack
+            >>> data = lazy_stack([TensorDict({"a": 1})])
+            >>> data.insert(0, TensorDict({"a": 0}))
+            >>> data["a"]
+            tensor([0, 1])
         """
         self._check_unlocked()
         parts = self._store
@@ -274,11 +277,12 @@ class LazyParts(OnStore):
             ValueError: batch sizes or dimension names differ. The stack is unchanged.
             RuntimeError: the stack is locked.
 
-        >>> from tensorclass import TensorDict, lazy_stack
-        >>> data = lazy_stack([TensorDict({"a": 1})])
-        >>> data.extend([TensorDict({"a": 2}), TensorDict({"a": 3})])
-        >>> data["a"]
-        tensor([1, 2, 3])
+        Example:
+            >>> from tensorclass import TensorDict, lazy_stack
+            >>> data = lazy_stack([TensorDict({"a": 1})])
+            >>> data.extend([TensorDict({"a": 2}), TensorDict({"a": 3})])
+            >>> data["a"]
+            tensor([1, 2, 3])
         """
         self._check_unlocked()
         new = tensordict.unbind(self.stack_dim) if isinstance(tensordict, TensorCollection) else list(tensordict)

@@ -127,9 +127,10 @@ def combined(
 ) -> Any:
     """Combine tensors of any shapes to a list, a nested tensor, a padded tensor, or (by default) a stack.
 
-    >>> combined([torch.ones(1), torch.ones(2)], 0, as_padded_tensor=True)
-    tensor([[1., 0.],
-            [1., 1.]])
+    Example:
+        >>> combined([torch.ones(1), torch.ones(2)], 0, as_padded_tensor=True)
+        tensor([[1., 0.],
+                [1., 1.]])
     """
     if as_list + as_nested_tensor + as_padded_tensor > 1:
         raise TypeError("give one of as_list, as_nested_tensor and as_padded_tensor")
@@ -189,8 +190,9 @@ def padded(values: Sequence[Tensor], dim: int, padding_value: float | bool, side
 def largest(shapes: Sequence[Size]) -> Size:
     """Return the largest size of each dimension.
 
-    >>> largest([Size([2, 3]), Size([4, 1])])
-    torch.Size([4, 3])
+    Example:
+        >>> largest([Size([2, 3]), Size([4, 1])])
+        torch.Size([4, 3])
     """
     if len({len(shape) for shape in shapes}) != 1:
         raise RuntimeError(

@@ -360,11 +360,14 @@ def lazy_stack(
         TypeError: an item is not a collection, or of another class.
         ValueError: dimension names differ.
 
-    >>> import torch
-    >>> from tensorclass import TensorDict
-    >>> rows = lazy_stack([TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.zeros(3), "b": torch.zeros(())})])
-    >>> rows.batch_size, list(rows.keys()), rows.get("a", as_padded_tensor=True).shape
-    (torch.Size([2]), ['a'], torch.Size([2, 3]))
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> rows = lazy_stack(
+        ...     [TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.zeros(3), "b": torch.zeros(())})]
+        ... )
+        >>> rows.batch_size, list(rows.keys()), rows.get("a", as_padded_tensor=True).shape
+        (torch.Size([2]), ['a'], torch.Size([2, 3]))
     """
     items = checked(input, "lazy_stack")
     dim = _wrapped(dim, items[0].ndim, "lazy_stack")
@@ -412,10 +415,11 @@ def maybe_dense_stack(
     Raises:
         RuntimeError: ``input`` is empty, or the numbers of batch dimensions differ.
 
-    >>> import torch
-    >>> from tensorclass import TensorDict
-    >>> type(maybe_dense_stack([TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.zeros(3)})])).__name__
-    'LazyStackedTensorDict'
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> type(maybe_dense_stack([TensorDict({"a": torch.zeros(2)}), TensorDict({"a": torch.zeros(3)})])).__name__
+        'LazyStackedTensorDict'
     """
     items = checked(input, "maybe_dense_stack")
     if strict:
@@ -436,10 +440,11 @@ def dense_stack_tds(td_list: Sequence[T] | T, dim: int | None = None) -> T:
     Raises:
         ValueError: ``dim`` is missing, or is not the one of the lazy stack.
 
-    >>> import torch
-    >>> from tensorclass import TensorDict
-    >>> type(dense_stack_tds(lazy_stack([TensorDict({"a": 1}), TensorDict({"a": 2})]))).__name__
-    'TensorDict'
+    Example:
+        >>> import torch
+        >>> from tensorclass import TensorDict
+        >>> type(dense_stack_tds(lazy_stack([TensorDict({"a": 1}), TensorDict({"a": 2})]))).__name__
+        'TensorDict'
     """
     if isinstance(td_list, LazyStacked):
         known = td_list.stack_dim
@@ -473,10 +478,11 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
         RuntimeError: the numbers of batch dimensions differ, or ``batch_size`` is not that of the parts.
         TypeError: a part is not a collection.
 
-    >>> from tensorclass import TensorDict
-    >>> data = LazyStackedTensorDict(TensorDict({"a": 1}), TensorDict({"a": 2, "b": 3}))
-    >>> data["a"], data[1]["b"]
-    (tensor([1, 2]), tensor(3))
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> data = LazyStackedTensorDict(TensorDict({"a": 1}), TensorDict({"a": 2, "b": 3}))
+        >>> data["a"], data[1]["b"]
+        (tensor([1, 2]), tensor(3))
     """
 
     __slots__ = ()
@@ -564,8 +570,9 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
     ) -> Any:
         """Make a lazy stack of a TensorDict for each mapping. See :meth:`TensorDict.from_dict` for the arguments.
 
-        >>> LazyStackedTensorDict.from_list([{"a": 1}, {"a": 2}])["a"]
-        tensor([1, 2])
+        Example:
+            >>> LazyStackedTensorDict.from_list([{"a": 1}, {"a": 2}])["a"]
+            tensor([1, 2])
         """
         if lazy is False:
             raise ValueError("LazyStackedTensorDict.from_list: for lazy=False, call TensorDict.from_list")

@@ -29,7 +29,7 @@ class Parts(MutableMapping[str, "Value"]):
     def __len__(self) -> int: ...
     def __contains__(self, key: object) -> bool: ...
 
-def together(
+def combined(
     values: Sequence[Tensor],
     dim: int,
     as_list: bool = False,
