@@ -75,6 +75,13 @@ class PackLayout:
 
         Raises:
             ValueError: ``flat`` has another number of columns.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import TensorDict
+            >>> flat, layout = TensorDict({"a": torch.zeros(5, 3), "b": torch.ones(5)}, [5]).pack()
+            >>> layout.unpack(flat)["b"]
+            tensor([1., 1., 1., 1., 1.])
         """
         if flat.ndim < -self.dim or flat.shape[self.dim] != self.numel:
             raise ValueError(

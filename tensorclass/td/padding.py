@@ -99,7 +99,14 @@ def _padded_size(size: Size, pairs: Pairs) -> Size:
 
 
 def pad(tensordict: T, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True) -> T:
-    """Pad the batch dimensions of a collection; see :meth:`TensorDict.pad`.
+    """Pad the batch dimensions of a collection.
+
+    Args:
+        tensordict: the collection.
+        pad_size: see :meth:`TensorDict.pad`, as for the other arguments.
+        value: value of the new items. Default: 0.
+        inplace: replace the values of the collection, and return it. Default: ``False``.
+        safe: check the sizes before anything is changed. Default: ``True``.
 
     Example:
         >>> import torch

@@ -514,7 +514,11 @@ class Pointwise(Operands):
         return self._same(dict(zip(self._store, results, strict=True)))
 
     def lerp_(self, end: Collection | Tensor, weight: Collection | Tensor | float) -> Self:
-        """Linear interpolation in place: see :meth:`lerp` for the arguments.
+        """Linear interpolation in place, ``self + weight * (end - self)``; ``torch.Tensor.lerp_``.
+
+        Args:
+            end: a tensor that broadcasts to the batch size, or a collection with the same keys.
+            weight: 0 keeps ``self``, 1 gives ``end``; a number, or one of these.
 
         Returns:
             This collection.
@@ -591,7 +595,12 @@ class Pointwise(Operands):
         return self._same(dict(zip(self._store, results, strict=True)))
 
     def addcmul_(self, other1: Collection | Tensor, other2: Collection | Tensor, *, value: float | None = 1) -> Self:
-        """``self + value * other1 * other2``, in place: see :meth:`addcmul` for the arguments.
+        """``self + value * other1 * other2``, in place; ``torch.Tensor.addcmul_``.
+
+        Args:
+            other1: a tensor that broadcasts to the batch size, or a collection with the same keys.
+            other2: the same.
+            value: factor of the product. Default: 1.
 
         Returns:
             This collection.
@@ -611,7 +620,12 @@ class Pointwise(Operands):
         return self._three_(_ADDCMUL_, other1, other2, value)
 
     def addcdiv_(self, other1: Collection | Tensor, other2: Collection | Tensor, *, value: float | None = 1) -> Self:
-        """``self + value * other1 / other2``, in place: see :meth:`addcdiv` for the arguments.
+        """``self + value * other1 / other2``, in place; ``torch.Tensor.addcdiv_``.
+
+        Args:
+            other1: a tensor that broadcasts to the batch size, or a collection with the same keys.
+            other2: the same.
+            value: factor of the quotient. Default: 1.
 
         Returns:
             This collection.

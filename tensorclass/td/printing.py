@@ -96,7 +96,15 @@ class set_printoptions(ContextDecorator):
         self._before: list[dict[str, Any]] = []
 
     def set(self) -> None:
-        """Set the options for the rest of the program."""
+        """Set the options for the rest of the program.
+
+        Example:
+            >>> from tensorclass import get_printoptions, set_printoptions
+            >>> set_printoptions(show_grad=True).set()
+            >>> get_printoptions()["show_grad"]
+            True
+            >>> set_printoptions(show_grad=False).set()
+        """
         _OPTIONS.update(self.options)
 
     def __enter__(self) -> Self:

@@ -542,6 +542,10 @@ class Shaping(Collection):
     def swapaxes(self, axis0: int, axis1: int) -> Self:
         """Swap two batch dimensions; see :meth:`transpose`.
 
+        Args:
+            axis0: first dimension.
+            axis1: second dimension.
+
         Example:
             >>> import torch
             >>> from tensorclass import TensorDict
@@ -552,6 +556,10 @@ class Shaping(Collection):
 
     def swapdims(self, axis0: int, axis1: int) -> Self:
         """Swap two batch dimensions; see :meth:`transpose`.
+
+        Args:
+            axis0: first dimension.
+            axis1: second dimension.
 
         Example:
             >>> import torch
@@ -585,6 +593,10 @@ class Shaping(Collection):
 
     def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
         """Move batch dimensions to other positions; see :meth:`movedim`.
+
+        Args:
+            source: one dimension or several.
+            destination: their new positions.
 
         Example:
             >>> import torch

@@ -135,7 +135,6 @@ class UnbatchedTensor(Uniform):
         return (self._tensor,)
 
     def is_empty(self) -> bool:
-        """Return ``False``: it holds a tensor."""
         return False
 
     def _unwrapped(self) -> Any:
@@ -156,22 +155,18 @@ class UnbatchedTensor(Uniform):
         return [((), self._tensor)]
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
-        """Return a copy: without keys, it cannot become a TensorDict."""
         return self.clone()
 
     def to_dict(self, *, convert_tensors: bool | str = False, **options: Any) -> Any:
-        """Return a holder of the tensor, or the tensor as an array or numbers; see :meth:`TensorDict.to_dict`."""
         if convert_tensors == "numpy":
             return self.numpy()
         return self.tolist() if convert_tensors else self._shallow()
 
     def numpy(self) -> Any:
-        """Return the tensor as an array."""
         array: np.ndarray[Any, Any] = self._tensor.numpy(force=True)
         return array
 
     def tolist(self) -> Any:  # type: ignore[override]
-        """Return the tensor as nested lists of numbers."""
         return to_lists(self._tensor)
 
     # -- any batch size fits ------------------------------------------------------------------------------------------
@@ -191,14 +186,12 @@ class UnbatchedTensor(Uniform):
     # -- the tensor itself --------------------------------------------------------------------------------------------
 
     def clone(self, recurse: bool = True, *, memory_format: torch.memory_format = torch.preserve_format) -> Self:
-        """Return a copy with a copy of the tensor; with ``recurse=False`` one that shares it."""
         return self._holding(self._tensor.clone(memory_format=memory_format)) if recurse else self._shallow()
 
     def _copied(self) -> Self:
         return self.clone()
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
-        """Make the tensor contiguous in memory; see :meth:`TensorDict.contiguous`."""
         tensor = _canonical(self._tensor) if canonical else self._tensor.contiguous()
         if not inplace:
             return self._holding(tensor)
@@ -206,7 +199,6 @@ class UnbatchedTensor(Uniform):
         return self
 
     def detach(self) -> Self:
-        """Return the detached tensor, which shares memory."""
         return self._holding(self._tensor.detach())
 
     def _plain(self) -> Self:
@@ -226,7 +218,6 @@ class UnbatchedTensor(Uniform):
         return self._holding(self._tensor.view(dtype))
 
     def type(self, dst_type: torch.dtype, *, cast_filter: Any = None) -> Self:
-        """Cast the tensor; with ``cast_filter``, only if ``cast_filter(key, tensor)`` is true."""
         return (
             self._holding(self._tensor.type(dst_type))
             if cast_filter is None
@@ -299,7 +290,22 @@ class UnbatchedTensor(Uniform):
         return self._holding(function(self._tensor, self._operand(other)))
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Any:
-        """Return a tensor with the batch dimensions in front, with ``value`` at the rows where ``mask`` is true."""
+        """Return a tensor with the batch dimensions in front, with ``value`` at the rows where a mask is true.
+
+        Args:
+            mask: boolean tensor over the leading batch dimensions.
+            value: a number or bool.
+
+        Returns:
+            A tensor, because its rows differ.
+
+        Example:
+            >>> import torch
+            >>> from tensorclass import UnbatchedTensor
+            >>> UnbatchedTensor(torch.ones(3), batch_size=[2]).masked_fill(torch.tensor([True, False]), 0.0)
+            tensor([[0., 0., 0.],
+                    [1., 1., 1.]])
+        """
         tensor = self._expanded()
         return tensor.masked_fill(_append_dims(mask, tensor.ndim), value)
 
@@ -399,6 +405,7 @@ def _on_tensor(name: str) -> Callable[..., Any]:
         return self._holding(result._store[_ONLY]) if isinstance(result, TensorDict) else result
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"UnbatchedTensor.{name}", operation.__doc__
+    method.__wrapped__ = operation  # type: ignore[attr-defined]  # for inspect.signature
     return method
 
 

@@ -28,7 +28,6 @@ class Uniform(TensorCollection):
         return self._like({}, size, shapes.names_reduced(self._names, dims, keepdim))
 
     def gather(self, dim: int, index: Tensor, out: Any = None, *, inplace: bool = False) -> Any:
-        """Return the same data with the shape of ``index`` as batch size."""
         result = self._like({}, index.shape, self._names)
         if out is not None:
             out._copy(result)

@@ -181,19 +181,16 @@ class SubTensorDict(WrittenBack):
         return self
 
     def rename_key_(self, old_key: Any, new_key: Any, safe: bool = False) -> Any:
-        """Rename a key in the source; see :meth:`TensorDict.rename_key_`."""
         self._store.parent.rename_key_(old_key, new_key, safe)
         return self
 
     def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: Any = None) -> Any:
-        """Flatten nested keys; in place, those of the source. See :meth:`TensorDict.flatten_keys`."""
         if not inplace:
             return super().flatten_keys(separator, False, is_leaf)
         self._store.parent.flatten_keys(separator, True, is_leaf)
         return self
 
     def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Any:
-        """Nest keys with separators; in place, those of the source. See :meth:`TensorDict.unflatten_keys`."""
         if not inplace:
             return super().unflatten_keys(separator, False)
         self._store.parent.unflatten_keys(separator, True)

@@ -122,7 +122,6 @@ class WrittenBack(OnStore):
 
     @classmethod
     def fromkeys(cls, keys: Any, value: Any = 0) -> Any:
-        """Make a collection without batch dimensions that has the same value under each key."""
         return cls._dense.fromkeys(keys, value)
 
     def __reduce__(self) -> Any:
@@ -143,6 +142,7 @@ def _written_back(name: str) -> Callable[..., Any]:
 
     member = getattr(WrittenBack, name)
     method.__name__, method.__qualname__, method.__doc__ = name, f"WrittenBack.{name}", member.__doc__
+    method.__wrapped__ = member  # type: ignore[attr-defined]  # for inspect.signature
     return method
 
 

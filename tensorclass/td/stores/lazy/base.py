@@ -349,7 +349,6 @@ class LazyParts(OnStore):
             part._set_device(device)
 
     def numel(self) -> int:
-        """Return the number of items in the batch."""
         return sum(part.numel() for part in self._store.items_) if self._is_ragged() else super().numel()
 
     # -- the tree -----------------------------------------------------------------------------------------------------

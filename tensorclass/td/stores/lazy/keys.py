@@ -57,11 +57,9 @@ class LazyKeys(LazyParts):
                 self._store[key]._keys_into(keys, leaves_only, (*path, key))
 
     def is_empty(self) -> bool:
-        """Return whether no part has a leaf."""
         return all(part.is_empty() for part in self._store.items_)
 
     def entry_class(self, key: NestedKey) -> type:
-        """Return the class of the value at ``key``."""
         column = [part._find(unravel_key_to_tuple(key)) for part in self._store.items_]
         if column and all(type(value) is Tensor for value in column):  # no need to stack them
             return Tensor
@@ -73,7 +71,6 @@ class LazyKeys(LazyParts):
         return super()._densified()
 
     def densify(self, layout: torch.layout = torch.jagged) -> Self:
-        """Read the stack into tensors, nested ones where the shapes of the parts differ. See ``TensorDict``."""
         store: Store = {}
         for key in self._store:
             column = self._store.column(key)
@@ -86,7 +83,6 @@ class LazyKeys(LazyParts):
         return self._same(store)  # type: ignore[no-any-return]
 
     def to_padded_tensor(self, padding: float = 0.0, mask_key: NestedKey | None = None) -> Self:
-        """Return a collection on a plain dict, with padding for values whose shapes differ; see ``TensorDict``."""
         store: Store = {}
         size = self._batch_size
         for key in self._store:
@@ -223,7 +219,6 @@ class LazyKeys(LazyParts):
         return self._store.stacked(column, self._store.dim, None, self._store.name) if nested_ones else None
 
     def fill_(self, key: NestedKey, value: float | bool) -> Self:
-        """Fill the value at ``key`` in place, in every part."""
         self._check_there(key)
         for part in self._store.items_:
             part.fill_(key, value)
@@ -257,7 +252,6 @@ class LazyKeys(LazyParts):
             part._require(piece, wanted, whole, optional)
 
     def copy_(self, tensordict: Any, non_blocking: bool = False) -> Self:
-        """Write the values of ``tensordict``, which must have all keys of the parts, into the values in place."""
         pieces = self._pieces(tensordict)
         for part, piece in zip(self._store.items_, pieces, strict=True):
             part._require(piece, None, True)
@@ -277,7 +271,6 @@ class LazyKeys(LazyParts):
                 self._store[key]._replace_store(value._store)
 
     def pop(self, key: NestedKey, default: Any = MISSING) -> Any:
-        """Remove a key from all parts, and return its stacked values."""
         self._check_unlocked()
         path = unravel_key_to_tuple(key)
         found = self._find(path)
@@ -290,7 +283,6 @@ class LazyKeys(LazyParts):
         return found
 
     def del_(self, key: NestedKey) -> Self:
-        """Remove a key from all parts."""
         self._check_unlocked()
         self._check_there(key)
         for part in self._store.items_:
@@ -301,7 +293,6 @@ class LazyKeys(LazyParts):
         self.del_(key)
 
     def popitem(self) -> tuple[str, Any]:
-        """Remove the last key of the first part from all parts, and return it with its stacked values."""
         self._check_unlocked()
         keys = list(self._store)
         if not keys:
@@ -309,14 +300,12 @@ class LazyKeys(LazyParts):
         return keys[-1], self.pop(keys[-1])
 
     def clear(self) -> Self:
-        """Remove all keys of all parts."""
         self._check_unlocked()
         for part in self._store.items_:
             part.clear()
         return self
 
     def rename_key_(self, old_key: NestedKey, new_key: NestedKey, safe: bool = False) -> Self:
-        """Rename a key in all parts."""
         self._check_unlocked()
         if old_key not in self:
             raise self._key_error(old_key)
@@ -331,7 +320,6 @@ class LazyKeys(LazyParts):
     def empty(
         self, recurse: bool = False, *, batch_size: Any = None, device: Any = MISSING, names: Any = MISSING
     ) -> Any:
-        """Return a lazy stack without the leaves of its parts; with another batch size, a plain collection."""
         if batch_size is not None and shapes.as_size(batch_size) != self._batch_size:
             return super().empty(recurse, batch_size=batch_size, device=device, names=names)
         options = {} if device is MISSING else {"device": device}
@@ -341,7 +329,6 @@ class LazyKeys(LazyParts):
         return result
 
     def select(self, *keys: NestedKey, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Self:
-        """Select keys; see :meth:`TensorDict.select`."""
         if strict:
             for key in keys:
                 self._check_there(key)
@@ -349,7 +336,6 @@ class LazyKeys(LazyParts):
         return self._with_parts([part.select(*keys, **options) for part in self._store.items_])
 
     def split_keys(self, *key_sets: Any, inplace: bool = False, **kwargs: Any) -> tuple[Any, ...]:
-        """Split by sets of keys; see :meth:`TensorDict.split_keys`."""
         columns = [part.split_keys(*key_sets, inplace=inplace, **kwargs) for part in self._store.items_]
         rows = [self._with_parts(list(row), self._store.dim) for row in zip(*columns, strict=True)]
         return (*rows[:-1], self) if inplace else tuple(rows)

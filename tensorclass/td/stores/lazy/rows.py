@@ -121,7 +121,6 @@ class LazyRows(LazyParts):
         return self
 
     def copy_at_(self, tensordict: Any, idx: Any, non_blocking: bool = False, *, fast: bool = True) -> Self:
-        """Write into rows of present values. For parts there is no faster way than ``update_at_``."""
         return self.update_at_(tensordict, idx, non_blocking=non_blocking)
 
     def _check_write(self, index: tuple[Any, ...], rows: Any) -> None:

@@ -57,14 +57,12 @@ class LazyShaping(LazyParts):
     # -- shapes -------------------------------------------------------------------------------------------------------
 
     def unsqueeze(self, dim: int) -> Self:
-        """Add a batch dimension of size 1; see :meth:`TensorDict.unsqueeze`."""
         dim, own = shapes.unsqueezed_dim(len(self._batch_size), dim), self._store.dim
         before = dim <= own
         parts = [part.unsqueeze(dim if before else dim - 1) for part in self._store.items_]
         return self._undone_by_part(parts, own + before)
 
     def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
-        """Remove batch dimensions of size 1; see :meth:`TensorDict.squeeze`."""
         dims, own = shapes.squeezed_dims(self._batch_size, dim), self._store.dim
         inner = tuple([d - (d > own) for d in dims if d != own])
         items = [part.squeeze(inner) if inner else part for part in self._store.items_]
@@ -80,11 +78,9 @@ class LazyShaping(LazyParts):
         return self._undone_by_part(items, order.index(own))
 
     def transpose(self, dim0: int, dim1: int) -> Self:
-        """Swap two batch dimensions; see :meth:`TensorDict.transpose`."""
         return self._permute(shapes.transposition(len(self._batch_size), dim0, dim1))
 
     def unbind(self, dim: int = 0) -> tuple[Any, ...]:
-        """Return the collection at each position of a batch dimension: the parts, along the stack dimension."""
         dim, own = shapes.wrap_dim(dim, len(self._batch_size)), self._store.dim
         if dim == own:
             return tuple(self._store.items_)
@@ -98,7 +94,6 @@ class LazyShaping(LazyParts):
         return [part._batch_size[inner] for part in self._store.items_]
 
     def split_with_sizes(self, sizes: list[int], dim: int = 0) -> tuple[Any, ...]:
-        """Split along a batch dimension into pieces of given sizes; see :meth:`TensorDict.split_with_sizes`."""
         dim, own = shapes.wrap_dim(dim, len(self._batch_size)), self._store.dim
         items = self._store.items_
         if dim != own:
@@ -111,7 +106,6 @@ class LazyShaping(LazyParts):
         return tuple([self._index((*front, slice(end - size, end))) for size, end in zip(sizes, ends, strict=True)])
 
     def expand(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Self:
-        """Expand batch dimensions of size 1, and add new ones in front; see :meth:`TensorDict.expand`."""
         asked = tuple(size) if size is not None else shapes.as_sequence(shape)
         new = shapes.expanded(self._batch_size, asked)
         more = len(new) - len(self._batch_size)
@@ -140,7 +134,6 @@ class LazyShaping(LazyParts):
         return result
 
     def reshape(self, *shape: int | Sequence[int], size: Sequence[int] | None = None) -> Self:
-        """Return the same items in another batch size: lazy if the parts stay whole or are ragged, else stacked."""
         asked = tuple(size) if size is not None else shapes.as_sequence(shape)
         if self._is_ragged():
             return self._rows(asked)
@@ -151,7 +144,6 @@ class LazyShaping(LazyParts):
         return result  # type: ignore[no-any-return]
 
     def view(self, *shape: int | Sequence[int] | torch.dtype, size: Any = None, batch_size: Size | None = None) -> Self:
-        """Return views in another batch size: a lazy stack of rows if the parts do not stay whole."""
         if size is not None or batch_size is not None:
             shape = tuple(size if size is not None else batch_size or ())
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
@@ -183,7 +175,6 @@ class LazyShaping(LazyParts):
         return folded(rows, list(sizes), 0) if sizes else rows[0]
 
     def flatten(self, start_dim: int | None = None, end_dim: int | None = None, *, inplace: bool = False) -> Self:
-        """Merge batch dimensions to one; see :meth:`TensorDict.flatten`."""
         _refuse_inplace("flatten", inplace)
         first, last = 0 if start_dim is None else start_dim, -1 if end_dim is None else end_dim
         start, end = shapes.flat_range(self._batch_size, first, last)
@@ -194,7 +185,6 @@ class LazyShaping(LazyParts):
         return self.reshape(shapes.flattened(self._batch_size, start, end))
 
     def unflatten(self, dim: int, unflattened_size: Sequence[int], *, inplace: bool = False) -> Self:
-        """Split a batch dimension into several; see :meth:`TensorDict.unflatten`."""
         _refuse_inplace("unflatten", inplace)
         dim, own = shapes.wrap_dim(dim, len(self._batch_size)), self._store.dim
         sizes = shapes.as_sequence((unflattened_size,))
@@ -210,7 +200,6 @@ class LazyShaping(LazyParts):
         return result  # type: ignore[no-any-return]
 
     def flip(self, *args: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
-        """Reverse the items along batch dimensions; see :meth:`TensorDict.flip`."""
         asked = shapes.as_sequence(args if dims is None else (dims,))
         wrapped, own = shapes.wrap_dims(asked, len(self._batch_size)), self._store.dim
         inner = tuple([d - (d > own) for d in wrapped if d != own])
@@ -218,7 +207,6 @@ class LazyShaping(LazyParts):
         return self._undone_by_part(parts[::-1] if own in wrapped else parts, own)
 
     def repeat(self, *repeats: int | Sequence[int], inplace: bool = False) -> Self:
-        """Repeat the items along each batch dimension; see :meth:`TensorDict.repeat`."""
         _refuse_inplace("repeat", inplace)
         counts, own = shapes.as_sequence(repeats), self._store.dim
         if len(counts) != len(self._batch_size) or 0 in counts:
@@ -230,7 +218,6 @@ class LazyShaping(LazyParts):
     def repeat_interleave(
         self, repeats: Tensor | int, dim: int | None = None, *, output_size: int | None = None, inplace: bool = False
     ) -> Any:
-        """Repeat each item along a batch dimension; see :meth:`TensorDict.repeat_interleave`."""
         _refuse_inplace("repeat_interleave", inplace)
         if dim is None or not self._is_uneven():
             flat = self.reshape(-1) if dim is None else self._densified()
@@ -246,12 +233,10 @@ class LazyShaping(LazyParts):
         return self._with_parts(parts, own)
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
-        """Return a collection on a plain dict whose tensors are contiguous in memory."""
         _refuse_inplace("contiguous", inplace)
         return self._densified().contiguous(canonical=canonical)
 
     def is_contiguous(self) -> bool:
-        """Return ``False``: the values of the parts have separate memory."""
         return False
 
     # -- with others --------------------------------------------------------------------------------------------------
@@ -304,12 +289,10 @@ class LazyShaping(LazyParts):
         return self._pieces(value)
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
-        """Return a copy with ``value`` at the rows where a mask is true; see :meth:`TensorDict.masked_fill`."""
         pairs = zip(self._store.items_, self._left_pieces(mask), strict=True)
         return self._with_parts([part.masked_fill(own, value) for part, own in pairs])
 
     def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
-        """Write ``value`` to the rows where a mask is true; see :meth:`TensorDict.masked_fill_`."""
         pairs = list(zip(self._store.items_, self._left_pieces(mask), strict=True))
         for part, own in pairs:
             part._check_mask(own, value, ())

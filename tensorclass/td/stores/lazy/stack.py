@@ -97,7 +97,6 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
         return _UNSET
 
     def to(self, *args: Any, batch_size: Any = None, **kwargs: Any) -> Self:
-        """Move or cast the values; see :meth:`TensorDict.to`."""
         result = self._undone_by_part([part.to(*args, **kwargs) for part in self._store.items_])
         if batch_size is not None:
             result = result._shallow() if result is self else result
@@ -120,13 +119,11 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
         return self._with_parts([part._placed(*args) for part in self._store.items_])
 
     def all(self, dim: Dim = None, keepdim: bool = False) -> Any:
-        """Return whether all items are true; see :meth:`TensorDict.all`."""
         if dim is None:
             return all(part.all() for part in self._store.items_)
         return super().all(dim, keepdim)
 
     def any(self, dim: Dim = None, keepdim: bool = False) -> Any:
-        """Return whether any item is true; see :meth:`TensorDict.any`."""
         if dim is None:
             return any(part.any() for part in self._store.items_)
         return super().any(dim, keepdim)
@@ -159,19 +156,10 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
     # -- one by one ---------------------------------------------------------------------------------------------------
 
     def to_lazystack(self, dim: int = 0) -> Self:
-        """Return a lazy stack along another batch dimension.
-
-        Args:
-            dim: the batch dimension. Default: 0.
-
-        Raises:
-            IndexError: ``dim`` is out of range.
-        """
         dim = shapes.wrap_dim(dim, self.ndim)
         return self if dim == self._store.dim else lazily(list(self.unbind(dim)), dim, None, self.names[dim])
 
     def tolist(self, *args: Any, **kwargs: Any) -> Any:
-        """Return a dict for each row, in lists nested as deep as the batch has dimensions."""
         if self._store.dim == 0:
             return [part.tolist(*args, **kwargs) for part in self._store.items_]
         return super().tolist(*args, **kwargs)
