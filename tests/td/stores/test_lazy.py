@@ -174,7 +174,7 @@ def test_forms_that_are_none(form: Any) -> None:
 
 
 def test_a_form_is_for_lazy_stacks() -> None:
-    with pytest.raises(TypeError, match="in one piece already"):
+    with pytest.raises(TypeError, match="are for values of different shapes in a lazy stack"):
         part().get("a", as_list=True)
     assert len(TensorDict({"lazy": uneven()}, [2, 3]).get(("lazy", "a"), as_list=True)) == 2
 
