@@ -14,7 +14,6 @@ from torch import Tensor
 
 from tensorclass import MemoryMappedTensor, TensorDict, folder_locks, pack_memmap
 from tensorclass.storage import archive, folder
-from tensorclass.storage.memmap import make_memmap
 from tests.interrupting import Held, interrupted, points
 
 
@@ -126,7 +125,7 @@ def test_new_tensors_of_two_writers_in_one_new_collection_both_stay(tmp_path: Pa
     assert found["a"].tolist() == [1.0, 1.0]
     assert found["b"].tolist() == [2.0, 2.0]
     with pytest.raises(FileExistsError, match="has a 'a' already"):
-        make_memmap(second, ("new", "a"), [2], dtype=None, robust_key=None, existsok=False)
+        second.make_memmap_from_tensor(("new", "a"), torch.ones(2), existsok=False)
     second.make_memmap(("new", "a"), [2, 3])
     assert TensorDict.load_memmap(tmp_path / "rows")["new", "a"].shape == (2, 3)
 
