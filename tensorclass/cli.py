@@ -1,4 +1,4 @@
-"""The command ``tensorclass``. Importing this module loads nothing heavy: a command's own modules come when it runs."""
+"""The command ``tensorclass``. Nothing heavy is imported here: the module of a subcommand loads when it runs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Args:
-        argv: what follows the program's name; by default that of this process.
+        argv: the arguments after the program's name; by default those of this process.
 
     Returns:
         The exit code. Wrong usage exits with 2 and one line on stderr, ``--help`` with 0.
+
+    Example:
+        >>> main(["--version"])
+        Traceback (most recent call last):
+        SystemExit: 0
     """
     arguments = _parser().parse_args(argv)
     code: int = import_module(arguments.module).run(arguments)
@@ -29,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Parser(ArgumentParser):
-    """A parser that says what is wrong in one line."""
+    """A parser that reports errors in one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {printable(' '.join(message.split()))}; see {self.prog} --help\n")

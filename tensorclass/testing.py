@@ -1,4 +1,4 @@
-"""Records for property tests: :func:`records` is a hypothesis strategy that draws valid records of a class."""
+"""Property tests: :func:`records` is a hypothesis strategy that draws valid records of a class."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ __all__ = ["records"]
 
 R = TypeVar("R", bound=TensorClass)
 
-# torch has no types for this
+# torch's stub is untyped
 _from_numpy: Callable[[Any], Tensor] = torch.from_numpy  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
-#: of a batch, of a dimension
+#: the most batch dimensions and the largest size of a dimension
 _MOST_DIMS, _LARGEST = 2, 4
 
 
@@ -44,35 +44,45 @@ def records(
     sizes: Mapping[str, Any] | None = None,
     **given: Any,
 ) -> SearchStrategy[R]:
-    """A strategy for valid records: all fields keep their contracts.
+    """Return a strategy for valid records: all fields satisfy their contracts.
 
-    Dimensions of one name have one size, expressions of names follow, a dtype is drawn among those that programs use
-    of a category, elements are finite and in their range. Where a field can be ``None``, it sometimes is. It shrinks to
-    few and small dimensions, and to zeros.
+    Dimensions of one name have one size, and expressions of names follow. A dtype is drawn among the common ones of its
+    category. Elements are finite and in their range. Fields that allow ``None`` are sometimes ``None``. Examples shrink
+    to few and small dimensions, and to zeros. Needs hypothesis: ``pip install 'tensorclass[testing]'``. ::
 
         @given(records(Sample, h=st.integers(8, 64)))
         def test_the_pipeline_keeps_the_batch_size(sample):
             assert pipeline(sample).batch_size == sample.batch_size
 
-    Needs hypothesis: ``pip install 'tensorclass[testing]'``.
-
     Args:
         cls: the class of the records.
-        batch_size: of the records, or a strategy for it; up to two dimensions of sizes 1 to 4 by default.
-        sizes: the sizes of the dimensions that contracts name, or strategies for them: numbers, or several for a
-            ``*name``. They hold for nested records too. By default 1 to 4.
-        given: the same by keyword; and, for fields, what their values are: a strategy, a value, or a function from the
-            batch size to a strategy. For a nested record it can also be a mapping: such arguments of its own.
+        batch_size: the batch size, or a strategy for it; up to two dimensions of sizes 1 to 4 by default.
+        sizes: the sizes of named dimensions, or strategies for them: integers, or several for a ``*name``. They hold
+            for nested records too. By default 1 to 4.
+        **given: named dimensions by keyword; or, for fields, their values: a strategy, a value, or a function from the
+            batch size to a strategy. A nested record also takes a mapping with such arguments of its own.
 
     Raises:
         TypeError: a keyword is neither a field nor the name of a dimension; a field cannot be drawn.
         ImportError: hypothesis is not installed.
+
+    Example:
+        >>> from typing import Annotated
+        >>> from hypothesis import given, settings
+        >>> from tensorclass import Shape, TensorClass
+        >>> class Sample(TensorClass):
+        ...     image: Annotated[Tensor, Shape("3 h w")]
+        >>> @settings(max_examples=5, deadline=None, database=None)
+        ... @given(records(Sample, batch_size=[2], h=8))
+        ... def check_shape(sample):
+        ...     assert sample.image.shape[:3] == (2, 3, 8)
+        >>> check_shape()
     """
     st: Any = require("hypothesis.strategies", "testing", "testing.records")
     cls = getattr(cls, "_dense", cls)
     fields = {name: value for name, value in given.items() if name in cls._specs}
     named = {**(sizes or {}), **{name: value for name, value in given.items() if name not in fields}}
-    unknown = set(named) - _names(cls, ())
+    unknown = set(named) - _dimension_names(cls, ())
     if unknown:
         raise TypeError(
             f"records({cls.__name__}): {', '.join(sorted(unknown))}: neither a field nor the name of a dimension"
@@ -83,9 +93,9 @@ def records(
     def draw_record(draw: DrawFn) -> Any:
         given_size: Any = batch_size
         size = draw(given_size) if _is_strategy(given_size) else given_size
-        return _Drawing(draw, st).record(cls, as_size(size), named, fields)
+        return _RecordDrawing(draw, st).record(cls, as_size(size), named, fields)
 
-    draw_record.__name__ = f"records_of_{cls.__name__}"  # as it is shown
+    draw_record.__name__ = f"records_of_{cls.__name__}"  # the name in hypothesis's output
     strategy: SearchStrategy[R] = st.composite(draw_record)()
     return strategy
 
@@ -96,8 +106,8 @@ def _is_strategy(value: object) -> TypeGuard[SearchStrategy[Any]]:
     return isinstance(value, SearchStrategy)
 
 
-def _names(cls: type[Any], path: tuple[type, ...]) -> set[str]:
-    """The names of dimensions in a class and in the records that it holds; a variadic one with and without its star."""
+def _dimension_names(cls: type[Any], path: tuple[type, ...]) -> set[str]:
+    """Return the names of dimensions in a class and its nested records; variadic names with and without their star."""
     found: set[str] = set()
     for spec in cls._specs.values():
         target = tensor_or_collection(spec, cls)
@@ -105,19 +115,19 @@ def _names(cls: type[Any], path: tuple[type, ...]) -> set[str]:
         for one in () if contract is None else (contract, *contract.others):
             found.update(one.names, [name.removeprefix("*") for name in one.names])
         if target is not None and hasattr(target, "_specs") and target not in (*path, cls):
-            found |= _names(target, (*path, cls))
+            found |= _dimension_names(target, (*path, cls))
     return found
 
 
-class _Sizes:
-    """The sizes of the names in one record."""
+class _DrawnSizes:
+    """The drawn sizes of the named dimensions of one record."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self.several: dict[str, tuple[int, ...]] = {}
 
 
-class _Drawing:
+class _RecordDrawing:
     """Draws one record."""
 
     def __init__(self, draw: DrawFn, st: Any) -> None:
@@ -134,7 +144,7 @@ class _Drawing:
         specs: Mapping[str, FieldSpec] = cls._specs
         drawn = {name: spec for name, spec in specs.items() if spec.init and name not in fields}
         for spec in drawn.values():
-            spec.target(cls)  # an annotation that was not known when the class was defined
+            spec.target(cls)  # resolves annotations that were unknown when the class was defined
         here = [spec for spec in drawn.values() if spec.contract is not None]
         contracts = {spec.name: self._one_of(spec.contract) for spec in here if spec.contract is not None}
         sizes = self._sizes(list(contracts.values()), named)
@@ -146,7 +156,10 @@ class _Drawing:
             target = tensor_or_collection(spec, cls)
             contract = contracts.get(name, Contract())
             if target in (*path, cls) and not spec.optional:
-                raise TypeError(f"records: a {cls.__name__} needs another one in {name}, without end")
+                raise TypeError(
+                    f"records: {name}: a {cls.__name__} requires another one, endlessly; make the field optional or "
+                    "give its values"
+                )
             if target is Tensor:
                 values[name] = self._tensor(contract, batch_size, sizes)
             elif target is None:
@@ -177,8 +190,8 @@ class _Drawing:
 
     # -- shapes -------------------------------------------------------------------------------------------------------
 
-    def _sizes(self, contracts: Sequence[Contract], named: Mapping[str, Any]) -> _Sizes:
-        sizes = _Sizes()
+    def _sizes(self, contracts: Sequence[Contract], named: Mapping[str, Any]) -> _DrawnSizes:
+        sizes = _DrawnSizes()
         dims = [dim for contract in contracts for dim in contract.dims or ()]
         for name in dict.fromkeys(name for dim in dims for name in dim.names):
             plain = name.removeprefix("*")
@@ -194,12 +207,12 @@ class _Drawing:
         for _ in range(_TRIES):
             if all(_holds(formula, sizes.numbers) for formula in formulas):
                 return sizes
-            for name in free:  # larger sizes keep what smaller ones do not: "h-2"
+            for name in free:  # larger sizes may satisfy expressions such as "h-2"
                 sizes.numbers[name] += 1
         require("hypothesis", "testing", "testing.records").reject()
         raise AssertionError  # reject() raises
 
-    def _shape(self, dims: Sequence[Dim], sizes: _Sizes) -> tuple[int, ...]:
+    def _shape(self, dims: Sequence[Dim], sizes: _DrawnSizes) -> tuple[int, ...]:
         shape: list[int] = []
         for dim in dims:
             if dim.variadic and dim.name is None:
@@ -216,7 +229,7 @@ class _Drawing:
 
     # -- values -------------------------------------------------------------------------------------------------------
 
-    def _tensor(self, contract: Contract, batch_size: Size, sizes: _Sizes) -> Tensor:
+    def _tensor(self, contract: Contract, batch_size: Size, sizes: _DrawnSizes) -> Tensor:
         arrays: Callable[..., Any] = require("hypothesis.extra.numpy", "testing", "testing.records").arrays
         item = self._shape(parse("...") if contract.dims is None else contract.dims, sizes)
         dtypes = usual(contract.dtypes)
@@ -228,7 +241,7 @@ class _Drawing:
         return _from_numpy(np.asarray(array)).to(dtype=dtype, device=contract.device)
 
     def _elements(self, contract: Contract, dtype: torch.dtype) -> tuple[Any, Any]:
-        """A NumPy dtype that has all values of a dtype, and a strategy for these."""
+        """Return a NumPy dtype that holds all values of ``dtype``, and a strategy for the elements."""
         st = self.st
         if dtype is torch.bool:
             least, most = whole(contract.low, contract.high, dtype)
@@ -249,7 +262,7 @@ class _Drawing:
         return np.dtype(name_of(dtype)), st.integers(least, most)
 
     def _objects(self, cls: type[Any], spec: FieldSpec) -> Any:
-        """A strategy for the objects of a field."""
+        """Return a strategy for the values of a field of objects."""
         st = self.st
         if spec.literals:
             return st.sampled_from(spec.literals)
@@ -277,7 +290,7 @@ class _Drawing:
         return simple.get(cls)
 
 
-#: how often sizes are made larger until all expressions are sizes
+#: attempts to enlarge sizes until all expressions are at least 0
 _TRIES = 32
 
 

@@ -283,7 +283,7 @@ class TensorDictModuleBase(nn.Module):
 
     @staticmethod
     def is_tdmodule_compatible(module: object) -> bool:
-        """Tell whether a module declares what it reads and writes: it has ``in_keys`` and ``out_keys``.
+        """Return whether a module declares what it reads and writes: it has ``in_keys`` and ``out_keys``.
 
         Example:
             >>> TensorDictModuleBase.is_tdmodule_compatible(nn.Linear(3, 4))

@@ -105,5 +105,5 @@ class ModuleEntries(MutableMapping[str, Any]):
 
 
 def _is_buffer(value: Tensor) -> bool:
-    """Tell whether a tensor was made by ``nn.Buffer``."""
+    """Return whether a tensor was made by ``nn.Buffer``."""
     return bool(getattr(value, "_is_buffer", False))

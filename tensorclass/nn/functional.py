@@ -28,7 +28,7 @@ class _FunctionalForward:
 
 
 def _fits_module(value: object, module: nn.Module) -> bool:
-    """Tell whether a collection holds entries of the module and nothing else."""
+    """Return whether a collection holds entries of the module and nothing else."""
     if not isinstance(value, Collection):
         return False
     keys = value._store.keys()

@@ -42,7 +42,7 @@ class Mode(Generic[T]):
         return values
 
     def is_own(self) -> bool:
-        """Tell whether this thread overrides the mode. Blocks inside then hold for this thread only, too."""
+        """Return whether this thread overrides the mode. Blocks inside then hold for this thread only, too."""
         return bool(self._threads) and bool(self._own())
 
     def push(self, value: T) -> None:

@@ -447,14 +447,14 @@ def _find(data: TensorCollection, key: FlatKey) -> Any:
 
 
 def _is_covered(key: FlatKey, keys: Sequence[FlatKey]) -> bool:
-    """Tell whether a key, or a collection that contains it, is among ``keys``."""
+    """Return whether a key, or a collection that contains it, is among ``keys``."""
     if key in keys or isinstance(key, str):
         return key in keys
     return key[0] in keys or any(key[:depth] in keys for depth in range(2, len(key)))
 
 
 def _overlap(key: FlatKey, other: FlatKey) -> bool:
-    """Tell whether one of two keys contains the other."""
+    """Return whether one of two keys contains the other."""
     return _is_covered(key, [other]) or _is_covered(other, [key])
 
 

@@ -37,7 +37,7 @@ def skip_existing() -> Skipped:
 
 
 def skips(data: TensorCollection, in_keys: Sequence[NestedKey], out_keys: Sequence[NestedKey]) -> bool:
-    """Tell whether to skip a module: its ``out_keys`` are all present, and none of them is also an input."""
+    """Return whether to skip a module: its ``out_keys`` are all present, and none of them is also an input."""
     mode = SKIPPING.current()
     if mode is False or not out_keys:
         return False

@@ -18,12 +18,12 @@ __all__ = ["compare", "pair"]
 def compare(
     a: ScoreData, b: ScoreData, *, seed: int = 0, resamples: int | None = None, confidence: float = 0.95
 ) -> Comparison:
-    """How far run ``b`` is ahead of run ``a``, on the prompts that both hold.
+    """Compare run ``b`` with run ``a`` on the prompts that both hold.
 
-    Every figure that both runs have gets its difference ``b - a`` with an interval and the p-value of a sign-flip
-    test; a figure with one verdict of 0 or 1 a prompt also gets McNemar's test, which is the same test there. Each
-    side is what ``aggregate()`` gives for that run on the shared prompts. What has groups (instruction types) is
-    compared by group too; these are many tests at once, so read their p-values as a ranking.
+    Every figure that both runs have gets its difference ``b - a`` with an interval and the p-value of a sign-flip test;
+    a figure with one verdict of 0 or 1 a prompt also gets McNemar's test, which is the same test there. The figures of
+    each run are those of ``aggregate()`` on the shared prompts. Figures with groups (instruction types) are compared by
+    group too; these are many tests at once, so read their p-values as a ranking.
 
     Prompts are paired by ``prompt_id``; rows of a run with the same id are repeats of one prompt and pooled. Where
     neither run has ids, both must hold the same number of prompts, and the i-th of one goes with the i-th of the other.
@@ -31,8 +31,8 @@ def compare(
     Args:
         a: the first run, of one batch dimension.
         b: the second run, of the same class.
-        seed: of the test, where it can't count all ways to flip.
-        resamples: how many it draws then; by default as in :meth:`~tensorclass.scores.ScoreData.aggregate`.
+        seed: the seed of the test, where it can't count all ways to flip.
+        resamples: the number of draws in that case; by default as in :meth:`~tensorclass.scores.ScoreData.aggregate`.
         confidence: the level of the intervals.
 
     Raises:
@@ -65,22 +65,22 @@ def compare(
     without = a.prompt_id is None and b.prompt_id is None
     keys_a, keys_b = (None, None) if without else paired_keys(a, b)
     (run_a,), (run_b,) = RecordRows(a, -1, keys_a).each(), RecordRows(b, -1, keys_b).each()
-    place_a, place_b = pair(run_a.keys, run_b.keys, run_a.prompts, run_b.prompts)
-    found_a, found_b = tallies(run_a), tallies(run_b)
+    positions_a, positions_b = pair(run_a.keys, run_b.keys, run_a.prompts, run_b.prompts)
+    tallies_a, tallies_b = tallies(run_a), tallies(run_b)
 
     def difference(one: Tally, other: Tally) -> Difference:
         return estimate_difference(
-            _at(one, place_a), _at(other, place_b), seed=seed, resamples=resamples, confidence=confidence
+            _at(one, positions_a), _at(other, positions_b), seed=seed, resamples=resamples, confidence=confidence
         )
 
     figures = {
-        name: difference(tally, found_b.figures[name])
-        for name, tally in found_a.figures.items()
-        if name in found_b.figures
+        name: difference(tally, tallies_b.figures[name])
+        for name, tally in tallies_a.figures.items()
+        if name in tallies_b.figures
     }
     groups: dict[str, dict[str, Difference]] = {}
-    for name, own in found_a.groups.items():
-        other = found_b.groups.get(name, {})
+    for name, own in tallies_a.groups.items():
+        other = tallies_b.groups.get(name, {})
         groups[name] = {group: difference(own[group], other[group]) for group in sorted(own) if group in other}
     return Comparison(
         figures=figures,
@@ -89,9 +89,9 @@ def compare(
         seed=seed,
         resamples=resamples,
         confidence=confidence,
-        prompts=len(place_a),
-        only_a=run_a.prompts - len(place_a),
-        only_b=run_b.prompts - len(place_b),
+        prompts=len(positions_a),
+        only_a=run_a.prompts - len(positions_a),
+        only_b=run_b.prompts - len(positions_b),
         notes=tuple(
             f"{name}: {note}" for name, run in (("a", run_a), ("b", run_b)) if (note := pooling_note(run)) is not None
         ),
@@ -101,19 +101,22 @@ def compare(
 def pair(
     keys_a: NDArray[np.int64] | None, keys_b: NDArray[np.int64] | None, prompts_a: int, prompts_b: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each prompt that both runs hold stands in the first and in the second run.
+    """Return the positions in both runs of each prompt that both hold.
 
     Args:
-        keys_a: a number for each prompt of the first run, all different; None pairs by place.
-        keys_b: those of the second.
-        prompts_a: how many prompts the first run has.
-        prompts_b: how many the second has.
+        keys_a: a number for each prompt of the first run, all different; None pairs by position.
+        keys_b: the same for the second run.
+        prompts_a: the number of prompts of the first run.
+        prompts_b: the number of prompts of the second run.
 
     Returns:
         Two index arrays of the same length, in an order that the keys fix.
 
+    Raises:
+        ValueError: there are no keys and the numbers differ, or no prompt is in both runs.
+
     Example:
-        >>> [places.tolist() for places in pair(np.array([7, 8, 9]), np.array([9, 7]), 3, 2)]
+        >>> [positions.tolist() for positions in pair(np.array([7, 8, 9]), np.array([9, 7]), 3, 2)]
         [[0, 2], [1, 0]]
     """
     if keys_a is None or keys_b is None:
@@ -123,14 +126,14 @@ def pair(
                 f"got {prompts_a} and {prompts_b}; give both their prompt_id to pair what they share"
             )
         return np.arange(prompts_a), np.arange(prompts_b)
-    _, place_a, place_b = np.intersect1d(keys_a, keys_b, assume_unique=True, return_indices=True)
-    if not len(place_a):
+    _, positions_a, positions_b = np.intersect1d(keys_a, keys_b, assume_unique=True, return_indices=True)
+    if not len(positions_a):
         raise ValueError(
             f"prompt_id: expected prompts that both runs hold, got none among {prompts_a} and {prompts_b}; these are "
             "other tasks, or other versions of their documents (docs/scores.md says what a prompt is known by)"
         )
-    return place_a.astype(np.int64), place_b.astype(np.int64)
+    return positions_a.astype(np.int64), positions_b.astype(np.int64)
 
 
-def _at(tally: Tally, places: NDArray[np.int64]) -> Tally:
-    return Tally(tally.name, tally.numerator[places], tally.denominator[places], tally.unit)
+def _at(tally: Tally, positions: NDArray[np.int64]) -> Tally:
+    return Tally(tally.name, tally.numerator[positions], tally.denominator[positions], tally.unit)

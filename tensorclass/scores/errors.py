@@ -1,4 +1,4 @@
-"""What can go wrong with score files and with an installation that lacks the extra."""
+"""Errors of score files, and of installations without the extra ``scores``."""
 
 from __future__ import annotations
 

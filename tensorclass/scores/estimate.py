@@ -55,11 +55,11 @@ class Estimate(TensorClass):
 
 
 class Difference(TensorClass):
-    """How far one run is ahead of another in one figure, over the prompts that both hold.
+    """The difference between two runs in one figure, over the prompts that both hold.
 
     Attributes:
         a: float64, the figure of the first run on these prompts, as ``aggregate()`` gives it.
-        b: float64, that of the second.
+        b: float64, the figure of the second run.
         value: float64, ``b - a``: above 0 where the second run is better. A difference of fractions 0..1 where
             ``unit`` is ``"%"``.
         low: float64, lower end of the interval. NaN where there is none, for the ``reason`` given.
@@ -97,7 +97,7 @@ class Difference(TensorClass):
 
 
 def estimate(tally: Tally, *, seed: int, resamples: int | None, confidence: float, interval: str) -> Estimate:
-    """The figure of one run from what each prompt adds to it."""
+    """Compute the figure of one run, with its interval, from a tally."""
     found = interval_of_ratio(
         tally.numerator,
         tally.denominator,
@@ -122,7 +122,7 @@ def estimate(tally: Tally, *, seed: int, resamples: int | None, confidence: floa
 
 
 def estimate_difference(a: Tally, b: Tally, *, seed: int, resamples: int | None, confidence: float) -> Difference:
-    """The difference of a figure between two runs, from what each prompt adds; the prompts in the same order."""
+    """Compute the difference of a figure between two runs, from tallies with the prompts in the same order."""
     found = paired_difference(
         a.numerator,
         a.denominator,
@@ -184,13 +184,13 @@ def show(value: float, unit: str, *, sign: bool = False) -> str:
 
 
 def counted(one: Estimate) -> str:
-    """What a figure of one run was counted over, as text: ``161 in 100 prompts``."""
+    """Describe the units that a figure of one run counts: ``161 in 100 prompts``."""
     count, prompts = float(one.count), int(one.prompts)
     return f"{prompts} prompts" if count == prompts else f"{count:.10g} in {prompts} prompts"
 
 
 def compared(one: Difference) -> str:
-    """The prompts that a difference is about, as text: ``100``, or ``10 / 1000`` where the runs count other ones."""
+    """Describe the prompts that a difference is about: ``100``, or ``10 / 1000`` where the runs count others."""
     prompts, own = int(one.prompts), (one.prompts_a, one.prompts_b)
     a, b = (prompts if count is None else int(count) for count in own)
     return f"{prompts}" if a == b == prompts else f"{a} / {b}"

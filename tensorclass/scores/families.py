@@ -12,7 +12,7 @@ __all__ = ["ExactMatchScoreData", "MultipleChoiceScoreData", "PassAtKScoreData",
 
 
 class ExactMatchScoreData(ScoreData):
-    """Whether the answer is the expected one (GSM8K and other tasks with one right answer).
+    """Verdicts by comparison with the expected answer (GSM8K and other tasks with one right answer).
 
     Attributes:
         exact_match: bool or float ``[prompts]``, 0 to 1; NaN where not scored.
@@ -29,7 +29,7 @@ class ExactMatchScoreData(ScoreData):
 
 
 class MultipleChoiceScoreData(ScoreData):
-    """Whether the likeliest choice is the right one.
+    """Verdicts on the likeliest of several choices.
 
     Attributes:
         acc: bool or float ``[prompts]``, by the choice's log-likelihood; NaN where not scored.
@@ -71,7 +71,7 @@ class PassAtKScoreData(ScoreData):
 
 
 class PreferenceScoreData(ScoreData):
-    """How often a judge preferred the model to its opponent.
+    """A judge's preferences between the model and its opponent.
 
     The figures: ``win_rate``, ``tie_rate`` and ``loss_rate``, shares of all judgements, and ``preference``, in which a
     tie counts as half a win.

@@ -20,7 +20,7 @@ Vocabulary: TypeAlias = tuple[str, ...]
 
 
 def is_vocabulary(names: object) -> TypeGuard[Sequence[str]]:
-    """Whether ``names`` is one vocabulary, rather than one for each position."""
+    """Return whether ``names`` is one vocabulary, rather than one for each position."""
     if not isinstance(names, (tuple, list)):
         return False
     return all(isinstance(name, str) for name in cast("Sequence[object]", names))

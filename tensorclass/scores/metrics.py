@@ -1,4 +1,4 @@
-"""What a metric is: how a field of a record becomes one figure.
+"""Metrics: rules by which a field of a record becomes one figure.
 
 Every figure here is a ratio of sums over prompts, ``sum(numerator) / sum(denominator)``. A metric says what each prompt
 adds above and below the line; its :class:`Tally`. From tallies follow the figure, its interval and the comparison of
@@ -36,7 +36,7 @@ _CODES = "tensorclass.scores.codes"
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """What each prompt adds to one figure.
+    """The contributions of each prompt to one figure.
 
     Attributes:
         name: the figure's name, unique in a record.
@@ -62,11 +62,19 @@ class Rows(Protocol):
 
 
 class Metric(ABC):
-    """How a field becomes figures. The subclasses here cover most; write another by giving its tallies."""
+    """Turns a field into figures. The subclasses here cover most; write another by implementing :meth:`tallies`."""
 
     @abstractmethod
     def tallies(self, field: str, rows: Rows) -> Sequence[Tally]:
-        """What each prompt adds, for each figure that this metric makes of the field; empty where it is absent."""
+        """Return the contributions of each prompt, one tally per figure of this metric.
+
+        Args:
+            field: the name of the field.
+            rows: the fields of one run.
+
+        Returns:
+            The tallies; empty if the record doesn't hold the field.
+        """
 
     def groups(self, field: str, rows: Rows) -> Mapping[str, Mapping[str, Tally]]:
         """The figures broken down: by the figure's name, then by the group's. Empty where there are no groups."""
@@ -224,7 +232,7 @@ class PassAtK(Metric):
 
 @dataclass(frozen=True)
 class Codes:
-    """What an integer field of codes needs to be read and understood; made by :func:`codes`.
+    """The declaration of an integer field of codes; made by :func:`codes`.
 
     Attributes:
         names: the plain field that holds the vocabulary.
@@ -286,7 +294,7 @@ def declared_metrics(metadata: Mapping[Any, Any]) -> tuple[Metric, ...] | None:
 
 
 def declared_codes(metadata: Mapping[Any, Any]) -> Codes | None:
-    """What is declared of a field of codes; None where the field isn't one."""
+    """Return the :class:`Codes` declared in a field's metadata; None for other fields."""
     declared: Codes | None = metadata.get(_CODES)
     return declared
 

@@ -1,4 +1,4 @@
-"""What ``aggregate`` and ``compare`` answer: figures by name, and by group where a metric has groups."""
+"""The results of ``aggregate`` and ``compare``: figures by name, and by group for metrics with groups."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Report(_Results[Estimate]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(_Results[Difference]):
-    """How far run b is ahead of run a, figure by figure, over the prompts that both hold.
+    """The differences between run a and run b, figure by figure, over the prompts that both hold.
 
     A mapping from the figure's name to its :class:`~tensorclass.scores.Difference`; ``print(comparison)`` shows them.
     """

@@ -93,7 +93,7 @@ def generator(seed: int, name: str) -> np.random.Generator:
 
 
 def default_resamples(table: DistinctRows) -> int:
-    """How many resamples are drawn where the caller doesn't say.
+    """Return the number of resamples if the caller gives none.
 
     10,000; where rows have to be drawn one by one and are more than 20,000, fewer, down to 1,000.
     """

@@ -181,7 +181,7 @@ class RunRows:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tallies:
-    """What the prompts of one run add to each figure, by its name, and to its groups, by name and group."""
+    """The tallies of one run: of figures by name, and of groups by the figure's name and the group's."""
 
     figures: dict[str, Tally]
     groups: dict[str, dict[str, Tally]]

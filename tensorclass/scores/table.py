@@ -20,7 +20,7 @@ __all__ = ["tables"]
 
 
 def tables(runs: Sequence[ScoredRun], comparisons: Sequence[ComparedRuns] = ()) -> Iterator[RenderableType]:
-    """What a person wants to see of a few runs: tables and notes, one after the other.
+    """Lay out a few runs for people: tables and notes, one after another.
 
     Scores with their intervals, run by run below each metric; comparisons; then groups (instruction types): compared
     where two runs were, else the runs side by side.

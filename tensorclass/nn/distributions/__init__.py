@@ -1,4 +1,4 @@
-"""Distributions over tensors and collections, and what makes their parameters."""
+"""Distributions over tensors and collections, and modules and mappings for their parameters."""
 
 from tensorclass.nn.interaction import InteractionType, set_interaction_type
 

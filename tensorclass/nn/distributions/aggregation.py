@@ -1,4 +1,4 @@
-"""Whether log-probabilities of several variables are added up."""
+"""The mode that sums the log-probabilities of several variables."""
 
 from __future__ import annotations
 
@@ -12,31 +12,37 @@ _AGGREGATE: Mode[bool] = Mode(os.environ.get("COMPOSITE_LP_AGGREGATE", "0").lowe
 
 
 def composite_lp_aggregate(nowarn: bool = False) -> bool:
-    """Whether the log-probability of several variables is one number: see :class:`set_composite_lp_aggregate`.
+    """Return the mode that :class:`set_composite_lp_aggregate` sets: ``True`` if log-probabilities are summed.
 
     Args:
-        nowarn: taken for compatibility: there is no warning to leave out.
+        nowarn: no effect: there is no warning. Kept for compatibility.
+
+    Example:
+        >>> with set_composite_lp_aggregate(False):
+        ...     composite_lp_aggregate()
+        False
     """
     return _AGGREGATE.current()
 
 
 class set_composite_lp_aggregate(ModeSetting[bool]):
-    """Sets whether log-probabilities and entropies of several variables are added up.
+    """Set whether log-probabilities and entropies of several variables are summed.
 
-    With ``True``, :meth:`CompositeDistribution.log_prob` gives one tensor with the shape of the batch, and modules
-    write it under ``"sample_log_prob"``. With ``False``, as where no mode is set, it gives a ``TensorDict`` with a
-    value for each variable, under ``"<variable>_log_prob"``. The environment variable ``COMPOSITE_LP_AGGREGATE`` is
-    the mode at the start of the program.
+    With ``True``, :meth:`CompositeDistribution.log_prob` returns one tensor of the batch's shape, and modules write it
+    under ``"sample_log_prob"``. With ``False``, the default, it returns a ``TensorDict`` with one value per variable
+    under ``"<variable>_log_prob"``. The environment variable ``COMPOSITE_LP_AGGREGATE`` sets the mode at the start of
+    the program.
 
     A context manager and a decorator; ``set_composite_lp_aggregate(mode).set()`` holds for the rest of the program.
 
-    >>> with set_composite_lp_aggregate(True):
-    ...     composite_lp_aggregate()
-    True
-
     Args:
-        mode: whether they are added up.
-        thread_local: for this thread only; otherwise for all threads, as long as the block is open.
+        mode: whether to sum.
+        thread_local: limit a block to its own thread; otherwise it holds for all threads while it is open.
+
+    Example:
+        >>> with set_composite_lp_aggregate(True):
+        ...     composite_lp_aggregate()
+        True
     """
 
     def __init__(self, mode: bool = True, *, thread_local: bool = False) -> None:
@@ -48,14 +54,28 @@ class set_composite_lp_aggregate(ModeSetting[bool]):
         return _AGGREGATE, self.mode
 
     def set(self) -> None:
-        """Sets the mode for the rest of the program, in all threads, wherever no block says another."""
+        """Set the mode for the rest of the program, in all threads. Open blocks take precedence."""
         self._replaced = _AGGREGATE.everywhere
         super().set()
 
     def unset(self) -> None:
-        """Undoes :meth:`set`: the mode is what it was before."""
+        """Undo :meth:`set`: restore the mode that it replaced.
+
+        Example:
+            >>> before = composite_lp_aggregate()
+            >>> setter = set_composite_lp_aggregate(not before)
+            >>> setter.set()
+            >>> setter.unset()
+            >>> composite_lp_aggregate() is before
+            True
+        """
         _AGGREGATE.everywhere = self._replaced
 
     def clone(self) -> Self:
-        """Another one with this mode."""
+        """Return a new setter with the same arguments.
+
+        Example:
+            >>> set_composite_lp_aggregate(True).clone().mode
+            True
+        """
         return type(self)(self.mode, thread_local=self.thread_local)

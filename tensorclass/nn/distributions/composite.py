@@ -1,4 +1,4 @@
-"""Several variables with a distribution each, as one distribution over collections."""
+"""Independent variables, each with its own distribution, as one distribution over collections."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .deterministic import deterministic_sample
 
 T = TypeVar("T")
 
-#: what makes a distribution from its parameters, given by keyword
+#: a class or function that makes a distribution from its parameters, given by keyword
 DistributionMaker: TypeAlias = Callable[..., Distribution]
 
 
 class MissingVariables(KeyError, ValueError):
-    """A sample does not have what there are distributions for."""
+    """A sample lacks variables of the distribution."""
 
     def __str__(self) -> str:
-        return Exception.__str__(self)  # that of KeyError quotes the message
+        return Exception.__str__(self)  # KeyError would quote the message
 
 
 def suffixed(key: FlatKey, suffix: str) -> FlatKey:
-    """The key whose last name has ``suffix`` behind it."""
+    """Return the key with ``suffix`` appended to its last name."""
     return key + suffix if isinstance(key, str) else (*key[:-1], key[-1] + suffix)
 
 
@@ -38,8 +38,8 @@ def _by_flat_key(mapping: Mapping[Any, T] | None) -> dict[FlatKey, T]:
     return {unravel_key(key): value for key, value in mapping.items()} if mapping else {}
 
 
-def _names(name_map: Mapping[Any, Any] | None, keys: Sequence[FlatKey]) -> dict[FlatKey, FlatKey]:
-    """The key under which each variable stands in samples."""
+def _sample_keys(name_map: Mapping[Any, Any] | None, keys: Sequence[FlatKey]) -> dict[FlatKey, FlatKey]:
+    """Map each variable to its key in samples."""
     names = _by_flat_key(name_map)
     unknown = [key for key in names if key not in keys]
     if unknown:
@@ -53,33 +53,37 @@ def _expanded(distribution: Any, batch_shape: Size) -> Distribution:
 
 
 class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
-    """Independent variables with a distribution each; a sample is a ``TensorDict`` that has all of them.
+    """Independent variables, each with its own distribution. A sample is a ``TensorDict`` of all variables.
 
-    It is a mapping, too, from the key of each variable to its distribution.
-
-    >>> import torch
-    >>> from torch.distributions import Categorical, Normal
-    >>> params = TensorDict(
-    ...     {"speed": {"loc": torch.zeros(3, 2), "scale": torch.ones(3, 2)}, "gear": {"logits": torch.zeros(3, 5)}}, [3]
-    ... )
-    >>> both = CompositeDistribution(params, {"speed": Normal, "gear": Categorical})
-    >>> both.sample()["speed"].shape
-    torch.Size([3, 2])
-    >>> sorted(both.log_prob(both.sample()).keys())
-    ['gear_log_prob', 'speed_log_prob']
+    It is also a mapping from the key of each variable to its distribution.
 
     Args:
-        params: a collection or a record with a nested collection for each variable: the parameters of its
-            distribution, under the names of its arguments. Its batch size is the ``batch_shape``.
+        params: a collection or record with a nested collection for each variable: the parameters of its distribution,
+            under the names of its arguments. Its batch size is the ``batch_shape``.
         distribution_map: the class (or another callable) for each variable.
-        name_map: the key in samples for variables whose parameters stand under another one.
-        extra_kwargs: more arguments for the class of a variable.
-        log_prob_key: where the sum of log-probabilities stands, ``"sample_log_prob"`` by default.
-        entropy_key: where the sum of entropies stands, ``"entropy"`` by default.
+        name_map: the key in samples, for variables whose parameters have another key.
+        extra_kwargs: further arguments for the class of a variable.
+        log_prob_key: the key of the sum of log-probabilities, ``"sample_log_prob"`` by default.
+        entropy_key: the key of the sum of entropies, ``"entropy"`` by default.
 
     Raises:
-        KeyError: variables without parameters, names or arguments for what is no variable.
-        TypeError: parameters that are no arguments of the class.
+        KeyError: a variable has no parameters; ``name_map`` or ``extra_kwargs`` has a key that is no variable.
+        TypeError: the class of a variable does not take its parameters.
+
+    Example:
+        >>> import torch
+        >>> from torch.distributions import Categorical, Normal
+        >>> params = TensorDict(
+        ...     {"speed": {"loc": torch.zeros(3, 2), "scale": torch.ones(3, 2)}, "gear": {"logits": torch.zeros(3, 5)}},
+        ...     [3],
+        ... )
+        >>> both = CompositeDistribution(params, {"speed": Normal, "gear": Categorical})
+        >>> both["gear"]
+        Categorical(logits: torch.Size([3, 5]))
+        >>> both.sample()["speed"].shape
+        torch.Size([3, 2])
+        >>> sorted(both.log_prob(both.sample()).keys())
+        ['gear_log_prob', 'speed_log_prob']
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -104,7 +108,7 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
             raise TypeError(f"CompositeDistribution: params is a collection or a record, got {type(params).__name__}")
         makers = _by_flat_key(distribution_map)
         more = _by_flat_key(extra_kwargs)
-        names = _names(name_map, list(makers))
+        names = _sample_keys(name_map, list(makers))
         unknown = [key for key in more if key not in makers]
         if unknown:
             raise KeyError(f"extra_kwargs: there are no distributions for {unknown}; there are {list(makers)}")
@@ -153,23 +157,44 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
         log_prob_key: NestedKey | None = None,
         entropy_key: NestedKey | None = None,
     ) -> Self:
-        """From distributions that are made already.
+        """Build from existing distributions.
 
         Args:
-            params: a collection or a record whose batch size is the ``batch_shape``.
-            distributions: that of each variable.
-            name_map: as for the class.
-            log_prob_key: as for the class.
-            entropy_key: as for the class.
+            params: a collection or record whose batch size is the ``batch_shape``.
+            distributions: the distribution of each variable.
+            name_map: the key in samples for variables with another key.
+            log_prob_key: the key of the sum of log-probabilities.
+            entropy_key: the key of the sum of entropies.
+
+        Raises:
+            KeyError: ``name_map`` has a key that is no variable.
+
+        Example:
+            >>> import torch
+            >>> from torch.distributions import Normal
+            >>> normal = Normal(torch.zeros(3), torch.ones(3))
+            >>> CompositeDistribution.from_distributions(TensorDict({}, [3]), {"x": normal}).mean["x"]
+            tensor([0., 0., 0.])
         """
         made = _by_flat_key(distributions)
-        names = _names(name_map, list(made))
+        names = _sample_keys(name_map, list(made))
         new = cls.__new__(cls)
         new._take(params.batch_size, {names[key]: made[key] for key in made}, log_prob_key, entropy_key)
         return new
 
     def expand(self, batch_shape: Size | Sequence[int], _instance: object = None) -> Self:
-        """The same distributions for a larger batch."""
+        """Return the same distributions for a larger batch, as views of their parameters.
+
+        Args:
+            batch_shape: the new batch shape, to which the old one broadcasts.
+
+        Example:
+            >>> import torch
+            >>> from torch.distributions import Normal
+            >>> one = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
+            >>> one.expand([4]).batch_shape
+            torch.Size([4])
+        """
         size, ndim = Size(batch_shape), len(self._batch_shape)
         new = type(self).__new__(type(self))
         dists: Any = {key: _expanded(dist, size + dist.batch_shape[ndim:]) for key, dist in self.dists.items()}
@@ -212,22 +237,45 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]
-        """Whether gradients flow through samples of all variables."""
+        """``True`` if gradients flow through the samples of all variables."""
         return all(dist.has_rsample for dist in self.dists.values())
 
     def _collected(self, values: Mapping[Any, Any], shape: Size | Sequence[int] = ()) -> TensorDict:
         return TensorDict(values, Size(shape) + self._batch_shape if shape else self._batch_shape)
 
     def sample(self, shape: Size | Sequence[int] | None = None) -> TensorDict:  # type: ignore[override]
-        """Random values of all variables, with the batch size ``[*shape, *batch_shape]``; no gradients."""
+        """Draw all variables, without gradients.
+
+        Args:
+            shape: dimensions of samples in front of the batch; none by default.
+
+        Returns:
+            A ``TensorDict`` of batch size ``[*shape, *batch_shape]``.
+
+        Example:
+            >>> from torch.distributions import Normal
+            >>> CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)}).sample([4])["x"].shape
+            torch.Size([4])
+        """
         size = Size(shape or ())
         return self._collected({key: dist.sample(size) for key, dist in self.dists.items()}, size)
 
     def rsample(self, shape: Size | Sequence[int] | None = None) -> TensorDict:  # type: ignore[override]
-        """Random values through which gradients flow, with the batch size ``[*shape, *batch_shape]``.
+        """Draw all variables, with gradients through the samples.
+
+        Args:
+            shape: dimensions of samples in front of the batch; none by default.
+
+        Returns:
+            A ``TensorDict`` of batch size ``[*shape, *batch_shape]``.
 
         Raises:
             NotImplementedError: a distribution cannot be reparametrized.
+
+        Example:
+            >>> from torch.distributions import Normal
+            >>> CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)}).rsample([4])["x"].shape
+            torch.Size([4])
         """
         cannot = [key for key, dist in self.dists.items() if not dist.has_rsample]
         if cannot:
@@ -249,7 +297,7 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
     @property
     def deterministic_sample(self) -> TensorDict:
-        """One value for each variable: see :func:`deterministic_sample`.
+        """A representative value of each variable: see :func:`deterministic_sample`.
 
         Raises:
             NotImplementedError: a distribution has no such value.
@@ -282,7 +330,7 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
 
     @staticmethod
     def _sum(values: Mapping[FlatKey, Any], ndim: int) -> Tensor:
-        """The sum of all values over all but the first ``ndim`` dimensions."""
+        """Sum all values over all but the first ``ndim`` dimensions."""
         total: Any = None
         for value in values.values():
             if isinstance(value, TensorCollection):  # of a distribution over collections
@@ -296,17 +344,23 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
         return result
 
     def log_prob(self, sample: TensorCollection) -> Any:  # type: ignore[override]
-        """The log-probability of a sample.
+        """Compute the log-probability of a sample.
 
         Args:
-            sample: a collection or a record with all variables; what else it holds is not looked at.
+            sample: a collection or record with all variables; other keys are ignored.
 
         Returns:
-            a tensor with the batch size of the sample where they are added up
-            (:class:`set_composite_lp_aggregate`); otherwise a ``TensorDict`` with ``"<variable>_log_prob"`` for each.
+            If log-probabilities are summed (:class:`set_composite_lp_aggregate`), a tensor of the sample's batch size;
+            otherwise a ``TensorDict`` with ``"<variable>_log_prob"`` for each variable.
 
         Raises:
-            KeyError: variables that the sample does not have.
+            KeyError: the sample lacks variables.
+
+        Example:
+            >>> from torch.distributions import Normal
+            >>> normal = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
+            >>> normal.log_prob(TensorDict(x=0.0))["x_log_prob"]
+            tensor(-0.9189)
         """
         values = self._log_probs(sample)
         if composite_lp_aggregate():
@@ -314,17 +368,27 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
         return self._suffixed(values, "_log_prob", sample.batch_size)
 
     def log_prob_composite(self, sample: TensorCollection, *, include_sum: bool | None = None) -> TensorCollection:
-        """The log-probability of each variable, under ``"<variable>_log_prob"``.
+        """Compute the log-probability of each variable, under ``"<variable>_log_prob"``.
 
-        Where they are added up (:class:`set_composite_lp_aggregate`) the values are written into the sample, which is
-        given back, unless ``include_sum`` is ``False``.
+        If log-probabilities are summed (:class:`set_composite_lp_aggregate`) the values are written into ``sample``,
+        unless ``include_sum`` is ``False``, which writes them into a copy.
 
         Args:
-            sample: a collection or a record with all variables.
-            include_sum: their sum, too, under ``log_prob_key``; by default where log-probabilities are added up.
+            sample: a collection or record with all variables.
+            include_sum: also return the sum, under ``log_prob_key``; by default if log-probabilities are summed.
+
+        Returns:
+            ``sample`` or its copy with the values; a new ``TensorDict`` of the values if log-probabilities are not
+            summed.
 
         Raises:
-            KeyError: variables that the sample does not have.
+            KeyError: the sample lacks variables.
+
+        Example:
+            >>> from torch.distributions import Normal
+            >>> normal = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
+            >>> sorted(normal.log_prob_composite(TensorDict(x=0.0), include_sum=True).keys())
+            ['sample_log_prob', 'x_log_prob']
         """
         aggregate = composite_lp_aggregate()
         values = self._log_probs(sample)
@@ -341,12 +405,28 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
         return TensorDict({suffixed(key, suffix): value for key, value in values.items()}, size)
 
     def sample_and_log_prob(self, shape: Size | Sequence[int] | None = None) -> tuple[TensorDict, Any]:
-        """:meth:`sample`, and :meth:`log_prob` of it."""
+        """Return a :meth:`sample` and its :meth:`log_prob`.
+
+        Example:
+            >>> from torch.distributions import Normal
+            >>> normal = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
+            >>> sample, log_prob = normal.sample_and_log_prob([4])
+            >>> sample.batch_size, log_prob.batch_size
+            (torch.Size([4]), torch.Size([4]))
+        """
         sample = self.sample(shape)
         return sample, self.log_prob(sample)
 
     def rsample_and_log_prob(self, shape: Size | Sequence[int] | None = None) -> tuple[TensorDict, Any]:
-        """:meth:`rsample`, and :meth:`log_prob` of it."""
+        """Return an :meth:`rsample` and its :meth:`log_prob`.
+
+        Example:
+            >>> from torch.distributions import Normal
+            >>> normal = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
+            >>> sample, log_prob = normal.rsample_and_log_prob([4])
+            >>> sample.batch_size, log_prob.batch_size
+            (torch.Size([4]), torch.Size([4]))
+        """
         sample = self.rsample(shape)
         return sample, self.log_prob(sample)
 
@@ -365,16 +445,22 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
     def entropy(
         self, samples_mc: int = 1, *, aggregate_probabilities: bool | None = None, include_sum: bool | None = None
     ) -> Any:
-        """The entropy.
+        """Compute the entropy, in nats.
 
         Args:
-            samples_mc: how many samples estimate the entropy of a distribution that has no formula for it.
-            aggregate_probabilities: whether entropies are added up, whatever the mode says.
-            include_sum: where they are not added up, their sum, too, under ``entropy_key``.
+            samples_mc: the number of samples that estimate the entropy of a distribution without a formula.
+            aggregate_probabilities: sum the entropies, or do not; by default as :func:`composite_lp_aggregate` says.
+            include_sum: if they are not summed, also return the sum, under ``entropy_key``.
 
         Returns:
-            a tensor with the batch size where they are added up (:class:`set_composite_lp_aggregate`); otherwise
-            a ``TensorDict`` with ``"<variable>_entropy"`` for each.
+            If entropies are summed, a tensor of the batch size; otherwise a ``TensorDict`` with
+            ``"<variable>_entropy"`` for each variable.
+
+        Example:
+            >>> from torch.distributions import Normal
+            >>> normal = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
+            >>> normal.entropy(aggregate_probabilities=True)
+            tensor(1.4189)
         """
         aggregate = composite_lp_aggregate() if aggregate_probabilities is None else aggregate_probabilities
         if aggregate:
@@ -382,11 +468,17 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
         return self.entropy_composite(samples_mc, include_sum=bool(include_sum))
 
     def entropy_composite(self, samples_mc: int = 1, *, include_sum: bool | None = None) -> TensorDict:
-        """The entropy of each variable, under ``"<variable>_entropy"``.
+        """Compute the entropy of each variable, in nats, under ``"<variable>_entropy"``.
 
         Args:
-            samples_mc: how many samples estimate the entropy of a distribution that has no formula for it.
-            include_sum: their sum, too, under ``entropy_key``; by default where they are added up.
+            samples_mc: the number of samples that estimate the entropy of a distribution without a formula.
+            include_sum: also return the sum, under ``entropy_key``; by default as :func:`composite_lp_aggregate` says.
+
+        Example:
+            >>> from torch.distributions import Normal
+            >>> normal = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
+            >>> sorted(normal.entropy_composite(include_sum=True).keys())
+            ['entropy', 'x_entropy']
         """
         values = self._entropies(samples_mc)
         result = {suffixed(key, "_entropy"): value for key, value in values.items()}
@@ -397,25 +489,47 @@ class CompositeDistribution(Distribution, Mapping[Any, Distribution]):
     # -- distribution functions ---------------------------------------------------------------------------------------
 
     def cdf(self, sample: TensorCollection) -> TensorCollection:  # type: ignore[override]
-        """Writes the probability below each value into the sample, under ``"<variable>_cdf"``.
+        """Write the cumulative probability of each value into the sample, under ``"<variable>_cdf"``.
+
+        Args:
+            sample: a collection or record with all variables; changed.
+
+        Returns:
+            ``sample``.
 
         Raises:
-            KeyError: variables that the sample does not have.
+            KeyError: the sample lacks variables.
             NotImplementedError: a distribution has no formula for it.
+
+        Example:
+            >>> from torch.distributions import Normal
+            >>> normal = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
+            >>> normal.cdf(TensorDict(x=0.0))["x_cdf"]
+            tensor(0.5000)
         """
         return sample.update(
             {suffixed(key, "_cdf"): dist.cdf(self._value(sample, key)) for key, dist in self.dists.items()}
         )
 
     def icdf(self, sample: TensorCollection) -> TensorCollection:  # type: ignore[override]
-        """Writes the value that has a probability below it into the sample, under ``"<variable>_icdf"``.
+        """Write the quantile of each probability into the sample, under ``"<variable>_icdf"``.
 
         Args:
-            sample: probabilities, under ``"<variable>_cdf"`` where there is such a key, else under ``"<variable>"``.
+            sample: probabilities under ``"<variable>_cdf"`` if there is such a key, else under ``"<variable>"``;
+                changed.
+
+        Returns:
+            ``sample``.
 
         Raises:
-            KeyError: variables that the sample does not have.
+            KeyError: the sample lacks variables.
             NotImplementedError: a distribution has no formula for it.
+
+        Example:
+            >>> from torch.distributions import Normal
+            >>> normal = CompositeDistribution.from_distributions(TensorDict(), {"x": Normal(0.0, 1.0)})
+            >>> normal.icdf(TensorDict(x=0.5))["x_icdf"]
+            tensor(0.)
         """
         values: dict[FlatKey, Any] = {}
         for key, dist in self.dists.items():

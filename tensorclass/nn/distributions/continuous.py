@@ -1,4 +1,4 @@
-"""A distribution that has all of its probability at one point."""
+"""A distribution with all of its probability at one point."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from typing_extensions import Self
 
 
 class Delta(Distribution):
-    """All probability is at ``param``: for modules whose output is certain where a distribution is asked for.
-
-    >>> point = Delta(torch.zeros(4, 3))
-    >>> point.batch_shape, point.event_shape
-    (torch.Size([4]), torch.Size([3]))
-    >>> point.log_prob(torch.tensor([0.0, 0.0, 1.0]))
-    tensor([-inf, -inf, -inf, -inf])
+    """All probability is at ``param``. For modules with a certain output where a distribution is expected.
 
     Args:
         param: the point, of shape ``[*batch_shape, *event_shape]``.
-        atol: values differ from the point if they do by more than ``atol + rtol * abs(param)``.
+        atol: values are at the point if they differ from it by at most ``atol + rtol * abs(param)``.
         rtol: see ``atol``.
-        batch_shape: by default what remains of the shape of ``param`` without ``event_shape``.
-        event_shape: by default what remains of the shape of ``param`` without ``batch_shape``; if that is not given
-            either, the last dimension, as far as there is one.
+        batch_shape: by default the dimensions of ``param`` in front of ``event_shape``.
+        event_shape: by default the dimensions of ``param`` after ``batch_shape``. Without both, the event is the last
+            dimension, if there is one.
 
     Raises:
-        ValueError: the shapes do not make up that of ``param``.
+        TypeError: ``param`` is not a tensor.
+        ValueError: the shapes do not add up to the shape of ``param``.
+
+    Example:
+        >>> point = Delta(torch.zeros(4, 3))
+        >>> point.batch_shape, point.event_shape
+        (torch.Size([4]), torch.Size([3]))
+        >>> point.log_prob(torch.tensor([0.0, 0.0, 1.0]))
+        tensor([-inf, -inf, -inf, -inf])
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -66,22 +68,36 @@ class Delta(Distribution):
 
     @property
     def support(self) -> Any:
-        """All numbers: what is not at the point has the density 0."""
+        """All real numbers; the density is 0 everywhere but at the point."""
         independent: Any = constraints.independent
         return independent(constraints.real, len(self._event_shape))
 
     def expand(self, batch_shape: Size | Sequence[int], _instance: object = None) -> Self:
-        """The same point for a larger batch."""
+        """Return the same point for a larger batch, as a view.
+
+        Example:
+            >>> Delta(torch.zeros(3)).expand([4]).batch_shape
+            torch.Size([4])
+        """
         batch_shape = Size(batch_shape)
         event = self._event_shape
         param = self.param.expand(batch_shape + event)
         return type(self)(param, self.atol, self.rtol, batch_shape, event)
 
     def update(self, param: Tensor) -> None:
-        """Moves all probability to another point, whose shape ends with the ``event_shape``.
+        """Move all probability to another point.
+
+        Args:
+            param: the point; its shape ends with the ``event_shape``.
 
         Raises:
-            ValueError: its shape does not.
+            ValueError: the shape does not end with the ``event_shape``.
+
+        Example:
+            >>> point = Delta(torch.zeros(3))
+            >>> point.update(torch.ones(3))
+            >>> point.mean
+            tensor([1., 1., 1.])
         """
         events = len(self._event_shape)
         batch = param.shape[: param.ndim - events]
@@ -93,7 +109,7 @@ class Delta(Distribution):
         self.param, self._batch_shape = param, batch
 
     def _equal(self, value: Tensor) -> Tensor:
-        """Where all of an event is at the point."""
+        """Return a mask over the batch: ``True`` where the whole event is at the point."""
         dtype = torch.promote_types(value.dtype, self.param.dtype)
         point = self.param.to(dtype)
         if dtype.is_floating_point or dtype.is_complex:
@@ -104,10 +120,17 @@ class Delta(Distribution):
         return equal.flatten(equal.ndim - events).all(-1) if events else equal
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """``inf`` where the value is at the point, ``-inf`` elsewhere: a density, whose integral is 1.
+        """Return ``inf`` at the point and ``-inf`` elsewhere: the logarithm of a density whose integral is 1.
 
         Args:
-            value: of a shape that broadcasts with that of the point; the result has it without ``event_shape``.
+            value: broadcasts with the point.
+
+        Returns:
+            A tensor of the broadcast shape without the event dimensions.
+
+        Example:
+            >>> Delta(torch.zeros(2)).log_prob(torch.zeros(2))
+            tensor(inf)
         """
         equal = self._equal(value)
         dtype = self.param.dtype if self.param.is_floating_point() else torch.get_default_dtype()
@@ -115,11 +138,27 @@ class Delta(Distribution):
         return torch.where(equal, inf, -inf)
 
     def rsample(self, sample_shape: Size | Sequence[int] | None = None) -> Tensor:
-        """The point, in the shape ``[*sample_shape, *batch_shape, *event_shape]``; gradients flow to it."""
+        """Return the point, expanded. Gradients flow to it.
+
+        Args:
+            sample_shape: dimensions in front of the batch; none by default.
+
+        Returns:
+            A view of shape ``[*sample_shape, *batch_shape, *event_shape]``.
+
+        Example:
+            >>> Delta(torch.zeros(2)).rsample([3]).shape
+            torch.Size([3, 2])
+        """
         return self.param.expand(Size(sample_shape or ()) + self.param.shape)
 
     def sample(self, sample_shape: Size | Sequence[int] | None = None) -> Tensor:
-        """As :meth:`rsample`: there is nothing random that gradients would have to go around."""
+        """:meth:`rsample`. Gradients flow here too, as nothing is random.
+
+        Example:
+            >>> Delta(torch.zeros(2)).sample([3]).shape
+            torch.Size([3, 2])
+        """
         return self.rsample(sample_shape)
 
     @property
@@ -144,5 +183,5 @@ class Delta(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        """0."""
+        """Zeros."""
         return torch.zeros_like(self.param)

@@ -13,20 +13,20 @@ from typing_extensions import Self
 
 
 def rand_one_hot(values: Tensor, do_softmax: bool = True) -> Tensor:
-    """A random category for each row, as a one-hot vector.
-
-    The category is where the cumulated probability passes a uniform number (inverse transform sampling: L. Devroye,
-    Non-Uniform Random Variate Generation, 1986, section III.2.1).
-
-    >>> rand_one_hot(torch.tensor([[0.0, 1.0, 0.0]]), do_softmax=False)
-    tensor([[0, 1, 0]])
+    """Draw a category for each row, as a one-hot vector, by inverse transform sampling.
 
     Args:
-        values: of shape ``[*, n]``: logits, or probabilities.
-        do_softmax: they are logits; with ``False``, probabilities that add up to 1.
+        values: logits or probabilities of shape ``[*, n]``.
+        do_softmax: ``values`` are logits; with ``False``, probabilities that sum to 1.
 
     Returns:
-        integers of the shape of ``values``.
+        Integers of the shape of ``values``.
+
+    Example:
+        >>> rand_one_hot(torch.tensor([[0.0, 1.0, 0.0]]), do_softmax=False)
+        tensor([[0, 1, 0]])
+
+    Source: L. Devroye, Non-Uniform Random Variate Generation, 1986, section III.2.1.
     """
     cumulated = (values.softmax(-1) if do_softmax else values).cumsum(-1)
     total = cumulated[..., -1:]
@@ -38,18 +38,19 @@ def rand_one_hot(values: Tensor, do_softmax: bool = True) -> Tensor:
 class OneHotCategorical(torch_distributions.OneHotCategorical):
     """Categories whose samples are one-hot vectors of integers.
 
-    ``batch_shape`` is ``[*]`` and ``event_shape`` is ``[n]`` for parameters of shape ``[*, n]``.
-
-    >>> OneHotCategorical(logits=torch.tensor([0.0, 5.0, 0.0])).mode
-    tensor([0, 1, 0])
+    Parameters of shape ``[*, n]`` make ``batch_shape`` ``[*]`` and ``event_shape`` ``[n]``.
 
     Args:
         logits: unnormalised log-probabilities, of shape ``[*, n]``.
-        probs: instead of them, probabilities up to a factor.
-        kwargs: ``validate_args``, as for all distributions.
+        probs: unnormalised probabilities, instead of ``logits``.
+        **kwargs: ``validate_args``, as for all distributions.
 
     Raises:
-        ValueError: both are given, or none.
+        ValueError: both ``logits`` and ``probs`` are given, or neither.
+
+    Example:
+        >>> OneHotCategorical(logits=torch.tensor([0.0, 5.0, 0.0])).mode
+        tensor([0, 1, 0])
     """
 
     num_params: ClassVar[int] = 1
@@ -58,19 +59,31 @@ class OneHotCategorical(torch_distributions.OneHotCategorical):
         super().__init__(probs=probs, logits=logits, **kwargs)
 
     def expand(self, batch_shape: Size | Sequence[int], _instance: Any = None) -> Self:
-        """The same distribution for a larger batch."""
+        """Return the same distribution for a larger batch, as views of its parameters.
+
+        Example:
+            >>> OneHotCategorical(logits=torch.zeros(3)).expand([4]).batch_shape
+            torch.Size([4])
+        """
         base: Any = super()
         new: Self = base.expand(Size(batch_shape), object.__new__(type(self)) if _instance is None else _instance)
         return new
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the probability of the category that each vector has its 1 at.
+        """Compute the log-probability of the category at the 1 of each vector.
 
         Args:
-            value: of shape ``[*, n]``: integers, booleans or numbers.
+            value: integers, booleans or floats of shape ``[*, n]``.
+
+        Returns:
+            A tensor of shape ``[*]``.
 
         Raises:
-            ValueError: a vector is not one-hot (where arguments are checked).
+            ValueError: a vector is not one-hot, if arguments are validated.
+
+        Example:
+            >>> OneHotCategorical(probs=torch.tensor([0.5, 0.5])).log_prob(torch.tensor([1, 0]))
+            tensor(-0.6931)
         """
         if self._validate_args:
             self._validate_sample(value)
@@ -94,20 +107,38 @@ class OneHotCategorical(torch_distributions.OneHotCategorical):
         return self.mode
 
     def sample(self, sample_shape: Size | Sequence[int] | None = None) -> Tensor:
-        """Random categories, as integers of shape ``[*sample_shape, *batch_shape, n]``."""
+        """Draw categories.
+
+        Args:
+            sample_shape: dimensions in front of the batch; none by default.
+
+        Returns:
+            Integers of shape ``[*sample_shape, *batch_shape, n]``.
+
+        Example:
+            >>> OneHotCategorical(logits=torch.zeros(3)).sample([4]).sum(-1)
+            tensor([1, 1, 1, 1])
+        """
         categorical: Any = self._categorical
         index: Tensor = categorical.sample(Size(sample_shape or ())).unsqueeze(-1)
         zeros = torch.zeros(*index.shape[:-1], *self._event_shape, dtype=torch.long, device=index.device)
         return zeros.scatter_(-1, index, 1)
 
     def rsample(self, sample_shape: Size | Sequence[int] | None = None) -> Tensor:
-        """Random categories, whose gradient is that of the probabilities.
+        """Draw categories, with the gradient of the probabilities (the straight-through estimator).
 
-        The straight-through estimator: Y. Bengio, N. Léonard, A. Courville, Estimating or Propagating Gradients
-        Through Stochastic Neurons for Conditional Computation, 2013 (arXiv:1308.3432).
+        Args:
+            sample_shape: dimensions in front of the batch; none by default.
 
         Returns:
-            numbers 0 and 1 of shape ``[*sample_shape, *batch_shape, n]``.
+            Zeros and ones of shape ``[*sample_shape, *batch_shape, n]``, in the dtype of the probabilities.
+
+        Example:
+            >>> OneHotCategorical(logits=torch.zeros(3)).rsample([4]).shape
+            torch.Size([4, 3])
+
+        Source: Y. Bengio, N. Léonard, A. Courville, Estimating or Propagating Gradients Through Stochastic Neurons for
+        Conditional Computation, 2013 (arXiv:1308.3432).
         """
         probs: Tensor = self.probs
         return self.sample(sample_shape).to(probs.dtype) + (probs - probs.detach())

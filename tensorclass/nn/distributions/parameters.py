@@ -1,4 +1,4 @@
-"""Modules that turn the outputs of a network into the parameters of a normal distribution."""
+"""Modules that convert the outputs of a network to the parameters of a normal distribution."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from .scales import Mapping, mappings
 
 
 class NormalParamExtractor(nn.Module):
-    """Takes the last dimension of a tensor apart: the first half is a location, the second half becomes a scale.
-
-    >>> loc, scale = NormalParamExtractor()(torch.zeros(3, 4))
-    >>> loc.shape, scale
-    (torch.Size([3, 2]), tensor([[1., 1.], [1., 1.], [1., 1.]]))
+    """Split the last dimension of a tensor: the first half is the location, the second half is mapped to the scale.
 
     Args:
-        scale_mapping: what makes the scale positive: see :func:`mappings`.
-        scale_lb: the smallest scale.
+        scale_mapping: the name of the mapping that makes the scale positive: see :func:`mappings`.
+        scale_lb: the lower bound of the scale.
 
     Raises:
         NotImplementedError: no mapping has that name.
+
+    Example:
+        >>> loc, scale = NormalParamExtractor()(torch.zeros(3, 4))
+        >>> loc.shape, scale
+        (torch.Size([3, 2]), tensor([[1., 1.], [1., 1.], [1., 1.]]))
     """
 
     def __init__(self, scale_mapping: str = "biased_softplus_1.0", scale_lb: float = 1e-4) -> None:
@@ -34,13 +35,16 @@ class NormalParamExtractor(nn.Module):
         self.scale_lb: float = scale_lb
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """The location, the scale, and all further tensors as they came.
+        """Return the location, the scale, and all further tensors unchanged.
 
         Args:
-            tensors: the first has the shape ``[*, 2 * n]``; location and scale have ``[*, n]``.
+            *tensors: the first has shape ``[*, 2 * n]``.
+
+        Returns:
+            Location and scale of shape ``[*, n]``, then the further tensors. The location is a view.
 
         Raises:
-            ValueError: there is no tensor, or its last dimension cannot be halved.
+            ValueError: there is no tensor, or its last dimension is odd.
         """
         if not tensors:
             raise ValueError("NormalParamExtractor: expected a tensor with location and scale in its last dimension")
@@ -57,23 +61,24 @@ class NormalParamExtractor(nn.Module):
 
 
 class AddStateIndependentNormalScale(nn.Module):
-    """Adds a scale to a location: a parameter, the same whatever the input of the network is.
-
-    >>> module = AddStateIndependentNormalScale(3)
-    >>> loc, scale = module(torch.zeros(2, 3))
-    >>> scale
-    tensor([[1., 1., 1.], [1., 1., 1.]], grad_fn=<ClampMinBackward0>)
+    """Add a scale to a location: a parameter that does not depend on the input of the network.
 
     Args:
-        scale_shape: the shape of the scale, with which the shapes of locations end; a single number by default.
-        scale_mapping: what makes the scale positive: see :func:`mappings`.
-        scale_lb: the smallest scale.
-        device: of the parameter.
-        make_param: a parameter, that an optimiser finds; with ``False`` a buffer.
-        init_value: of the parameter, before the mapping.
+        scale_shape: the shape of the scale, which is also the end of the shapes of locations; a scalar by default.
+        scale_mapping: the name of the mapping that makes the scale positive: see :func:`mappings`.
+        scale_lb: the lower bound of the scale.
+        device: the device of the parameter.
+        make_param: make it a parameter; with ``False`` a buffer.
+        init_value: the initial value of the parameter, before the mapping.
 
     Raises:
         NotImplementedError: no mapping has that name.
+
+    Example:
+        >>> module = AddStateIndependentNormalScale(3)
+        >>> loc, scale = module(torch.zeros(2, 3))
+        >>> scale
+        tensor([[1., 1., 1.], [1., 1., 1.]], grad_fn=<ClampMinBackward0>)
     """
 
     state_independent_scale: Tensor
@@ -101,13 +106,14 @@ class AddStateIndependentNormalScale(nn.Module):
             self.register_buffer("state_independent_scale", scale)
 
     def forward(self, loc: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
-        """The location, the scale in its shape, and all further tensors as they came.
+        """Return the location, the scale in its shape, and all further tensors unchanged.
 
         Args:
-            loc: its shape ends with that of the scale.
+            loc: the location; its shape ends with the shape of the scale.
+            *others: further tensors.
 
         Raises:
-            RuntimeError: it does not.
+            RuntimeError: the shape of ``loc`` does not end with that of the scale.
         """
         if isinstance(loc, Proxy):
             return as_call(self, loc, *others)  # pyright: ignore[reportReturnType]

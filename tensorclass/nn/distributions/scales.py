@@ -1,4 +1,4 @@
-"""Mappings from the real line to positive numbers, for scales and other parameters that must be positive."""
+"""Mappings from real to positive numbers, for scales and other positive parameters."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ def inv_softplus(bias: float) -> float: ...
 @overload
 def inv_softplus(bias: Tensor) -> Tensor: ...
 def inv_softplus(bias: float | Tensor) -> float | Tensor:
-    """The number whose softplus is ``bias``: ``log(exp(bias) - 1)``.
+    """Return the number whose softplus is ``bias``: ``log(exp(bias) - 1)``.
 
     It is computed as ``bias + log(1 - exp(-bias))``, which does not overflow for large numbers.
 
-    >>> round(inv_softplus(1.0), 6)
-    0.541325
-    >>> inv_softplus(100.0)
-    100.0
-
     Args:
-        bias: positive: a number, or a tensor of any shape. A tensor gives -inf at 0 and nan below, as ``log`` does.
+        bias: a positive number, or a tensor of any shape. A tensor gives -inf at 0 and nan below, as ``log`` does.
 
     Raises:
         ValueError: the number is not positive.
+
+    Example:
+        >>> round(inv_softplus(1.0), 6)
+        0.541325
+        >>> inv_softplus(100.0)
+        100.0
     """
     if isinstance(bias, Tensor):
         bias = bias if bias.is_floating_point() else bias.to(torch.get_default_dtype())
@@ -44,18 +45,19 @@ def inv_softplus(bias: float | Tensor) -> float | Tensor:
 class biased_softplus(nn.Module):
     """A softplus that is ``bias`` at 0 and never below ``min_val``.
 
-    ``softplus(x + shift) + min_val``, with the ``shift`` that makes it ``bias`` at 0. A network whose outputs start
-    around 0 then starts with scales around ``bias``.
-
-    >>> biased_softplus(0.5)(torch.tensor([-100.0, 0.0]))
-    tensor([0.0100, 0.5000])
+    ``softplus(x + shift) + min_val``, where ``shift`` makes it ``bias`` at 0. A network whose outputs start around 0
+    thus starts with scales around ``bias``.
 
     Args:
         bias: the value at 0; larger than ``min_val``.
-        min_val: the lower bound, which is reached at minus infinity.
+        min_val: the lower bound, approached at minus infinity.
 
     Raises:
         ValueError: ``bias`` is not larger than ``min_val``.
+
+    Example:
+        >>> biased_softplus(0.5)(torch.tensor([-100.0, 0.0]))
+        tensor([0.0100, 0.5000])
     """
 
     def __init__(self, bias: float, min_val: float = 0.01) -> None:
@@ -66,20 +68,26 @@ class biased_softplus(nn.Module):
         self.min_val: float = min_val
 
     def forward(self, x: Tensor) -> Tensor:
-        """``softplus(x + shift) + min_val`` for each element."""
+        """Compute ``softplus(x + shift) + min_val`` for each element."""
         return functional.softplus(x + self.bias) + self.min_val
 
 
 def expln(x: Tensor) -> Tensor:
-    """``exp(x)`` up to 0 and ``1 + log(1 + x)`` above: positive, smooth to the first derivative, and slow to grow.
+    """Compute ``exp(x)`` up to 0 and ``1 + log(1 + x)`` above.
+
+    It is positive, has a continuous derivative and grows slowly.
+
+    Example:
+        >>> expln(torch.tensor([-1.0, 0.0, 1.0]))
+        tensor([0.3679, 1.0000, 1.6931])
 
     Source: T. Rückstieß et al., Exploring Parameter Space in Reinforcement Learning, Paladyn 1 (2010).
     """
-    above = x.clamp_min(0.0)  # each branch gets what it can take, so that no nan comes back from the other one
+    above = x.clamp_min(0.0)  # each branch gets valid inputs, so that no nan enters the gradient through the other one
     return torch.where(x > 0, above.log1p() + 1.0, x.clamp_max(0.0).exp())
 
 
-def _as_it_is(x: Tensor) -> Tensor:
+def _identity(x: Tensor) -> Tensor:
     return x
 
 
@@ -88,25 +96,28 @@ _MAPPINGS: dict[str, Mapping] = {
     "exp": torch.exp,
     "relu": torch.relu,
     "expln": expln,
-    "none": _as_it_is,
+    "none": _identity,
 }
 
 _BIASED = "biased_softplus"
 
 
 def mappings(key: str) -> Mapping:
-    """The mapping of that name.
+    """Return the mapping called ``key``.
 
-    ``"softplus"``, ``"exp"``, ``"relu"``, ``"expln"``, ``"none"``, those of :func:`add_custom_mapping`, and
-    ``"biased_softplus"``, ``"biased_softplus_<bias>"`` or ``"biased_softplus_<bias>_<min_val>"`` for a
-    :class:`biased_softplus`, whose ``bias`` is 1.0 if nothing is said.
-
-    >>> mappings("biased_softplus_0.5_0.1")(torch.zeros(()))
-    tensor(0.5000)
+    Args:
+        key: ``"softplus"``, ``"exp"``, ``"relu"``, ``"expln"``, ``"none"``, a name given to :func:`add_custom_mapping`;
+            or ``"biased_softplus"``, ``"biased_softplus_<bias>"``, ``"biased_softplus_<bias>_<min_val>"`` for a
+            :class:`biased_softplus`, with a ``bias`` of 1.0 by default.
 
     Raises:
         NotImplementedError: no mapping has that name.
-        ValueError: what follows ``biased_softplus`` is not one or two numbers.
+        TypeError: ``key`` is not a string.
+        ValueError: ``biased_softplus`` is not followed by one or two numbers.
+
+    Example:
+        >>> mappings("biased_softplus_0.5_0.1")(torch.zeros(()))
+        tensor(0.5000)
     """
     if not isinstance(key, str):
         raise TypeError(f"mappings: expected the name of a mapping, got {key!r}")
@@ -131,16 +142,19 @@ def mappings(key: str) -> Mapping:
 
 
 def add_custom_mapping(name: str, mapping: Mapping) -> None:
-    """Gives a mapping a name under which :func:`mappings` and what has a ``scale_mapping`` find it.
-
-    A name that is in use gets the new mapping.
+    """Register a mapping for :func:`mappings` and for arguments named ``scale_mapping``. An existing name is replaced.
 
     Args:
-        name: what it is called.
-        mapping: from a tensor to a tensor of the same shape.
+        name: the name.
+        mapping: maps a tensor to a tensor of the same shape.
 
     Raises:
-        TypeError: the name is not a string, or the mapping cannot be called.
+        TypeError: the name is not a string, or the mapping is not callable.
+
+    Example:
+        >>> add_custom_mapping("square", torch.square)
+        >>> mappings("square")(torch.tensor(3.0))
+        tensor(9.)
     """
     if not isinstance(name, str) or not callable(mapping):
         raise TypeError(f"add_custom_mapping: expected a name and a callable, got {name!r} and {mapping!r}")

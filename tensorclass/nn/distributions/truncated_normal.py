@@ -1,4 +1,4 @@
-r"""The normal distribution between two bounds, computed so that it holds far in the tails, too.
+r"""The normal distribution between two bounds, accurate far into the tails.
 
 For a standard normal variable between :math:`\alpha` and :math:`\beta`, with :math:`\varphi` its density, :math:`\Phi`
 its distribution function and :math:`Z = \Phi(\beta) - \Phi(\alpha)`:
@@ -12,17 +12,17 @@ its distribution function and :math:`Z = \Phi(\beta) - \Phi(\alpha)`:
 Sources: N. L. Johnson, S. Kotz, N. Balakrishnan, Continuous Univariate Distributions, volume 1, 1994, section 13.10.1;
 J. Burkardt, The Truncated Normal Distribution, 2014.
 
-Both terms of :math:`Z` vanish in a tail. There everything is divided by :math:`\varphi(\beta)`, which leaves the scaled
-complementary error function: for :math:`\alpha < \beta \le 0`, with :math:`\Delta = (\alpha^2 - \beta^2) / 2`,
+Both terms of :math:`Z` underflow in a tail. There all terms are divided by :math:`\varphi(\beta)`, which leaves the
+scaled complementary error function: for :math:`\alpha < \beta \le 0`, with :math:`\Delta = (\alpha^2 - \beta^2) / 2`,
 
 .. math:: 2 e^{\beta^2 / 2} Z = \mathrm{erfcx}(-\beta / \sqrt 2) - \mathrm{erfcx}(-\alpha / \sqrt 2) e^{-\Delta}
 
 (J. Fernandez-de-Cossio-Diaz, Moments of the univariate truncated normal distribution, 2017). An interval in the upper
-tail is mirrored. Around 0 the two error functions have different signs, and nothing is lost. All of it is computed in
-float64 where the device has that, whatever the dtype of the parameters is.
+tail is mirrored. Around 0 the two error functions have different signs, and no digits cancel. Computations are in
+float64 if the device has it, whatever the dtype of the parameters.
 
-The functions that are exact in the tails take ten times as long as those that are not. Eager on the CPU, where values
-can be looked at, they are called for the elements that need them; elsewhere for all.
+The functions that are exact in the tails take ten times as long as the others. In eager mode on the CPU, where values
+can be read, they are called for the elements that need them; elsewhere for all.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ _SQRT_HALF = math.sqrt(0.5)
 _SQRT_2 = math.sqrt(2.0)
 _LOG_HALF = -math.log(2.0)
 
-#: below this logarithm of a probability, a first guess and Newton's method take the place of ``ndtri``
+#: below this logarithm of a probability, Newton's method replaces ``ndtri``
 _FAR = -600.0
 
-#: smaller probabilities of doubles need the inverse function that is exact in the tails, which takes six times as long
+#: smaller probabilities of doubles need the inverse that is exact in the tails, which takes six times as long
 _SMALL = 0.02
 
 #: the same for floats, which are computed in double precision
 _SMALL_FLOAT = 1e-7
 
-#: where ``Φ`` comes to the end of float64, and logarithms take its place
+#: below this ``Φ`` nears the end of float64, and logarithms are used
 _DEEP = -36.0
 
-#: widths of intervals below which the variance is that of the series in the width
+#: narrower intervals use a series in the width for the variance
 _NARROW = 1e-3
 
 
@@ -71,26 +71,26 @@ def _erfcx(x: Tensor) -> Tensor:
 
 
 def _log_ndtr(z: Tensor) -> Tensor:
-    """``log Φ``; ``torch.special.log_ndtr`` knows no ``vmap``."""
+    """Compute ``log Φ``. ``torch.special.log_ndtr`` has no ``vmap`` rule."""
     below = z.clamp_max(-1.0)
     tail = torch.log(0.5 * _erfcx(below * -_SQRT_HALF)) - 0.5 * below.square()
     return torch.where(z < -1.0, tail, torch.log1p(-0.5 * torch.erfc(z.clamp_min(-1.0) * _SQRT_HALF)))
 
 
 def _hazard(z: Tensor) -> Tensor:
-    """``Φ(z) / φ(z)``, which is the inverse of the derivative of ``log Φ``."""
+    """Compute ``Φ(z) / φ(z)``, the reciprocal of the derivative of ``log Φ``."""
     return _erfcx(z * -_SQRT_HALF) * _SQRT_PI_OVER_2
 
 
 def _log_ndtri(y: Tensor) -> Tensor:
-    """The inverse of ``log_ndtr``: the z at which ``log Φ`` is ``y``; with its first and second derivatives.
+    """Compute the inverse of ``log_ndtr``: the z at which ``log Φ`` is ``y``, with its first and second derivatives.
 
-    ``ndtri`` gives it as far as ``exp(y)`` is a number. Below that ``log Φ(z)`` is about ``-z²/2 - log(-z √(2π))``
-    (Mills' ratio), which gives a first guess, and as ``log Φ`` is concave, Newton's method finds the root from there:
+    ``ndtri`` computes it as long as ``exp(y)`` does not underflow. Below that, ``log Φ(z)`` is about ``-z²/2 - log(-z
+    √(2π))`` (Mills' ratio), which gives a first guess. As ``log Φ`` is concave, Newton's method converges from there:
     four steps reach the last digit.
 
-    Two more steps are for the derivatives only. A step from a constant has the first derivative of the root, and one
-    from that has the second, too.
+    Two more steps are for the derivatives only. A step from a constant has the first derivative of the root; a second
+    step also has the second derivative.
     """
     special: Any = torch.special
     infinite = y == -torch.inf
@@ -109,17 +109,17 @@ def _log_ndtri(y: Tensor) -> Tensor:
 
 
 class _Interval(NamedTuple):
-    """The standardised interval, mirrored where it lies above 0, and what is known of it.
+    """The standardised interval, mirrored if it lies above 0, and terms computed from it.
 
-    What is not used for an element (``tail`` says which half is) is a harmless number, so that no derivative is nan.
-    ``None`` stands for a mask that is ``False`` everywhere.
+    Terms that an element does not use (``tail`` tells which half it uses) are harmless numbers, so that no derivative
+    is nan. ``None`` stands for a mask that is ``False`` everywhere.
     """
 
     loc: Tensor
     scale: Tensor
     mirrored: Tensor | None
     tail: Tensor | None  # the interval lies below 0
-    lower: Tensor  # where there is no bound: any number
+    lower: Tensor  # any number if there is no bound
     upper: Tensor
     no_lower: Tensor | None
     no_upper: Tensor | None
@@ -130,23 +130,23 @@ class _Interval(NamedTuple):
 
 
 def _if_any(mask: Tensor, hidden: bool) -> Tensor | None:
-    """The mask, or ``None`` where it is seen to be ``False`` everywhere."""
+    """Return the mask, or ``None`` if it is known to be ``False`` everywhere."""
     return mask if hidden or bool(mask.any()) else None
 
 
 def _unless(mask: Tensor | None, value: Tensor, other: float) -> Tensor:
-    """``other`` where the mask says so."""
+    """Return ``value``, or ``other`` where the mask is ``True``."""
     return value if mask is None else torch.where(mask, other, value)
 
 
 def _scaled(lower: Tensor, upper: Tensor, no_lower: Tensor | None) -> tuple[Tensor, Tensor]:
-    """For an interval below 0, ``2 exp(upper² / 2) Z`` and ``φ(lower) / φ(upper)``."""
+    """For an interval below 0, compute ``2 exp(upper² / 2) Z`` and ``φ(lower) / φ(upper)``."""
     decay = _unless(no_lower, torch.exp((upper - lower) * (upper + lower) * 0.5), 0.0)
     return _erfcx(upper * -_SQRT_HALF) - _erfcx(lower * -_SQRT_HALF) * decay, decay
 
 
 def _mass(lower: Tensor, upper: Tensor, no_lower: Tensor | None, no_upper: Tensor | None) -> Tensor:
-    """For an interval around 0, ``2 Z``."""
+    """For an interval around 0, compute ``2 Z``."""
     above = _unless(no_upper, torch.erf(upper * _SQRT_HALF), 1.0)
     return above - _unless(no_lower, torch.erf(lower * _SQRT_HALF), -1.0)
 
@@ -154,7 +154,7 @@ def _mass(lower: Tensor, upper: Tensor, no_lower: Tensor | None, no_upper: Tenso
 def _halves(
     tail: Tensor, lower: Tensor, upper: Tensor, no_lower: Tensor | None
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """The bounds where they are those of a tail, and where not, with harmless numbers for the others."""
+    """Split the bounds into those of tails and the others, with harmless numbers for the remaining elements."""
     high = torch.where(tail, upper, -1.0)
     low = torch.where(tail, lower, -2.0)
     if no_lower is not None:
@@ -171,7 +171,7 @@ def _interval(
     no_beta: Tensor | None,
     hidden: bool,
 ) -> _Interval:
-    """The interval. Where values can be looked at (they are not ``hidden``), what no element needs is left out."""
+    """Build the interval. If values can be read (not ``hidden``), terms that no element needs are not computed."""
     mirrored: Tensor | None = None
     if hidden or not float(alpha.detach().max()) < 0:
         mirrored = _if_any(alpha >= 0 if no_alpha is None else (alpha >= 0) & ~no_alpha, hidden)
@@ -195,7 +195,7 @@ def _interval(
     if hidden:
         bracket, decay = _scaled(*outer, no_lower)
         log_z = torch.where(tail, bracket.log() - 0.5 * outer[1].square(), mass.log()) + _LOG_HALF
-    else:  # erfcx takes twenty times as long as erf: of tails alone
+    else:  # erfcx takes twenty times as long as erf: compute it for tails only
         low, high = outer[0][tail], outer[1][tail]
         some_bracket, some_decay = _scaled(low, high, None if no_lower is None else no_lower[tail])
         ones = torch.ones_like(mass)
@@ -205,25 +205,26 @@ def _interval(
 
 
 class TruncatedNormal(Distribution):
-    """The normal distribution, of which only what lies between two bounds is left.
-
-    The formulas and their sources stand at the top of this module.
-
-    >>> truncated = TruncatedNormal(torch.zeros(3), torch.ones(3), -1.0, 2.0)
-    >>> truncated.mean
-    tensor([0.2296, 0.2296, 0.2296])
-    >>> truncated.log_prob(torch.tensor(0.0))
-    tensor([-0.7188, -0.7188, -0.7188])
+    """The normal distribution restricted to an interval.
 
     Args:
-        loc: the mean of the normal distribution before it is truncated.
+        loc: the mean of the normal distribution before truncation.
         scale: its standard deviation; positive.
-        a: the lower bound, ``-inf`` for none.
-        b: the upper bound, ``inf`` for none.
-        validate_args: check arguments and values; as torch's default says if it is ``None``.
+        a: the lower bound; ``-inf`` for none.
+        b: the upper bound; ``inf`` for none.
+        validate_args: check arguments and values; torch's default if ``None``.
 
     Raises:
-        ValueError: a lower bound is not below its upper bound, a scale is not positive, a parameter is nan.
+        ValueError: a lower bound is not below its upper bound, a scale is not positive, or a parameter is nan.
+
+    Example:
+        >>> truncated = TruncatedNormal(torch.zeros(3), torch.ones(3), -1.0, 2.0)
+        >>> truncated.mean
+        tensor([0.2296, 0.2296, 0.2296])
+        >>> truncated.log_prob(torch.tensor(0.0))
+        tensor([-0.7188, -0.7188, -0.7188])
+
+    Source: see the top of this module for the formulas and their sources.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -238,20 +239,20 @@ class TruncatedNormal(Distribution):
     scale: Tensor
     a: Tensor
     b: Tensor
-    #: the standardised interval, once it was asked for
+    #: the standardised interval, once computed
     _interval: _Interval | None = None
-    #: whether gradients flow through what is kept
+    #: whether gradients flow through the cached terms
     _kept_graph: bool = False
-    #: what is added to ``-z²/2`` for the logarithm of the density, once it was asked for
+    #: the term added to ``-z²/2`` for the logarithm of the density, once computed
     _log_factor: Tensor | None = None
-    #: of the mirrored interval ``Φ`` of its ends, the upper one mirrored, and the mass, once they were asked for
+    #: ``Φ`` of the ends of the mirrored interval, the upper end negated, and its mass, once computed
     _masses: tuple[Tensor, Tensor, Tensor] | None = None
-    #: whether none of the probabilities between them is small
+    #: whether no probability between the ends is small
     _is_central: bool = False
-    #: how far intervals lie in the tails, once it was asked for
+    #: the deepest upper bound of an interval in a tail, once computed
     _depth: float | None = None
     _may_be_open: tuple[bool, ...]
-    #: the bounds where both are given as numbers
+    #: the bounds, if both are numbers
     _numbers: tuple[float, float] | None = None
 
     def __init__(
@@ -263,7 +264,7 @@ class TruncatedNormal(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         self.loc, self.scale, self.a, self.b = broadcast_all(loc, scale, a, b)
-        # masks of missing bounds take time, and most bounds are finite numbers
+        # finite numbers need no masks of missing bounds, which take time
         self._may_be_open = tuple(isinstance(bound, Tensor) or math.isinf(bound) for bound in (a, b))
         if not isinstance(a, Tensor) and not isinstance(b, Tensor):
             self._numbers = (a, b)
@@ -276,7 +277,12 @@ class TruncatedNormal(Distribution):
             )
 
     def expand(self, batch_shape: Size | Sequence[int], _instance: Any = None) -> Self:
-        """The same distribution for a larger batch."""
+        """Return the same distribution for a larger batch, as views of its parameters.
+
+        Example:
+            >>> TruncatedNormal(0.0, 1.0, -1.0, 1.0).expand([4]).batch_shape
+            torch.Size([4])
+        """
         size = Size(batch_shape)
         new: Self = object.__new__(type(self)) if _instance is None else _instance
         new.loc, new.scale, new.a, new.b = (tensor.expand(size) for tensor in (self.loc, self.scale, self.a, self.b))
@@ -287,7 +293,7 @@ class TruncatedNormal(Distribution):
 
     @property
     def support(self) -> Any:
-        """What lies between the bounds."""
+        """The interval between the bounds."""
         interval: Any = constraints.interval
         return interval(self.a, self.b)
 
@@ -295,7 +301,7 @@ class TruncatedNormal(Distribution):
 
     @property
     def _known(self) -> _Interval:
-        """The interval; computed when it is first asked for, and kept."""
+        """The standardised interval; computed on first use and cached."""
         known = self._interval
         differentiable = torch.is_grad_enabled()
         if known is None or (differentiable and not self._kept_graph):
@@ -311,20 +317,20 @@ class TruncatedNormal(Distribution):
             known = self._interval = _interval(loc, scale, alpha, beta, no_alpha, no_beta, hidden)
         return known
 
-    def _standard(self, value: Tensor) -> Tensor:
-        """A value, at most infinite, on the scale of the standard normal distribution, in the dtype of computations."""
+    def _standardised(self, value: Tensor) -> Tensor:
+        """Standardise a finite value, in the dtype of the computations."""
         known = self._known
         return (value.to(known.loc.dtype) - known.loc) / known.scale
 
     def _factor(self) -> Tensor:
-        """What is added to ``-z²/2`` for the logarithm of the density."""
+        """The term added to ``-z²/2`` for the logarithm of the density."""
         known = self._known
         if self._log_factor is None:
             self._log_factor = -(known.log_z + known.scale.log() + _LOG_SQRT_2PI)
         return self._log_factor
 
     def _is_hidden(self) -> bool:
-        """Whether asking for values would break a graph, or wait for a device."""
+        """Return whether reading values would break a graph or wait for a device."""
         return (
             torch.compiler.is_compiling()
             or _transforms_active()
@@ -334,7 +340,7 @@ class TruncatedNormal(Distribution):
         )
 
     def _is_beyond(self, depth: float) -> bool:
-        """Whether an interval may lie below ``depth``."""
+        """Return whether an interval may lie below ``depth``."""
         known = self._known
         if known.tail is None:
             return False
@@ -345,22 +351,22 @@ class TruncatedNormal(Distribution):
         return self._depth < depth
 
     def _clamped(self, value: Tensor) -> Tensor:
-        """A value between the bounds."""
+        """Clamp a value to the bounds."""
         return value.clamp(self.a, self.b) if self._numbers is None else value.clamp(*self._numbers)
 
     def _are_inside(self, value: Tensor) -> bool:
-        """Whether values are seen to lie between the bounds."""
+        """Return whether all values are known to lie between the bounds."""
         if self._numbers is None or self._is_hidden() or not value.numel() or value.device.type != "cpu":
             return False
         least, most = value.detach().aminmax()
-        # as comparisons of tensors do it: a number takes the dtype of the tensor
+        # compared as tensors, so that the bound is cast to their dtype
         return bool(least >= self._numbers[0]) and bool(most <= self._numbers[1])
 
     def _moments(self) -> tuple[Tensor, Tensor]:
-        """The mean of the standardised, mirrored variable, and that of its square."""
+        """Return the means of the standardised, mirrored variable and of its square."""
         known = self._known
         tail, decay = known.tail, known.decay
-        # of a tail: φ(upper) / Z = √(2/π) / bracket; of others: φ(z) / Z = √(2/π) exp(-z²/2) / mass
+        # tails: φ(upper) / Z = √(2/π) / bracket; others: φ(z) / Z = √(2/π) exp(-z²/2) / mass
         low, high = _unless(known.no_lower, known.lower, 0.0), _unless(known.no_upper, known.upper, 0.0)
         inner_low, inner_high = (low, high) if tail is None else _halves(tail, low, high, None)[1]
         at_lower = _unless(known.no_lower, torch.exp(-0.5 * inner_low.square()), 0.0)
@@ -372,13 +378,13 @@ class TruncatedNormal(Distribution):
         factor = _SQRT_2_OVER_PI / mass
         return (at_lower - at_upper) * factor, 1.0 + (low * at_lower - high * at_upper) * factor
 
-    def _given(self, value: Tensor) -> Tensor:
+    def _in_dtype(self, value: Tensor) -> Tensor:
         return value.to(self.loc.dtype)
 
     @property
     def auc(self) -> Tensor:
-        """The probability that the normal distribution has between the bounds, :math:`Z`."""
-        return self._given(self._known.log_z.exp())
+        """The probability of the normal distribution between the bounds, :math:`Z`."""
+        return self._in_dtype(self._known.log_z.exp())
 
     @property
     def eps(self) -> float:
@@ -392,26 +398,26 @@ class TruncatedNormal(Distribution):
         known = self._known
         if known.mirrored is not None:
             first = torch.where(known.mirrored, -first, first)
-        return self._clamped(self._given(known.loc + known.scale * first))
+        return self._clamped(self._in_dtype(known.loc + known.scale * first))
 
     @property
     def variance(self) -> Tensor:
-        """The expected square of the distance from the mean."""
+        """The expected squared distance from the mean."""
         known = self._known
         first, second = self._moments()
         variance = second - first.square()
         lower, upper = _unless(known.no_lower, known.lower, -9.0), _unless(known.no_upper, known.upper, 9.0)
         middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
-        half = _unless(known.no_lower, _unless(known.no_upper, half, 9.0), 9.0)  # no narrow one
+        half = _unless(known.no_lower, _unless(known.no_upper, half, 9.0), 9.0)  # never narrow
         narrow = half * (1.0 + middle.abs()) < _NARROW
         # the density exp(-m t - t²/2) for -h < t < h, to the fourth power of h
         series = half.square() * (1.0 / 3.0 - half.square() * (2.0 / 45.0 + middle.square() / 15.0))
         variance = torch.where(narrow, series, variance).clamp_min(0.0)
-        return self._given(variance * known.scale.square())
+        return self._in_dtype(variance * known.scale.square())
 
     @property
     def mode(self) -> Tensor:
-        """The most probable value: ``loc``, or the bound that is next to it."""
+        """The most probable value: ``loc``, or the bound nearest to it."""
         return self.loc.clamp(self.a, self.b)
 
     @property
@@ -420,37 +426,53 @@ class TruncatedNormal(Distribution):
         return self.icdf(torch.full_like(self.loc, 0.5))
 
     def entropy(self) -> Tensor:
-        """The differential entropy, in nats."""
+        """Compute the differential entropy, in nats.
+
+        Returns:
+            A tensor of the batch shape.
+
+        Example:
+            >>> TruncatedNormal(0.0, 1.0, -1.0, 2.0).entropy()
+            tensor(1.0050)
+        """
         _, second = self._moments()
-        return self._given(0.5 * second - self._factor())
+        return self._in_dtype(0.5 * second - self._factor())
 
     # -- values -------------------------------------------------------------------------------------------------------
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the density; ``-inf`` outside the bounds.
+        """Compute the logarithm of the density; ``-inf`` outside the bounds.
 
         Args:
-            value: of a shape that broadcasts with the batch shape.
+            value: broadcasts with the batch shape.
 
         Raises:
-            ValueError: a value is outside the bounds (where arguments are checked).
+            ValueError: a value is outside the bounds, if arguments are validated.
+
+        Example:
+            >>> TruncatedNormal(0.0, 1.0, -1.0, 2.0, validate_args=False).log_prob(torch.tensor([0.0, 3.0]))
+            tensor([-0.7188,    -inf])
         """
         if self._validate_args:
             self._validate_sample(value)
-        z = self._standard(value)
-        log_prob = self._given(torch.addcmul(self._factor(), z, z, value=-0.5))
+        z = self._standardised(value)
+        log_prob = self._in_dtype(torch.addcmul(self._factor(), z, z, value=-0.5))
         if self._validate_args or self._are_inside(value):
             return log_prob
         return log_prob.masked_fill((value < self.a) | (value > self.b), -torch.inf)
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The probability below each value: 0 below the lower bound, 1 above the upper one.
+        """Compute the probability below each value: 0 below the lower bound, 1 above the upper bound.
 
         Args:
-            value: of a shape that broadcasts with the batch shape.
+            value: broadcasts with the batch shape.
 
         Raises:
-            ValueError: a value is outside the bounds (where arguments are checked).
+            ValueError: a value is outside the bounds, if arguments are validated.
+
+        Example:
+            >>> TruncatedNormal(0.0, 1.0, -1.0, 1.0).cdf(torch.tensor([-1.0, 0.0, 1.0]))
+            tensor([0.0000, 0.5000, 1.0000])
         """
         if self._validate_args:
             self._validate_sample(value)
@@ -462,10 +484,10 @@ class TruncatedNormal(Distribution):
             infinite = value.isinf()
         else:
             value = value.clamp(*self._numbers)
-        z = self._standard(_unless(infinite, value, 0.0))
+        z = self._standardised(_unless(infinite, value, 0.0))
         lower, upper, no_lower, no_upper = known.lower, z, known.no_lower, infinite
         if mirrored is not None:
-            # of a mirrored interval: from the value to its upper bound, which is what lies below the value
+            # mirrored: the probability below the value lies between the mirrored value and the upper bound
             z = torch.where(mirrored, -z, z)
             lower = torch.where(mirrored, z, known.lower)
             upper = torch.where(mirrored, known.upper, z)
@@ -479,17 +501,17 @@ class TruncatedNormal(Distribution):
             finite = tail if no_upper is None else tail & ~no_upper
             outer, inner = _halves(finite, lower, upper, no_lower)
             below = self._bracket(finite, *outer, no_lower)
-            # both scaled masses refer to their own upper end: that of a mirrored interval is the same
+            # each scaled mass refers to its own upper end; for a mirrored interval they are the same
             shifted = finite if mirrored is None else finite & ~mirrored
             shift = torch.where(shifted, (known.upper - z) * (known.upper + z) * 0.5, 0.0)
             in_tail = below * torch.exp(shift) / known.bracket
             probability = torch.where(tail, in_tail, _mass(*inner, no_lower, no_upper) / known.mass)
         if infinite is not None:  # a value at minus infinity has nothing below it
             probability = torch.where(value == -torch.inf, 0.0, probability)
-        return self._given(probability.clamp(0.0, 1.0))
+        return self._in_dtype(probability.clamp(0.0, 1.0))
 
     def _bracket(self, tail: Tensor, lower: Tensor, upper: Tensor, no_lower: Tensor | None) -> Tensor:
-        """``2 exp(upper² / 2) Z`` of the tails; of others any number."""
+        """Compute ``2 exp(upper² / 2) Z`` of the tails; other elements get any number."""
         if self._is_hidden():
             return _scaled(lower, upper, no_lower)[0]
         shape = shapes.broadcast(lower.shape, upper.shape, tail.shape)
@@ -498,13 +520,17 @@ class TruncatedNormal(Distribution):
         return torch.ones_like(lower).masked_scatter(tail, _scaled(lower[tail], upper[tail], none)[0])
 
     def icdf(self, value: Tensor) -> Tensor:
-        """The value with the given probability below it.
+        """Compute the quantile: the value with the given probability below it.
 
         Args:
-            value: probabilities, of a shape that broadcasts with the batch shape.
+            value: probabilities; broadcast with the batch shape.
 
         Raises:
-            ValueError: a probability is not between 0 and 1 (where arguments are checked).
+            ValueError: a probability is not between 0 and 1, if arguments are validated.
+
+        Example:
+            >>> TruncatedNormal(0.0, 1.0, -1.0, 2.0).icdf(torch.tensor([0.0, 1.0]))
+            tensor([-1.,  2.])
         """
         if self._validate_args and not bool(((value >= 0) & (value <= 1)).all()):
             raise ValueError("TruncatedNormal.icdf: expected probabilities between 0 and 1")
@@ -517,12 +543,12 @@ class TruncatedNormal(Distribution):
             z = torch.where(known.tail & (known.upper < _DEEP), self._deep_quantile(known, below), z)
         if mirrored is not None:
             z = torch.where(mirrored, -z, z)
-        return self._clamped(self._given(torch.addcmul(known.loc, known.scale, z)))
+        return self._clamped(self._in_dtype(torch.addcmul(known.loc, known.scale, z)))
 
     def _quantile(self, known: _Interval, below: Tensor) -> Tensor:
-        """The z with the share ``below`` of the mirrored interval below it, as far as ``Φ`` is a number there.
+        """Compute the quantile of the mirrored interval, as far as ``Φ`` does not underflow there.
 
-        From the side of the interval that has less probability, as that has more digits.
+        It is computed from the end of the interval that has less probability, which has more digits.
         """
         special: Any = torch.special
         tail = known.tail
@@ -530,7 +556,7 @@ class TruncatedNormal(Distribution):
         is_double = self.loc.dtype is torch.float64
         if self._masses is None:
             lower, upper = _unless(deep, known.lower, -2.0), _unless(deep, known.upper, -1.0)
-            # what lies above a tail is not asked for
+            # the probability above a tail is not used
             high = 0.5 * torch.erfc(_unless(tail, upper, -1.0) * _SQRT_HALF)
             low = _unless(known.no_lower, 0.5 * torch.erfc(lower * -_SQRT_HALF), 0.0)
             high = _unless(known.no_upper, high, 0.0)
@@ -564,16 +590,26 @@ class TruncatedNormal(Distribution):
         return z.masked_scatter(few, torch.where(above, -some, some))
 
     def _deep_quantile(self, known: _Interval, below: Tensor) -> Tensor:
-        """:meth:`_quantile` of an interval below the last numbers that ``Φ`` has."""
+        """Compute :meth:`_quantile` of an interval where ``Φ`` underflows."""
         lower = _unless(known.no_lower, known.lower, 0.0)
         log_lower = _unless(known.no_lower, _log_ndtr(lower), -torch.inf)
         share = torch.logaddexp(log_lower, known.log_z + below.log())
         return _log_ndtri(share.clamp_max(_LOG_HALF))
 
     def rsample(self, sample_shape: Size | Sequence[int] | None = None) -> Tensor:
-        """Random values of shape ``[*sample_shape, *batch_shape]``; gradients flow to all parameters.
+        """Draw values. Gradients flow to all parameters.
 
-        Uniform numbers go through :meth:`icdf` (inverse transform sampling).
+        Uniform numbers are passed to :meth:`icdf` (inverse transform sampling).
+
+        Args:
+            sample_shape: dimensions in front of the batch; none by default.
+
+        Returns:
+            A tensor of shape ``[*sample_shape, *batch_shape]``.
+
+        Example:
+            >>> TruncatedNormal(0.0, 1.0, -1.0, 1.0).rsample([4]).shape
+            torch.Size([4])
         """
         shape = Size(sample_shape or ()) + self._batch_shape
         dtype = self.loc.dtype if self.loc.dtype.itemsize >= 4 else torch.float32

@@ -40,7 +40,7 @@ _KEYS = ("follow_all_instructions", "follow_instruction_list", "instruction_id_l
 
 
 def is_reference(row: Row) -> bool:
-    """Whether a row comes from the reference scorer."""
+    """Return whether a row comes from the reference scorer."""
     return "follow_all_instructions" in row and "follow_instruction_list" in row
 
 

@@ -100,7 +100,7 @@ def _opened(path: str | Path) -> Generator[tuple[BufferedIOBase, BufferedIOBase]
 
 
 def _leniently(name: str, number: int, line: bytes) -> object:
-    """What Python's json makes of a line that orjson refuses, or an error that says what is wrong with it."""
+    """Parse a line that orjson refuses with Python's json, or say what is wrong with it."""
     if number == 1 and line.startswith(b"\xef\xbb\xbf"):
         line = line[3:]
     try:

@@ -59,7 +59,7 @@ _BOOKKEEPING = frozenset(
 
 
 def is_lm_eval(row: Row) -> bool:
-    """Whether a row comes from a sample log."""
+    """Return whether a row comes from a sample log."""
     return "doc_id" in row and ("metrics" in row or "filtered_resps" in row)
 
 
@@ -84,7 +84,7 @@ def read_lm_eval(
         ScoreFileError: no row of that filter; no known metric; a row that lacks a metric of the first row, or holds
             something else than a number, true or false, or a list of them.
     """
-    plan: _Plan | None = None
+    plan: _ColumnPlan | None = None
     filters: dict[str | None, int] = {}
     wanted = filter
     number = 1
@@ -102,7 +102,7 @@ def read_lm_eval(
         if own != wanted:
             continue
         if plan is None:
-            plan = _Plan(row, path, number, family)
+            plan = _ColumnPlan(row, path, number, family)
         plan.add(row, path, number)
     if plan is None:
         raise ScoreFileError(
@@ -126,8 +126,8 @@ def read_lm_eval(
     )
 
 
-class _Plan:
-    """Which value of a row goes into which column, settled by the first row."""
+class _ColumnPlan:
+    """The columns to fill from each row, chosen by the first row."""
 
     def __init__(self, first: Row, path: str, number: int, family: type[ScoreData] | None) -> None:
         logged = _logged_metrics(first)

@@ -16,7 +16,7 @@ _DATED = re.compile(r"^samples_(?P<task>.+)_\d{4}-\d\d-\d\d(T[\d.:-]+)?$", re.DO
 
 
 def run_name(path: str | Path) -> str:
-    """What the name of a file says of the run.
+    """Derive the name of a run from the name of its file.
 
     Without suffixes, and without the level of a result file of the reference scorer. A sample log is named for its
     task, so its folder, which lm-evaluation-harness names for the model, stands in front.

@@ -1,4 +1,4 @@
-"""What reading a file gives: the scores, and where they come from."""
+"""A run read from files: its scores and their origin."""
 
 from __future__ import annotations
 

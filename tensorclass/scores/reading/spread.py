@@ -1,4 +1,4 @@
-"""Files that are read in other processes, a file at a time."""
+"""Read files in other processes, one file at a time."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ __all__ = ["read_spread"]
 
 
 def read_spread(work: Sequence[Callable[[], Run]], files: Sequence[str], executor: Any) -> list[Run]:
-    """What each of some functions reads, in their order.
+    """Read runs in the processes of an executor.
 
     Args:
-        work: reads a run.
-        files: the file of each, for messages.
-        executor: where they run.
+        work: functions that read one run each.
+        files: the file of each function, for messages.
+        executor: where the functions run.
+
+    Returns:
+        The runs, in the order of ``work``.
 
     Raises:
-        Exception: what the first function that fails raises, as if it were called here.
+        Exception: the error of the first function that fails, as if it were called here.
         WorkerDied: the process of one of them ended.
     """
     runner = runner_of(executor)
@@ -60,7 +63,7 @@ def _outcome(future: Future[Any], file: str, where: str) -> Run:
 
 
 def _attempted(read: Callable[[], Run], folder: str) -> Run | Exception:
-    """What a function reads, or the error: as a result it is the same one in the other process."""
+    """Call a function and return its run or its error. A returned error reaches the caller's process unchanged."""
     before = os.getcwd()
     try:
         if folder != before:  # the names of files may begin at the folder where the command runs
