@@ -1,7 +1,6 @@
-"""Where calls run: one face for the executors that users have.
+"""One interface for executors: :class:`Runner`, which ``map`` calls.
 
-:class:`Runner` is what :func:`map` asks of them. :func:`runner_of` finds the one for an executor of
-``concurrent.futures``, for a pool of ``multiprocessing``, for a client of Dask and for Ray.
+:func:`runner_of` adapts executors of ``concurrent.futures``, pools of ``multiprocessing``, clients of Dask, and Ray.
 """
 
 from __future__ import annotations
@@ -16,79 +15,78 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from multiprocessing.pool import Pool, ThreadPool
 from typing import Any, Literal, TypeAlias
 
-#: threads of this process; processes that share memory with it; others, such as those of other machines
-Place: TypeAlias = Literal["threads", "processes", "machines"]
+#: threads of this process; processes that can share memory with it; processes that cannot, as on other machines
+Location: TypeAlias = Literal["threads", "processes", "machines"]
 
 
 class Runner(ABC):
-    """Runs calls somewhere else, at most a number of them at a time.
-
-    One for a kind of executors is made by deriving from it; :meth:`submit` is all that it must have.
+    """Base class for adapters of executors. Subclasses must implement :meth:`submit`.
 
     Args:
-        name: what stands in messages: ``"Dask"``.
-        workers: how many calls run at the same time.
-        place: where they run.
-        survives: whether it takes calls after one of its processes died, so that one can be made again.
+        name: name in messages, such as ``"Dask"``.
+        workers: number of calls that run at the same time.
+        place: where calls run: in ``"threads"`` of this process, in ``"processes"`` that can share memory with it, or
+            on ``"machines"``, in processes that cannot.
+        survives: whether the executor takes calls after one of its processes died, so that calls can be repeated.
     """
 
-    def __init__(self, name: str, workers: int, place: Place, *, survives: bool) -> None:
+    def __init__(self, name: str, workers: int, place: Location, *, survives: bool) -> None:
         self.name: str = name
         self.workers: int = max(1, workers)
-        self.place: Place = place
+        self.place: Location = place
         self.survives: bool = survives
-        #: what is held until the call is over
+        #: objects kept alive until the series of calls is over
         self.kept: list[Any] = []
 
     @abstractmethod
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:
-        """Begins a call, and gives the future of its result.
+        """Start a call and return its future.
 
-        The function is one of this package, which catches all that the user's function raises. So an error in the
-        future is one of the executor: a process died, or something could not be sent.
+        The function is one of this package and catches all errors of the user's function. So an error in the future
+        comes from the executor: a process died, or something could not be sent.
         """
 
     def keep(self, value: Any) -> Any:
-        """What each call of a series is given in place of an argument that is the same in all of them.
+        """Return what to pass instead of an argument that all calls of a series share. Default: the value itself.
 
-        The function gets the value itself. An executor that can have it where the calls run gives what refers to it.
+        An executor that can store the value near its workers returns a reference. The function gets the value.
         """
         return value
 
     def exit_code(self, pid: int) -> int | None:
-        """How a process ended; ``None`` where that is not known."""
+        """Return the exit code of a process, or ``None`` if it is unknown."""
         return None
 
     def cancel(self, future: Future[Any]) -> None:
-        """Ends a call that is not needed any more, as far as that can be done."""
+        """Cancel a call, as far as the executor can."""
         future.cancel()
 
     def leave(self, futures: list[Future[Any]]) -> None:
-        """Ends all calls that are under way: a series of calls is over before its end."""
+        """Cancel all calls under way, because the series of calls ends early."""
         for future in futures:
             self.cancel(future)
 
     def release(self) -> None:
-        """Lets go of what was kept for a series of calls, which is over."""
+        """Release what was kept for a series of calls."""
         del self.kept[:]
 
 
 class FuturesRunner(Runner):
-    """An executor of ``concurrent.futures``, or another one that is like it."""
+    """Adapter for executors with the interface of ``concurrent.futures``."""
 
     def __init__(self, executor: Executor) -> None:
         threads = isinstance(executor, ThreadPoolExecutor)
         workers: int = getattr(executor, "_max_workers", 0) or os.cpu_count() or 1
-        # only those of the standard library are known to have their processes here
-        here = type(executor).__module__.startswith("concurrent.futures")
-        place: Place = "threads" if threads else "processes" if here else "machines"
-        super().__init__(type(executor).__name__, workers, place, survives=threads or not here)
+        # only executors of the standard library are known to run on this machine
+        is_local = type(executor).__module__.startswith("concurrent.futures")
+        place: Location = "threads" if threads else "processes" if is_local else "machines"
+        super().__init__(type(executor).__name__, workers, place, survives=threads or not is_local)
         self._executor: Executor = executor
 
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:
         future = self._executor.submit(function, *args)
         processes: dict[int, Any] = getattr(self._executor, "_processes", None) or {}
-        # it forgets those that die
+        # the executor forgets processes that die; their exit codes are needed
         self.kept.extend([process for process in processes.values() if process not in self.kept])
         return future
 
@@ -102,7 +100,7 @@ class FuturesRunner(Runner):
 
 
 class PoolRunner(Runner):
-    """A pool of ``multiprocessing`` or ``torch.multiprocessing``."""
+    """Adapter for pools of ``multiprocessing`` and ``torch.multiprocessing``."""
 
     def __init__(self, pool: Pool) -> None:
         threads = isinstance(pool, ThreadPool)
@@ -118,7 +116,7 @@ class PoolRunner(Runner):
 
 
 class DaskRunner(Runner):
-    """A client of ``dask.distributed``."""
+    """Adapter for clients of ``dask.distributed``."""
 
     def __init__(self, client: Any) -> None:
         threads: dict[str, int] = client.nthreads()
@@ -129,28 +127,28 @@ class DaskRunner(Runner):
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()
-        # pure: what was computed before is not looked up. retries are counted here
-        there = self._client.submit(function, *args, pure=False, retries=0)
-        self._running[future] = there
+        # pure=False: results of earlier calls are not reused. map counts retries itself
+        dask_future = self._client.submit(function, *args, pure=False, retries=0)
+        self._running[future] = dask_future
 
-        def done(there: Any) -> None:
+        def done(dask_future: Any) -> None:
             self._running.pop(future, None)
             try:
-                future.set_result(there.result())
+                future.set_result(dask_future.result())
             except BaseException as error:
                 future.set_exception(error)
 
-        there.add_done_callback(done)
+        dask_future.add_done_callback(done)
         return future
 
     def cancel(self, future: Future[Any]) -> None:
-        there = self._running.pop(future, None)
-        if there is not None:
-            there.cancel(force=True)
+        dask_future = self._running.pop(future, None)
+        if dask_future is not None:
+            dask_future.cancel(force=True)
 
 
 def runner_of(executor: Any) -> Runner:
-    """The runner for an executor.
+    """Return the runner for an executor.
 
     Args:
         executor: a :class:`Runner`; a ``concurrent.futures.Executor``, such as ``ProcessPoolExecutor`` and
@@ -158,15 +156,15 @@ def runner_of(executor: Any) -> Runner:
             ``ray``.
 
     Raises:
-        TypeError: it is none of them.
+        TypeError: ``executor`` is none of these.
     """
     if isinstance(executor, Runner):
         return executor
     if isinstance(executor, Pool):
         return PoolRunner(executor)
     if executor is sys.modules.get("ray", runner_of):
-        ours: Any = importlib.import_module("tensorclass.distributed.ray")
-        runner: Runner = ours.RayRunner(executor)
+        module: Any = importlib.import_module("tensorclass.distributed.ray")
+        runner: Runner = module.RayRunner(executor)
         return runner
     if type(executor).__module__.partition(".")[0] == "distributed" and hasattr(executor, "nthreads"):
         return DaskRunner(executor)

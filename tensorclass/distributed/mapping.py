@@ -1,7 +1,6 @@
 """``map`` and ``map_iter``: a function on chunks of a collection, in other processes.
 
-What a call does is planned and checked first, here. A :class:`Scheduler` then gives the chunks out as tasks, several to
-one where they take little time, looks after the workers, and brings the results back.
+This module checks the arguments and plans the call. The :class:`.scheduler.Scheduler` runs it.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from tensorclass.td.nontensor import NonTensorDataBase
 from tensorclass.td.stores.lazy.stack import LazyStacked
 
 from .chunks import Chunks, Joined, Target, join_all
-from .executors import Place, Runner, runner_of
+from .executors import Location, Runner, runner_of
 from .faults import WorkerError
-from .scheduler import Options, Scheduler
+from .scheduler import MapOptions, Scheduler
 from .working import Job
 
 
@@ -52,33 +51,33 @@ def map(
     retries: int = 0,
 ) -> Any:
     """See :meth:`TensorDict.map`."""
-    options = Options(
+    options = MapOptions(
         dim, num_workers, chunksize, num_chunks, pool, generator, max_tasks_per_child, worker_threads,
         index_with_generator, pbar, mp_start_method, executor, timeout, retries,
     )  # fmt: skip
-    scheduler = _planned("map", data, fn, out, options, shuffle=False)
-    parts: dict[int, Joined] = {}
+    scheduler = _plan("map", data, fn, out, options, shuffle=False)
+    results: dict[int, Joined] = {}  #: by first chunk
     with uninterrupted() as section:
         try:
             with (
                 section.interruptible(),
-                bar(scheduler.chunks.total, "map", unit="chunk", progress=pbar) as shown,
+                bar(scheduler.chunks.total, "map", unit="chunk", progress=pbar) as progress,
             ):
-                for first, done, found in scheduler.run():
-                    if isinstance(found, WorkerError):
-                        raise found
-                    parts[first] = found
+                for first, done, values in scheduler.run():
+                    if isinstance(values, WorkerError):
+                        raise values
+                    results[first] = values
                     if scheduler.writes_here and scheduler.target is not None:
-                        for at, result in enumerate(found.each or ()):
-                            if result is not None:
-                                scheduler.target.write(first + at, result)
-                        parts.clear()
-                    shown.advance(done)
+                        for chunk, value in enumerate(values.each or (), first):
+                            if value is not None:
+                                scheduler.target.write(chunk, value)
+                        results.clear()
+                    progress.advance(done)
         finally:
             scheduler.end()
     if out is not None:
         return out
-    return join_all([parts[first] for first in sorted(parts)], scheduler.chunks.dim, scheduler.chunks.single)
+    return join_all([results[first] for first in sorted(results)], scheduler.chunks.dim, scheduler.chunks.single)
 
 
 def map_iter(
@@ -102,32 +101,32 @@ def map_iter(
     retries: int = 0,
 ) -> Iterator[Any]:
     """See :meth:`TensorDict.map_iter`."""
-    options = Options(
+    options = MapOptions(
         dim, num_workers, chunksize, num_chunks, pool, generator, max_tasks_per_child, worker_threads,
         index_with_generator, pbar, mp_start_method, executor, timeout, retries,
     )  # fmt: skip
     if shuffle and not index_with_generator:
         raise RuntimeError(
-            "map_iter: shuffle=True takes the rows of a chunk from all places, which are not cut in advance: leave "
+            "map_iter: shuffle=True indexes the rows of each chunk, which cannot be split in advance: leave "
             "index_with_generator=True"
         )
-    scheduler = _planned("map_iter", data, fn, None, options, shuffle=shuffle)
-    found = _Iteration(scheduler, _one_by_one(scheduler, shuffle, pbar))
-    _open.add(found)
-    return found
+    scheduler = _plan("map_iter", data, fn, None, options, shuffle=shuffle)
+    results = _MapIterator(scheduler, _one_by_one(scheduler, shuffle, pbar))
+    _open_iterators.add(results)
+    return results
 
 
-class _Iteration(Iterator[Any]):
-    """The results of a call, one by one. Whatever ends it, its processes end, too."""
+class _MapIterator(Iterator[Any]):
+    """Results of a call, one by one. However the iteration ends, its processes end, too."""
 
     def __init__(self, scheduler: Scheduler, results: Generator[Any, None, None]) -> None:
         self._scheduler: Scheduler = scheduler
         self._results: Generator[Any, None, None] = results
-        # No __del__: Python drops what is raised in one, and so an interrupt that comes there, also when all is closed.
-        self._dropped: finalize[Any, _Iteration] = finalize(self, _end, results, scheduler)
-        self._dropped.atexit = False  # _close_all does that, earlier
+        # Not __del__: Python drops exceptions raised there, and so an interrupt that arrives in it.
+        self._finalizer: finalize[Any, _MapIterator] = finalize(self, _end, results, scheduler)
+        self._finalizer.atexit = False  # _close_all runs earlier
 
-    def __iter__(self) -> _Iteration:
+    def __iter__(self) -> _MapIterator:
         return self
 
     def __next__(self) -> Any:
@@ -137,14 +136,14 @@ class _Iteration(Iterator[Any]):
                     return next(self._results)
             except BaseException:
                 self._scheduler.end()
-                self._dropped.detach()
+                self._finalizer.detach()
                 raise
 
     def close(self) -> None:
-        """Ends the processes. What was not taken is lost."""
+        """End the processes. Remaining results are lost."""
         with uninterrupted():
             _end(self._results, self._scheduler)
-            self._dropped.detach()
+            self._finalizer.detach()
 
 
 def _end(results: Generator[Any, None, None], scheduler: Scheduler) -> None:
@@ -154,48 +153,48 @@ def _end(results: Generator[Any, None, None], scheduler: Scheduler) -> None:
 
 
 def _one_by_one(scheduler: Scheduler, shuffle: bool, pbar: bool) -> Generator[Any, None, None]:
-    held: dict[int, list[Any] | WorkerError] = {}
-    following = 0
+    held: dict[int, list[Any] | WorkerError] = {}  #: by first chunk
+    next_chunk = 0
     results = scheduler.run()
     try:
-        with bar(scheduler.chunks.total, "map_iter", unit="chunk", progress=pbar) as shown:
-            for first, done, found in results:
-                held[first] = found
+        with bar(scheduler.chunks.total, "map_iter", unit="chunk", progress=pbar) as progress:
+            for first, done, values in results:
+                held[first] = values
                 if shuffle:
-                    following = first
-                while following in held:
-                    ready = held.pop(following)
+                    next_chunk = first
+                while next_chunk in held:
+                    ready = held.pop(next_chunk)
                     if isinstance(ready, WorkerError):
                         raise ready
-                    following += len(ready)
+                    next_chunk += len(ready)
                     scheduler.held = len(held)
                     yield from ready
-                shown.advance(done)
+                progress.advance(done)
                 scheduler.held = len(held)
     finally:
         results.close()
 
 
-_open: WeakSet[_Iteration] = WeakSet()  #: iterations, which may not be at their end
+_open_iterators: WeakSet[_MapIterator] = WeakSet()
 
 
 def _close_all() -> None:
-    for one in list(_open):
-        with suppress(ValueError):  # another thread is in it
-            one.close()
+    for iterator in list(_open_iterators):
+        with suppress(ValueError):  # another thread runs it
+            iterator.close()
 
 
-# at the end of the program, before concurrent.futures waits there for all tasks: what is registered last comes first
+# Runs at exit before concurrent.futures waits for all tasks: callbacks run in reverse order of registration.
 _at_exit: Callable[[Callable[[], None]], Any] = getattr(threading, "_register_atexit", atexit.register)
 _at_exit(_close_all)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# before anything is done
+# arguments
 
 
-def _planned(what: str, data: Any, fn: Any, out: Any, options: Options, shuffle: bool) -> Scheduler:
-    """Everything that a call needs; raises what is wrong with its arguments."""
+def _plan(what: str, data: Any, fn: Any, out: Any, options: MapOptions, shuffle: bool) -> Scheduler:
+    """Check the arguments of a call and make its scheduler."""
     if not callable(fn):
         raise TypeError(f"{what}: expected a function of a chunk, got {fn!r}")
     runner = _runner(what, options)
@@ -207,22 +206,22 @@ def _planned(what: str, data: Any, fn: Any, out: Any, options: Options, shuffle:
         order = torch.randperm(chunks.length, generator=options.generator)
         chunks = chunks._replace(order=order)
     target = None if out is None else _target(what, out, chunks)
-    place: Place = "processes" if runner is None else runner.place
-    writes_here = target is not None and not _is_written_by_workers(out, place)
+    location: Location = "processes" if runner is None else runner.place
+    writes_here = target is not None and not _workers_write(out, location)
     job = Job(
         fn,
         chunks,
         None if writes_here else target,
         seed,
         joins=what == "map" and not writes_here,
-        packs=place == "processes",
+        packs=location == "processes",
         threads=torch.get_num_threads(),
     )
     return Scheduler(what, data, job, target if writes_here else None, runner, workers, options)
 
 
-def _runner(what: str, options: Options) -> Runner | None:
-    """That of the executor or pool that was given; ``None`` where processes are made."""
+def _runner(what: str, options: MapOptions) -> Runner | None:
+    """Return the runner of ``executor`` or ``pool``, or ``None`` if processes are to be started."""
     given = {"pool": options.pool, "executor": options.executor}
     names = [name for name, value in given.items() if value is not None]
     if not names:
@@ -237,13 +236,13 @@ def _runner(what: str, options: Options) -> Runner | None:
     }
     if wrong := [name for name, is_given in owned.items() if is_given]:
         raise ValueError(
-            f"{what}: {', '.join(wrong)} cannot be chosen for the workers of {names[0]}=, which are there already; "
-            f"give it where the {names[0]} is made"
+            f"{what}: {', '.join(wrong)} cannot change the workers of {names[0]}=, which run already; give it to the "
+            f"{names[0]} when you create it"
         )
     return runner_of(given[names[0]])
 
 
-def _workers(what: str, options: Options) -> int:
+def _workers(what: str, options: MapOptions) -> int:
     workers = options.num_workers
     if workers is None:
         if hasattr(os, "sched_getaffinity"):
@@ -251,19 +250,19 @@ def _workers(what: str, options: Options) -> int:
         return os.cpu_count() or 1
     if type(workers) is not int or workers < 1:
         raise ValueError(
-            f"{what}: num_workers: expected a number of processes, at least 1, got {workers!r}; to work in this "
+            f"{what}: num_workers: expected a number of processes, at least 1, got {workers!r}; to stay in this "
             "process, call the function itself, or give executor=ThreadPoolExecutor(1)"
         )
     return workers
 
 
-def _chunks(what: str, data: Any, options: Options, workers: int) -> Chunks:
+def _chunks(what: str, data: Any, options: MapOptions, workers: int) -> Chunks:
     ndim = data.ndim
     dim = options.dim
     if type(dim) is not int:
         raise TypeError(f"{what}: dim: expected an int, got {dim!r}")
     if not -ndim <= dim < ndim:
-        hint = "" if ndim else "; a record has rows where batch_size=[rows] is given when it is made"
+        hint = "" if ndim else "; to have rows, construct the record with batch_size=[rows]"
         raise IndexError(f"{what}: dim: the batch size {list(data.batch_size)} has no dimension {dim}{hint}")
     dim %= ndim
     length = data.batch_size[dim]
@@ -284,7 +283,7 @@ def _chunks(what: str, data: Any, options: Options, workers: int) -> Chunks:
     return Chunks(dim, length, max(1, -(-length // count)), False)
 
 
-def _check_limits(what: str, options: Options) -> None:
+def _check_limits(what: str, options: MapOptions) -> None:
     start = options.mp_start_method
     if start is not None and start not in multiprocessing.get_all_start_methods():
         known = ", ".join([repr(name) for name in multiprocessing.get_all_start_methods()])
@@ -300,8 +299,8 @@ def _check_limits(what: str, options: Options) -> None:
             raise ValueError(f"{what}: {name}: expected an int, at least {least}, got {value!r}")
 
 
-def _seed(what: str, options: Options, runner: Runner | None) -> int | None:
-    """What the random numbers of chunks begin from; ``None`` leaves those of the workers alone."""
+def _seed(what: str, options: MapOptions, runner: Runner | None) -> int | None:
+    """Draw the seed of the first chunk; ``None`` leaves the generators of the workers alone."""
     generator = options.generator
     if generator is not None and not isinstance(generator, torch.Generator):
         raise TypeError(f"{what}: generator: expected a torch.Generator, got {generator!r}")
@@ -309,14 +308,14 @@ def _seed(what: str, options: Options, runner: Runner | None) -> int | None:
         return None
     if runner is not None and runner.place == "threads":
         raise ValueError(
-            f"{what}: generator: threads share the random numbers of their process, which chunks cannot be seeded for; "
-            "leave it out, or draw the numbers in advance, as a field of the data"
+            f"{what}: generator: threads share one global generator, so chunks cannot have their own seeds; leave it "
+            "out, or draw the numbers in advance and add them to the data as a field"
         )
     return int(torch.empty((), dtype=torch.int64).random_(0, 2**62, generator=generator))
 
 
 def _target(what: str, out: Any, chunks: Chunks) -> Target:
-    """Where results go; raises an error where they cannot."""
+    """Check that ``out`` has room for the results."""
     if not isinstance(out, (Tensor, TensorCollection)):
         raise TypeError(f"{what}: out: expected a collection or a tensor, got a {type(out).__name__}")
     size = out.shape
@@ -330,17 +329,17 @@ def _target(what: str, out: Any, chunks: Chunks) -> Target:
         fits = all(bound * target.length % chunks.length == 0 for bound in bounds)
     if not fits:
         raise ValueError(
-            f"{what}: out: expected {chunks.length} rows in dimension {chunks.dim}, as the data has (or as many times "
-            f"more or less as each chunk gives), got {target.length}"
+            f"{what}: out: expected {chunks.length} rows in dimension {chunks.dim}, as the data has (or a multiple or "
+            f"fraction of it that divides each chunk evenly), got {target.length}"
         )
     return target
 
 
-def _is_written_by_workers(out: Any, place: Place) -> bool:
-    """Whether what a worker writes is seen here: tensors that it shares, and no objects."""
-    if place == "machines" or not (isinstance(out, Tensor) or not _has_objects(out)):
+def _workers_write(out: Any, location: Location) -> bool:
+    """Return whether workers can write into ``out``: it is shared memory or a file, and has no objects."""
+    if location == "machines" or not (isinstance(out, Tensor) or not _has_objects(out)):
         return False
-    if place == "threads" or out.is_shared():
+    if location == "threads" or out.is_shared():
         return True
     return not isinstance(out, Tensor) and out.is_memmap()
 

@@ -1,4 +1,14 @@
-"""A call of ``map`` under way: which chunks are where, what came back, what is to be done again."""
+"""A running call of ``map``: sends tasks, watches workers, and turns what is lost into errors that name the chunk.
+
+:class:`.task_queue.TaskQueue` decides what is sent and what is repeated; this module has its input and output: futures,
+clocks, processes, shared memory and messages.
+
+Why one ``ProcessPoolExecutor`` of several workers is not enough. When one of its processes dies, it kills the others
+and gives all pending futures the same ``BrokenProcessPool``, which does not name a process or a call. It cannot end a
+call that runs, and does not tell which process runs which future. ``executor.map(chunksize=...)`` loses the results of
+a whole group if one call fails. So each worker is an executor of its own (:mod:`.worker_pool`), and workers note
+their current chunk in shared memory (:mod:`.task_table`), because a task has many chunks.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +19,6 @@ import signal
 import threading
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable
 from collections.abc import Generator as Yielding
 from concurrent.futures import BrokenExecutor, CancelledError, Future
@@ -25,26 +34,26 @@ from tensorclass.td.stores.lazy.stack import LazyStacked
 
 from . import worker_pool, working
 from .chunks import Chunks, Joined, Target
-from .executors import Place, Runner
+from .executors import Location, Runner
 from .faults import NotSendable, WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
 from .sharing import Packed, packed
-from .task_table import Note, TaskTable
-from .working import Failure, Job, Outcome
+from .task_queue import Task, TaskLimits, TaskQueue
+from .task_table import ChunkNote, TaskTable
+from .working import Failure, Job, TaskResult
 
-#: how many seconds a task shall take, by where it runs; chunks that take less go together
-_TASK: dict[Place, float] = {"threads": 0.02, "processes": 0.02, "machines": 0.1}
-_START = 60.0  #: seconds that a process may take to begin, beside the time-out
-_LOOK = 0.1  #: seconds between two looks at the processes
-_PARTS = 32  #: how many tasks are made of one that was lost where nobody noted what it was at
+#: wanted seconds of a task by where it runs; short chunks are grouped
+_TASK_SECONDS: dict[Location, float] = {"threads": 0.02, "processes": 0.02, "machines": 0.1}
+_START_SECONDS = 60.0  #: that a process may take to start, beside the time-out
+_POLL_SECONDS = 0.1  #: between two checks of the processes
 _UNSET: Any = object()
 T = TypeVar("T")
 
-#: the first of some chunks, how many they are, what they gave
+#: first chunk, number of chunks, their results
 Results: TypeAlias = "Yielding[tuple[int, int, Any], None, None]"
 
 
-class Options(NamedTuple):
-    """The arguments of a call."""
+class MapOptions(NamedTuple):
+    """Arguments of ``map`` and ``map_iter``."""
 
     dim: int
     num_workers: int | None
@@ -62,30 +71,28 @@ class Options(NamedTuple):
     retries: int
 
 
-class _Task:
-    """Chunks that a worker has."""
+class _RunningTask:
+    """A task that a worker has."""
 
-    __slots__ = ("first", "is_late", "last", "slot", "submitted")
+    __slots__ = ("is_late", "submitted", "task")
 
-    def __init__(self, first: int, last: int, slot: int) -> None:
-        self.first: int = first
-        self.last: int = last
-        self.slot: int = slot
+    def __init__(self, task: Task) -> None:
+        self.task: Task = task
         self.submitted: float = time.monotonic()
         self.is_late: bool = False
 
 
 class Scheduler:
-    """A call under way: which chunks are where, and how often each was tried.
+    """A running call: its tasks under way, its workers, and its results.
 
     Args:
         what: ``"map"`` or ``"map_iter"``, for messages.
         data: the rows.
-        job: what is done with them.
-        target: what results are written to here.
-        runner: where the tasks run; ``None`` makes processes.
-        workers: how many can run at a time.
-        options: the arguments of the call.
+        job: the function and how to call it.
+        target: where this process writes results.
+        runner: runs the tasks; ``None`` starts processes.
+        workers: number of tasks that can run at the same time.
+        options: arguments of the call.
     """
 
     def __init__(
@@ -96,116 +103,118 @@ class Scheduler:
         target: Target | None,
         runner: Runner | None,
         workers: int,
-        options: Options,
+        options: MapOptions,
     ) -> None:
         self.what: str = what
         self.chunks: Chunks = job.chunks
         self.target: Target | None = target
         self.writes_here: bool = target is not None
-        self.held: int = 0  #: tasks whose results wait for those in front of them
+        self.held: int = 0  #: returned tasks whose results wait for those of earlier chunks
         self._data: Any = data
         self._job: Job = job
         self._given: Runner | None = runner
         self._workers: int = max(1, min(workers, job.chunks.total))
-        self._options: Options = options
-        self._place: Place = "processes" if runner is None else runner.place
-        # two tasks for each worker, so that none waits for the way of a result and of the next task
-        exact = options.max_tasks_per_child is not None or (self._place == "machines" and options.timeout is not None)
-        self._window: int = self._workers * (1 if exact else 2)
-        self._limit: int = self._window + 2 * self._workers
-        self._next: int = 0
-        self._again: deque[tuple[int, int]] = deque()
-        self._tries: dict[int, int] = {}
-        self._until: int = job.chunks.total  #: chunks from here on are not given out: one in front of them failed
-        self._barren: int = 0  #: processes that died before they began
-        self._pace: float | None = None  #: seconds for a chunk
-        self._size: int = 1
-        self._running: dict[Future[Any], _Task] = {}
+        self._options: MapOptions = options
+        self._location: Location = "processes" if runner is None else runner.place
+        # two tasks for each worker, so that none waits while a result and the next task travel
+        exact = options.max_tasks_per_child is not None or (
+            self._location == "machines" and options.timeout is not None
+        )
+        self._slots: int = self._workers * (1 if exact else 2)
+        self._queue: TaskQueue = TaskQueue(
+            job.chunks.total,
+            TaskLimits(
+                self._workers,
+                self._slots,
+                options.retries,
+                _TASK_SECONDS[self._location],
+                options.max_tasks_per_child,
+                notes_chunks=self._location != "machines",
+            ),
+        )
+        self._running: dict[Future[Any], _RunningTask] = {}
         self._done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
-        self._heard: float = 0.0
-        self._number: int = uuid.uuid4().int >> 64
+        self._last_result: float = 0.0  #: when a task returned last
+        self._call_id: int = uuid.uuid4().int >> 64
         self._runner: Any = None
         self._own_pool: worker_pool.WorkerPool | None = None
         self._table: TaskTable | None = None
         self._call: Callable[[int, int, int], Future[Any]] = _UNSET
 
     def run(self) -> Results:
-        """The results as they come: the first of some chunks, how many they are, and what they gave.
+        """Yield results as they arrive: first chunk, number of chunks, their results.
 
-        What a chunk that failed gives is the error, a :class:`WorkerError`, which is raised by who takes it.
+        The result of a chunk that failed is a :class:`WorkerError`. The caller raises it.
         """
         if not self.chunks.length and self.chunks.single:
             return
         ended = False
         try:
             self._begin()
-            self._heard = time.monotonic()
+            self._last_result = time.monotonic()
             while True:
-                self._give_out()
+                self._submit_tasks()
                 if not self._running:
                     break
-                future = self._waited()
-                task = None if future is None else self._running.pop(future, None)
-                if future is None or task is None:  # nothing came, or something that is not waited for any more
+                future = self._next_ended()
+                running = self._running.pop(future, None)
+                if running is None:  # given up earlier
                     continue
-                self._heard = time.monotonic()
-                self._slots.append(task.slot)
-                yield from self._taken(future, task)
+                self._last_result = time.monotonic()
+                yield from self._collect(future, running)
             ended = True
         finally:
             self.end(ended)
 
-    # -- beginning and end --------------------------------------------------------------------------------------------
+    # -- start and end ------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        slots = self._window
-        self._slots: list[int] = list(range(slots))[::-1]
-        if self._place != "machines":
+        if self._location != "machines":
             with uninterrupted():
-                self._table = TaskTable(slots, self._place == "threads")
+                self._table = TaskTable(self._slots, self._location == "threads")
         table = self._table
         job = self._job._replace(table=table)
         runner: Runner
         if self._given is None:
-            runner = self._made_pool(job)
+            runner = self._start_processes(job)
             self._call = lambda first, last, slot: runner.submit(worker_pool.run, first, last, slot)
-        elif self._place == "threads":
-            job = self._job = job._replace(here=True, data=self._data, ended=threading.Event())
+        elif self._location == "threads":
+            job = self._job = job._replace(in_threads=True, data=self._data, ended=threading.Event())
             runner = self._given
             self._call = lambda first, last, slot: runner.submit(working.run_here, job, first, last, slot)
-        elif self._place == "processes":
+        elif self._location == "processes":
             runner = self._given
-            whole = self._packed(job)
-            runner.kept.append(whole)
-            kept = runner.keep(whole.by_handles())
-            number, chunks, data = self._number, self.chunks, self._data
+            packed_job = self._packed(job)
+            runner.kept.append(packed_job)
+            kept = runner.keep(packed_job.by_handles())
+            call_id, chunks, data = self._call_id, self.chunks, self._data
             _share(data)
-            parts: dict[int, Packed] = {}  #: by slot, as long as the task needs its memory
+            rows_of_slot: dict[int, Packed] = {}  #: keeps the memory of the rows until the task is over
 
             def call(first: int, last: int, slot: int) -> Future[Any]:
-                part = parts[slot] = packed(chunks.part(data, first, last))
-                return runner.submit(working.run_sent, number, kept, part.by_handles(), first, last, slot)
+                rows = rows_of_slot[slot] = packed(chunks.part(data, first, last))
+                return runner.submit(working.run_sent, call_id, kept, rows.by_handles(), first, last, slot)
 
             self._call = call
-        else:  # Ray and Dask pickle by themselves: they take what the program defines along, and memory as it is
+        else:  # Ray and Dask pickle for themselves: functions of the program by value, memory without a copy
             runner = self._given
             kept = self._sent(lambda: runner.keep(job), job)
-            number, chunks, data = self._number, self.chunks, self._data
+            call_id, chunks, data = self._call_id, self.chunks, self._data
 
             def call(first: int, last: int, slot: int) -> Future[Any]:
-                part = chunks.part(data, first, last)
-                return self._sent(lambda: runner.submit(working.run_sent, number, kept, part, first, last, slot), job)
+                rows = chunks.part(data, first, last)
+                return self._sent(lambda: runner.submit(working.run_sent, call_id, kept, rows, first, last, slot), job)
 
             self._call = call
         self._runner = runner
 
-    def _made_pool(self, job: Job) -> worker_pool.WorkerPool:
+    def _start_processes(self, job: Job) -> worker_pool.WorkerPool:
         options = self._options
         context: Any = torch.multiprocessing.get_context(options.mp_start_method)
         forks = context.get_start_method() == "fork"
         if forks and any(leaf.is_cuda for leaf in _tensors(self._data)):
             raise RuntimeError(
-                f"{self.what}: processes that are forked cannot use tensors of a GPU; give mp_start_method='spawn'"
+                f"{self.what}: forked processes cannot use tensors on a GPU; give mp_start_method='spawn'"
             )
         _share(self._data)
         job = job._replace(data=self._data)
@@ -217,7 +226,7 @@ class Scheduler:
         return self._own_pool
 
     def _sent(self, send: Callable[[], T], job: Job) -> T:
-        """What sending something gives; a clear error where the executor cannot pickle it."""
+        """Call ``send``. Raise a clear error if the executor cannot pickle its arguments."""
         try:
             return send()
         except (TypeError, AttributeError, pickle.PicklingError) as error:
@@ -242,10 +251,10 @@ class Scheduler:
             raise NotSendable(f"{self.what}: the data cannot be sent to another process: {error}") from error
 
     def end(self, ended: bool = False) -> None:
-        """Give back all that the call has, once; a call of this that was interrupted can be made again.
+        """Release all resources of the call. Can be called again, also after an interrupt.
 
         Args:
-            ended: all is done, so that processes end by themselves. Otherwise they are killed.
+            ended: all tasks are over, so that processes exit by themselves. Otherwise they are killed.
         """
         with uninterrupted():
             self._end(ended)
@@ -266,88 +275,76 @@ class Scheduler:
 
     # -- tasks --------------------------------------------------------------------------------------------------------
 
-    def _give_out(self) -> None:
-        while self._slots:
-            if self._again:
-                first, last = self._again.popleft()
-            elif self._next < self._until and len(self._running) + self.held < self._limit:
-                first, last = self._next, self._next + self._group()
-                self._next = last
-            else:
+    def _submit_tasks(self) -> None:
+        while True:
+            task = self._queue.next_task(self.held)
+            if task is None:
                 return
-            slot = self._slots.pop()
             if self._table is not None:
-                self._table.clear(slot)
-            task = _Task(first, last, slot)
+                self._table.clear(task.slot)
+            running = _RunningTask(task)
             future: Future[Any]
-            with uninterrupted():  # what is under way is known
+            with uninterrupted():  # between submitting a task and noting it
                 try:
-                    future = self._call(first, last, slot)
+                    future = self._call(*task)
                 except BrokenExecutor as error:  # a process died since the last task ended
                     future = Future()
                     future.set_exception(error)
-                self._running[future] = task
+                self._running[future] = running
             future.add_done_callback(self._done.put)
 
-    def _group(self) -> int:
-        """How many chunks the next task has: as many as take the time that one shall take, as far as that is known."""
-        left = self.chunks.total - self._next
-        if self._pace is not None:
-            wanted = int(_TASK[self._place] / max(self._pace, 1e-7))
-            self._size = max(1, min(wanted, self._size * 16))
-        size = min(self._size, -(-left // self._window))
-        if self._options.max_tasks_per_child is not None:
-            size = min(size, self._options.max_tasks_per_child)
-        return max(1, size)
-
-    def _waited(self) -> Future[Any] | None:
-        """The next task that ended; ``None`` after a look at those that did not."""
+    def _next_ended(self) -> Future[Any]:
+        """Wait for the next task that returned, was lost, or is late."""
         while True:
             try:
-                return self._done.get(timeout=self._patience())
+                return self._done.get(timeout=self._poll_seconds())
             except queue.Empty:
-                late = self._look()
+                late = self._late_or_lost()
                 if late is not None:
                     return late
 
-    def _patience(self) -> float:
+    def _poll_seconds(self) -> float:
         timeout = self._options.timeout
         if timeout is None:
-            return _LOOK
-        end = min(self._deadline(task, timeout) for task in self._running.values())
-        return max(0.001, min(_LOOK, end - time.monotonic()))
+            return _POLL_SECONDS
+        end = min(self._deadline(running, timeout) for running in self._running.values())
+        return max(0.001, min(_POLL_SECONDS, end - time.monotonic()))
 
-    def _deadline(self, task: _Task, timeout: float) -> float:
+    def _deadline(self, running: _RunningTask, timeout: float) -> float:
+        task = running.task
         if self._table is None:
-            return task.submitted + timeout * (task.last - task.first)
+            return running.submitted + timeout * (task.last - task.first)
         note = self._table.note(task.slot)
         if note is not None:
             return note.since + timeout
-        return max(task.submitted, self._heard) + timeout + (_START if self._own_pool is not None else 0.0)
+        started = max(running.submitted, self._last_result)
+        return started + timeout + (_START_SECONDS if self._own_pool is not None else 0.0)
 
-    def _look(self) -> Future[Any] | None:
-        """A task that takes too long, or whose process is gone without a word."""
+    def _late_or_lost(self) -> Future[Any] | None:
+        """Return a task that takes too long, which is ended, or whose process is gone."""
         timeout, now = self._options.timeout, time.monotonic()
-        begun = self._table is not None and any(self._table.note(task.slot) for task in self._running.values())
-        for future, task in self._running.items():
+        table = self._table
+        begun = table is not None and any(table.note(running.task.slot) for running in self._running.values())
+        for future, running in self._running.items():
             if future.done():
                 continue
-            note = self._table.note(task.slot) if self._table is not None else None
-            if self._own_pool is None and self._place == "processes" and note is not None and not _is_alive(note.who):
+            note = table.note(running.task.slot) if table is not None else None
+            is_process = self._own_pool is None and self._location == "processes"
+            if is_process and note is not None and not _is_alive(note.worker):
                 return future
-            if timeout is not None and now >= self._deadline(task, timeout):
+            if timeout is not None and now >= self._deadline(running, timeout):
                 if note is None and begun:
-                    continue  # it waits for others
-                task.is_late = True
+                    continue  # it waits behind another task
+                running.is_late = True
                 if self._own_pool is None:
                     self._runner.cancel(future)
                     return future
                 self._own_pool.end(future)
-                return self._ended(future)
+                return self._after_kill(future)
         return None
 
-    def _ended(self, future: Future[Any]) -> Future[Any]:
-        """A future of a process that was killed, when its executor knows it."""
+    def _after_kill(self, future: Future[Any]) -> Future[Any]:
+        """Wait until the executor of a killed process has ended the future."""
         end = time.monotonic() + 5.0
         while not future.done() and time.monotonic() < end:
             time.sleep(0.002)
@@ -355,39 +352,45 @@ class Scheduler:
 
     # -- results ------------------------------------------------------------------------------------------------------
 
-    def _taken(self, future: Future[Any], task: _Task) -> Results:
+    def _collect(self, future: Future[Any], running: _RunningTask) -> Results:
+        """Yield the results of a task that ended."""
+        task = running.task
         note = self._table.note(task.slot) if self._table is not None else None
         error: BaseException | None = None
-        outcome: Any = None
+        result: Any = None
         if not future.done():
             error = CancelledError()
         else:
             try:
-                outcome = future.result()
-            except (CancelledError, Exception) as found:  # of the executor: what the function raises is an outcome
-                error = found
-        if isinstance(outcome, Outcome):
-            yield from self._results(outcome, task)
-        else:
-            yield from self._lost(task, note, error)
+                result = future.result()
+            except (CancelledError, Exception) as raised:  # by the executor: errors of the function are results
+                error = raised
+        if isinstance(result, TaskResult):
+            yield from self._returned(result, task)
+            return
+        if not self._runner.survives:
+            running, note = self._blamed(running, note)
+            task = running.task
+            raise self._fault(running, task.first if note is None else note.chunk, task.last, note, error) from error
+        failed = self._queue.lost(task, None if note is None else note.chunk, running.is_late)
+        if failed is not None:
+            fault = self._fault(running, failed.first, failed.last, note, error)
+            fault.__cause__ = error
+            yield failed.first, 1, fault
 
-    def _results(self, outcome: Outcome, task: _Task) -> Results:
-        behind = task.first + outcome.done
-        if outcome.done:
-            pace = outcome.seconds / outcome.done
-            self._pace = pace if self._pace is None else 0.5 * (self._pace + pace)
-            self._barren = 0
-            found = outcome.results
-            found = found.opened() if isinstance(found, Packed) else found
+    def _returned(self, result: TaskResult, task: Task) -> Results:
+        failed = self._queue.returned(task, result.done, result.seconds, result.failure is not None)
+        if result.done:
+            values = result.results
+            values = values.opened() if isinstance(values, Packed) else values
             if self.writes_here:
-                found = Joined(None, found)
-            yield task.first, outcome.done, found
-        if outcome.failure is not None:
-            yield from self._failed(behind, task.last, self._raised(behind, outcome.worker, outcome.failure))
-        elif behind < task.last:
-            self._again.appendleft((behind, task.last))
+                values = Joined(None, values)
+            yield task.first, result.done, values
+        if failed is not None and result.failure is not None:
+            yield failed, 1, self._raised(failed, result.worker, result.failure)
 
     def _raised(self, chunk: int, worker: str, failure: Failure) -> WorkerError:
+        """Return the error for a chunk whose function raised."""
         return WorkerRaised.of(
             failure.raised(),
             f"{self.what}: {self.chunks.shown(chunk)} failed in {worker}: {failure.text}{self._tried(chunk)}\n\n"
@@ -398,58 +401,26 @@ class Scheduler:
             trace=failure.trace,
         )
 
-    def _failed(self, chunk: int, last: int, error: WorkerError) -> Results:
-        """A chunk failed; it is tried again, or its error is what it gives."""
-        tries = self._tries[chunk] = self._tries.get(chunk, 0) + 1
-        if tries > self._options.retries:
-            self._until = min(self._until, chunk)
-            yield chunk, 1, error
-            return
-        if chunk + 1 < last:
-            self._again.appendleft((chunk + 1, last))
-        self._again.appendleft((chunk, chunk + 1))
-
-    def _lost(self, task: _Task, note: Note | None, error: BaseException | None) -> Results:
-        """A task did not come back."""
-        chunk = task.first if note is None else note.chunk
-        if note is None and not task.is_late and self._table is not None and self._runner.survives:
-            self._barren += 1
-            if self._barren <= 3 * self._workers + self._options.retries:  # it waited behind one whose process died
-                self._again.appendleft((task.first, task.last))
-                return
-        if not self._runner.survives:
-            task, note = self._to_blame(task, note)
-            raise self._fault(task, task.first if note is None else note.chunk, note, error) from error
-        if self._options.retries and self._table is None and task.last - task.first > 1:
-            self._split(task)
-            return
-        fault = self._fault(task, chunk, note, error)
-        if chunk > task.first:  # what it had done is lost, too
-            self._again.appendleft((task.first, chunk))
-        fault.__cause__ = error
-        yield from self._failed(chunk, task.last, fault)
-
-    def _split(self, task: _Task) -> None:
-        """Gives the chunks of a lost task out in smaller ones: nobody knows which of them it was."""
-        step = -(-(task.last - task.first) // _PARTS)
-        parts = [(first, min(first + step, task.last)) for first in range(task.first, task.last, step)]
-        self._again.extendleft(reversed(parts))
-
-    def _to_blame(self, task: _Task, note: Note | None) -> tuple[_Task, Note | None]:
-        """The task whose process died, of an executor that ends all of them then."""
-        noted = [(other, self._table.note(other.slot)) for other in self._running.values() if self._table is not None]
-        for other, found in [(task, note), *noted]:
-            code = None if found is None else self._runner.exit_code(found.who)
+    def _blamed(self, running: _RunningTask, note: ChunkNote | None) -> tuple[_RunningTask, ChunkNote | None]:
+        """Find the task whose process died, in an executor that ends all its processes when one dies."""
+        table = self._table
+        others = [] if table is None else [(other, table.note(other.task.slot)) for other in self._running.values()]
+        for other, other_note in [(running, note), *others]:
+            code = None if other_note is None else self._runner.exit_code(other_note.worker)
             if code not in (None, 0, -signal.SIGTERM):
-                return other, found
-        return task, note
+                return other, other_note
+        return running, note
 
-    def _fault(self, task: _Task, chunk: int, note: Note | None, error: BaseException | None) -> WorkerError:
-        worker = self._runner.name if note is None else self._named(note)
-        last = chunk + 1 if self._table is not None else task.last  # it is one of these
+    def _fault(
+        self, running: _RunningTask, chunk: int, last: int, note: ChunkNote | None, error: BaseException | None
+    ) -> WorkerError:
+        """Return the error for a chunk that was lost, or for the chunks up to ``last`` if workers note nothing."""
+        task = running.task
+        worker = self._runner.name if note is None else self._worker_name(note)
+        last = chunk + 1 if self._table is not None else last
         shown, rows = self.chunks.shown(chunk, last), self.chunks.rows(chunk, last)
         tried = self._tried(chunk)
-        if task.is_late:
+        if running.is_late:
             seconds = f"{self._options.timeout:g} s"
             if self._table is None:
                 if task.last - task.first > 1:
@@ -461,20 +432,19 @@ class Scheduler:
                 ended = "; the process was killed" if self._own_pool is not None else ""
                 text = f"{self.what}: {shown} is not done after {seconds} in {worker}{ended}{tried}"
             return WorkerTimeout(text, worker=worker, chunk=chunk, rows=rows)
-        how = self._how(note, error)
+        how = self._cause(note, error)
         begun = "with" if self._table is None else "before it began" if note is None else "while it worked on"
         text = f"{self.what}: {worker} {how} {begun} {shown}{tried}"
         return WorkerDied(text, worker=worker, chunk=chunk, rows=rows)
 
-    def _named(self, note: Note) -> str:
-        """Who made a note, as in other messages."""
-        if self._place != "threads":
-            return f"process {note.who}"
-        names = [thread.name for thread in threading.enumerate() if thread.ident == note.who]
-        return f"thread {names[0] if names else note.who}"
+    def _worker_name(self, note: ChunkNote) -> str:
+        if self._location != "threads":
+            return f"process {note.worker}"
+        names = [thread.name for thread in threading.enumerate() if thread.ident == note.worker]
+        return f"thread {names[0] if names else note.worker}"
 
-    def _how(self, note: Note | None, error: BaseException | None) -> str:
-        code = None if note is None else self._runner.exit_code(note.who)
+    def _cause(self, note: ChunkNote | None, error: BaseException | None) -> str:
+        code = None if note is None else self._runner.exit_code(note.worker)
         if code is not None and code < 0:
             names = {number.value: number.name for number in signal.Signals}
             return f"was killed by {names.get(-code, f'signal {-code}')}"
@@ -482,15 +452,15 @@ class Scheduler:
             return f"ended with exit code {code}"
         if note is None and self._own_pool is not None:
             return (
-                "could not begin (a program whose processes are not forked is a file, with "
-                "`if __name__ == '__main__':` around what it does) and ended"
+                "could not start and ended (processes that are not forked import the program: it must be a file whose "
+                "statements stand below `if __name__ == '__main__':`)"
             )
-        if self._place == "processes":
+        if self._location == "processes":
             return "ended"
         return f"failed ({type(error).__name__}: {error})"
 
     def _tried(self, chunk: int) -> str:
-        tries = self._tries.get(chunk, 0)
+        tries = self._queue.earlier_tries(chunk)
         return f", as did {tries} tries before" if tries > 1 else ", as did one try before" if tries else ""
 
 
@@ -499,7 +469,7 @@ class Scheduler:
 
 
 def _is_plain(data: Any) -> bool:
-    """Whether all of a collection is in memory."""
+    """Return whether all of a collection is in memory."""
     if type(data._store) is not dict and not isinstance(data, LazyStacked):
         return False
     return all(_is_plain(node) for node in data._nodes())
@@ -510,7 +480,7 @@ def _tensors(data: Any) -> list[Tensor]:
 
 
 def _share(data: Any) -> None:
-    """Moves tensors to shared memory, so that what a function writes into its chunk is seen here."""
+    """Move tensors to shared memory, so that this process sees what a function writes into its chunk."""
     for leaf in _tensors(data):
         memory = leaf.device.type == "cpu" and leaf.layout is torch.strided and not leaf.is_nested
         if (
@@ -523,7 +493,7 @@ def _share(data: Any) -> None:
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether a process runs; one that ended, and that nobody asked for yet, does not."""
+    """Return whether a process runs. A zombie does not."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] != "Z"

@@ -1,6 +1,6 @@
-"""A few bytes that processes share, in which each task notes what it is at.
+"""A few bytes of shared memory in which each worker notes its current chunk.
 
-So the process that waits knows which one has which chunk, and since when, also of one that was killed.
+The process that waits reads from them which worker has which chunk, and since when, even if the worker was killed.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ _SLOT = struct.Struct("qqd")
 _BY_HANDLE = hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd")
 
 
-class Note(NamedTuple):
-    """What a task noted when it began a chunk."""
+class ChunkNote(NamedTuple):
+    """A worker's note that it began a chunk."""
 
-    who: int  #: the process, or the thread of this one
+    worker: int  #: process id, or thread id if workers are threads
     chunk: int
-    since: float  #: of ``time.monotonic()``, which is one clock for all processes of a machine
+    since: float  #: ``time.monotonic()``, which is one clock for all processes of a machine
 
 
 class TaskTable:
     """A slot for each task that can be under way at the same time.
 
     Args:
-        slots: how many.
-        here: the tasks run in threads of this process.
+        slots: number of slots.
+        in_threads: the workers are threads of this process.
     """
 
-    def __init__(self, slots: int, here: bool = False) -> None:
+    def __init__(self, slots: int, in_threads: bool = False) -> None:
         self.slots: int = slots
         self._file: int = -1
         self._size: int = slots * _SLOT.size
-        self._token: int = time.monotonic_ns()  # files come and go under one path
+        self._token: int = time.monotonic_ns()  # tells apart files that had the same path
         self._path: str = ""
-        if here:
+        if in_threads:
             self._memory: mmap.mmap | bytearray = bytearray(self._size)
             return
-        if _BY_HANDLE:  # a file without a name: nothing is left, however this process ends
+        if _BY_HANDLE:  # an unnamed file leaves nothing behind, however this process ends
             self._file = os.memfd_create("tensorclass-map", os.MFD_CLOEXEC)
             self._path = f"/proc/{os.getpid()}/fd/{self._file}"
         else:
@@ -55,23 +55,23 @@ class TaskTable:
             raise
 
     def __reduce__(self) -> Any:
-        return _opened, (self._path, self._token, self.slots)
+        return _open_table, (self._path, self._token, self.slots)
 
-    def begin(self, slot: int, chunk: int, who: int) -> None:
-        """A process, or a thread, begins a chunk of the task that has a slot."""
-        _SLOT.pack_into(self._memory, slot * _SLOT.size, who, chunk, time.monotonic())
+    def begin(self, slot: int, chunk: int, worker: int) -> None:
+        """Note that a worker begins a chunk."""
+        _SLOT.pack_into(self._memory, slot * _SLOT.size, worker, chunk, time.monotonic())
 
     def clear(self, slot: int) -> None:
-        """Nothing of the task that has a slot has begun."""
+        """Remove the note of a slot."""
         _SLOT.pack_into(self._memory, slot * _SLOT.size, 0, 0, 0.0)
 
-    def note(self, slot: int) -> Note | None:
-        """What the task that has a slot noted last; ``None`` where it has not begun."""
-        found = Note(*_SLOT.unpack_from(self._memory, slot * _SLOT.size))
-        return found if found.who else None
+    def note(self, slot: int) -> ChunkNote | None:
+        """Return the last note of a slot, or ``None`` if its task has not begun."""
+        note = ChunkNote(*_SLOT.unpack_from(self._memory, slot * _SLOT.size))
+        return note if note.worker else None
 
     def close(self) -> None:
-        """Gives the memory back, once."""
+        """Release the memory. Does nothing the second time."""
         if not isinstance(self._memory, bytearray):
             self._memory.close()
         self._close_file()
@@ -84,8 +84,8 @@ class TaskTable:
                 os.unlink(self._path)
 
 
-class _Opened:
-    """The table of another process."""
+class _RemoteTable:
+    """The table of another process, to write to."""
 
     def __init__(self, path: str, slots: int) -> None:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -94,25 +94,25 @@ class _Opened:
         finally:
             os.close(file)
 
-    def begin(self, slot: int, chunk: int, who: int) -> None:
+    def begin(self, slot: int, chunk: int, worker: int) -> None:
         """See :class:`TaskTable`."""
-        _SLOT.pack_into(self._memory, slot * _SLOT.size, who, chunk, time.monotonic())
+        _SLOT.pack_into(self._memory, slot * _SLOT.size, worker, chunk, time.monotonic())
 
 
 _last: tuple[str, int, Any] = ("", 0, None)
 _lock = threading.Lock()
 
 
-def _opened(path: str, token: int, slots: int) -> Any:
-    """The table at a path; the last one is kept, since many tasks have the same.
+def _open_table(path: str, token: int, slots: int) -> Any:
+    """Open the table at a path; unpickling calls this. The last table is cached, as consecutive tasks share one.
 
-    ``None`` where it cannot be opened: on another machine, or where one program may not look into another.
+    Return ``None`` if it cannot be opened: on another machine, or without access to the other process.
     """
     global _last
     with _lock:
         if _last[:2] != (path, token):
             try:
-                _last = (path, token, _Opened(path, slots))
+                _last = (path, token, _RemoteTable(path, slots))
             except OSError:
                 _last = (path, token, None)
         return _last[2]

@@ -1,4 +1,4 @@
-"""What runs where the chunks go: the user's function, on the chunks of one task."""
+"""The worker's side of ``map``: call the user's function on the chunks of a task."""
 
 from __future__ import annotations
 
@@ -28,100 +28,102 @@ _manual_seed: Any = torch.manual_seed  # pyright: ignore[reportUnknownMemberType
 class Failure(NamedTuple):
     """An error of the user's function, in a form that can be sent."""
 
-    text: str  #: its class and message
+    text: str  #: class and message
     trace: str
-    error: BaseException | bytes | None  #: itself, or a pickle of it
+    error: BaseException | bytes | None  #: the error or its pickle
 
     @staticmethod
-    def of(error: BaseException, here: bool) -> Failure:
-        """That of an error that is being handled."""
+    def of(error: BaseException, in_thread: bool) -> Failure:
+        """Describe an error that is being handled."""
         below = error.__traceback__ and error.__traceback__.tb_next  # without the line of this package
         trace = "".join(traceback.format_exception(type(error), error, below))
         text = traceback.format_exception_only(type(error), error)[-1].strip()
-        return Failure(text, trace, error if here else carried(error))
+        return Failure(text, trace, error if in_thread else carried(error))
 
     def raised(self) -> BaseException | None:
-        """The error; ``None`` where it could not be sent."""
+        """Return the error, or ``None`` if it could not be sent."""
         return brought(self.error) if isinstance(self.error, bytes) else self.error
 
 
-class Outcome(NamedTuple):
-    """What a task gives."""
+class TaskResult(NamedTuple):
+    """The result of a task."""
 
     worker: str
     seconds: float  #: for all chunks
-    done: int  #: how many chunks, from the first on
-    results: Any  #: of these: a :class:`Joined` or a list, or one that is packed
+    done: int  #: number of chunks that are done, counted from the first
+    results: Any  #: of these chunks: a :class:`Joined` or a list, packed or not
     failure: Failure | None  #: of the chunk behind them
 
 
 class Job(NamedTuple):
-    """What all tasks of a call have in common."""
+    """The function of a call, and all that its tasks share."""
 
     fn: Callable[[Any], Any]
     chunks: Chunks
-    target: Target | None  #: what workers write results to
+    target: Target | None  #: workers write results to it
     seed: int | None
-    joins: bool  #: put results together
-    packs: bool  #: put the tensors of results into shared memory; else they are sent as they are
-    threads: int  #: those of torch in the process that makes the call
+    joins: bool  #: concatenate results
+    packs: bool  #: put the tensors of results into shared memory before they are sent
+    threads: int  #: torch's threads in the calling process
     table: Any = None
-    here: bool = False  #: the tasks run in threads of this process
+    in_threads: bool = False  #: workers are threads of the calling process
     data: Any = None
-    ended: threading.Event | None = None  #: the call is over: whatever is still to be done is not wanted
+    ended: threading.Event | None = None  #: set when the call is over and remaining chunks are not wanted
 
-    def run(self, part: Any, first: int, last: int, slot: int) -> Outcome:
-        """Calls the function on the chunks of a part of the data."""
+    def run(self, rows: Any, first: int, last: int, slot: int) -> TaskResult:
+        """Call the function on the chunks of a task."""
         begin = time.perf_counter()
-        who = threading.get_ident() if self.here else os.getpid()
+        worker = threading.get_ident() if self.in_threads else os.getpid()
         table: TaskTable | None = self.table
         results: list[Any] = []
         failure: Failure | None = None
         at = first
         try:
-            for at, piece in enumerate(self.chunks.cut(part), first):
+            for at, chunk in enumerate(self.chunks.cut(rows), first):
                 if self.ended is not None and self.ended.is_set():
                     break
                 if table is not None:
-                    table.begin(slot, at, who)
+                    table.begin(slot, at, worker)
                 if self.seed is not None:
                     seed_all(self.seed + at)
-                result = self.fn(piece)
+                result = self.fn(chunk)
                 if self.target is not None and result is not None:
                     self.target.write(at, result)
                     result = None
                 results.append(result)
-        except BaseException as error:  # SystemExit of the function is none of this process
-            failure = Failure.of(error, self.here)
-        return self._outcome(begin, results, failure)
+        except BaseException as error:  # a SystemExit of the function must not end the worker
+            failure = Failure.of(error, self.in_threads)
+        return self._task_result(begin, results, failure)
 
-    def _outcome(self, begin: float, results: list[Any], failure: Failure | None) -> Outcome:
+    def _task_result(self, begin: float, results: list[Any], failure: Failure | None) -> TaskResult:
         done = len(results)
-        given: Any = joined(results, self.chunks.dim, self.chunks.single) if self.joins else results
+        value: Any = joined(results, self.chunks.dim, self.chunks.single) if self.joins else results
         if self.packs:
             try:
-                given = packed(given, copies=True)
+                value = packed(value, copies=True)
             except Exception as error:  # one of the results cannot be sent
-                done, kind, error = self._unsendable(results, error)
-                failure = Failure.of(error, self.here)
-                failure = failure._replace(text=f"what the function gave, {kind}, cannot be sent back: {failure.text}")
+                done, returned, error = self._unsendable(results, error)
+                failure = Failure.of(error, self.in_threads)
+                failure = failure._replace(
+                    text=f"the function returned {returned}, which cannot be sent: {failure.text}"
+                )
                 results = results[:done]
-                given = joined(results, self.chunks.dim, self.chunks.single) if self.joins else results
-                given = packed(given, copies=True)
-        return Outcome(self._name(), time.perf_counter() - begin, done, given, failure)
+                value = joined(results, self.chunks.dim, self.chunks.single) if self.joins else results
+                value = packed(value, copies=True)
+        return TaskResult(self._worker_name(), time.perf_counter() - begin, done, value, failure)
 
     def _unsendable(self, results: list[Any], error: Exception) -> tuple[int, str, Exception]:
-        """Which result is the first that cannot be sent, its class, and why it cannot."""
+        """Return the index of the first result that cannot be sent, its class, and the error."""
         for at, result in enumerate(results):
             try:
                 packed(result, copies=True)
             except Exception as found:
                 found.__context__ = None
                 return at, f"a {type(result).__name__}", found
-        return 0, "put together", error
+        return 0, "results that were concatenated", error
 
-    def _name(self) -> str:
-        if self.here:
+    def _worker_name(self) -> str:
+        if self.in_threads:
             return f"thread {threading.current_thread().name}"
         if self.table is None:
             return f"process {os.getpid()} on {socket.gethostname()}"
@@ -129,7 +131,7 @@ class Job(NamedTuple):
 
 
 def seed_all(seed: int) -> None:
-    """Seeds torch, NumPy and Python."""
+    """Seed torch, NumPy and Python."""
     if _cuda.is_initialized():
         _manual_seed(seed)
     else:
@@ -141,39 +143,39 @@ def seed_all(seed: int) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# where a task has all that it needs with it
+# tasks in processes that were not started for the call
 
-_known: dict[int, Job] = {}  #: the last job, by its number
+_jobs: dict[int, Job] = {}  #: the last job, by the id of its call
 _lock = threading.Lock()
 
 
-def run_sent(number: int, job: Packed | Job, part: Any, first: int, last: int, slot: int) -> Outcome:
-    """Runs a task in a process that knows nothing of the call.
+def run_sent(call_id: int, job: Packed | Job, rows: Any, first: int, last: int, slot: int) -> TaskResult:
+    """Run a task that was sent with its job and rows.
 
     Args:
-        number: that of the call.
-        job: a :class:`Job` without the data, packed or as it is.
-        part: the rows of the chunks, too.
-        first: the first chunk.
-        last: the one behind the last.
-        slot: that of the task in the table.
+        call_id: identifies the call; the job of the last call is cached.
+        job: a :class:`Job` without data, packed or not.
+        rows: the rows of the chunks, packed or not.
+        first: first chunk.
+        last: last chunk, exclusive.
+        slot: slot of the task in the table.
     """
     with _lock:
-        known = _known.get(number)
-        if known is None:
-            known = job.opened() if isinstance(job, Packed) else job
-            if is_forked() and torch.get_num_threads() == known.threads > 1:
-                torch.set_num_threads(1)  # it has inherited the number, but not the threads, and would wait for them
-            _known.clear()
-            _known[number] = known
-    return known.run(part.opened() if isinstance(part, Packed) else part, first, last, slot)
+        cached = _jobs.get(call_id)
+        if cached is None:
+            cached = job.opened() if isinstance(job, Packed) else job
+            if is_forked() and torch.get_num_threads() == cached.threads > 1:
+                torch.set_num_threads(1)  # a fork inherits the number but not the threads, and would wait for them
+            _jobs.clear()
+            _jobs[call_id] = cached
+    return cached.run(rows.opened() if isinstance(rows, Packed) else rows, first, last, slot)
 
 
 def is_forked() -> bool:
-    """Whether this process has begun as a copy of another one."""
+    """Return whether this process was forked."""
     return getattr(multiprocessing.current_process(), "_start_method", None) == "fork"
 
 
-def run_here(job: Job, first: int, last: int, slot: int) -> Outcome:
-    """Runs a task in a thread."""
+def run_here(job: Job, first: int, last: int, slot: int) -> TaskResult:
+    """Run a task in a thread."""
     return job.run(job.chunks.part(job.data, first, last), first, last, slot)

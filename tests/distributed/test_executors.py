@@ -124,7 +124,7 @@ class SlowBefore:
 
 def test_a_result_that_cannot_be_sent_is_told_from_an_error_of_the_function() -> None:
     with pytest.raises(
-        AttributeError, match=r"what the function gave, a function, cannot be sent back: Attr.*with_local"
+        AttributeError, match=r"the function returned a function, which cannot be sent: Attr.*with_local"
     ):
         rows().map(work.with_local, num_workers=1, chunksize=6)
 
@@ -142,7 +142,7 @@ def _stops(chunk: Any) -> Any:
 def test_gradients_are_not_sent_and_the_tensors_are_named() -> None:
     data = rows()
     data.x.requires_grad_()
-    with pytest.raises(RuntimeError, match=r"a Row, cannot be sent back: .* requires a gradient"):
+    with pytest.raises(RuntimeError, match=r"returned a Row, which cannot be sent: .* requires a gradient"):
         data.map(work.same, chunksize=6, num_workers=1)
     assert not data.detach().map(work.tensor, chunksize=6, num_workers=1).requires_grad
 
@@ -155,5 +155,5 @@ def test_processes_of_a_program_without_a_guard_say_what_it_needs(tmp_path: Path
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
     last = done.stderr.strip().rpartition("\n")[2]
-    assert "map: a process could not begin (" in last
+    assert "map: a process could not start and ended (" in last
     assert "`if __name__ == '__main__':`" in last

@@ -345,7 +345,9 @@ def test_what_is_no_function_is_an_error() -> None:
 
 
 def test_a_collection_without_dimensions_has_no_chunks() -> None:
-    with pytest.raises(IndexError, match=r"batch size \[\] has no dimension 0; a record has rows where batch_size="):
+    with pytest.raises(
+        IndexError, match=r"batch size \[\] has no dimension 0; to have rows, construct the record with batch_size="
+    ):
         TensorDict({"a": 1}).map(work.same)
 
 

@@ -72,7 +72,7 @@ def test_options_of_workers_that_are_there_already_are_errors(executor: Any) -> 
 def test_threads_take_any_function_and_have_no_seeds() -> None:
     with ThreadPoolExecutor(2) as threads:
         assert set(rows().map(lambda chunk: os.getpid(), executor=threads)) == {os.getpid()}
-        with pytest.raises(ValueError, match="threads share the random numbers"):
+        with pytest.raises(ValueError, match="threads share one global generator"):
             rows().map(work.same, executor=threads, generator=torch.Generator())
 
 

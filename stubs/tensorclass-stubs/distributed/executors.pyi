@@ -5,16 +5,16 @@ from concurrent.futures import Executor, Future
 from multiprocessing.pool import Pool
 from typing import Any, Literal, TypeAlias
 
-Place: TypeAlias = Literal["threads", "processes", "machines"]
+Location: TypeAlias = Literal["threads", "processes", "machines"]
 
 class Runner(ABC):
     name: str
     workers: int
-    place: Place
+    place: Location
     survives: bool
     kept: list[Any]
 
-    def __init__(self, name: str, workers: int, place: Place, *, survives: bool) -> None: ...
+    def __init__(self, name: str, workers: int, place: Location, *, survives: bool) -> None: ...
     @abstractmethod
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]: ...
     def keep(self, value: Any) -> Any: ...

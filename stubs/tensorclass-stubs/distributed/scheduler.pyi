@@ -9,7 +9,7 @@ from tensorclass.distributed.working import Job
 T = TypeVar("T")
 Results: TypeAlias = "Yielding[tuple[int, int, Any], None, None]"
 
-class Options(NamedTuple):
+class MapOptions(NamedTuple):
     dim: int
     num_workers: int | None
     chunksize: int | None
@@ -40,7 +40,7 @@ class Scheduler:
         target: Target | None,
         runner: Runner | None,
         workers: int,
-        options: Options,
+        options: MapOptions,
     ) -> None: ...
     def run(self) -> Results: ...
     def end(self, ended: bool = False) -> None: ...
