@@ -1,9 +1,9 @@
 """Collections between processes and machines.
 
-``td.send(...)`` and its kin go over the groups of ``torch.distributed``: one collection moves as one message, its small
-tensors put into one piece of memory (:mod:`.layout`). ``td.map(...)`` runs functions in other processes
-(:mod:`.executors`). Nothing here is imported by ``import tensorclass``: the methods of collections import what they
-need when they are called.
+``td.send(...)`` and similar methods use the groups of ``torch.distributed``: a collection is one message, in which the
+small tensors share a buffer (:mod:`.message_buffer`). ``td.map(...)`` runs functions in other processes
+(:mod:`.executors`). ``import tensorclass`` imports nothing of this: methods of collections import it when they are
+called.
 """
 
 from tensorclass.td.shared_memory import NoSharedMemory

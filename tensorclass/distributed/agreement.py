@@ -1,19 +1,23 @@
-"""How the ranks of a group make sure that they mean the same before a value is written.
+"""How the ranks of a group agree on a call before a value is written.
 
-A collective whose ranks come with different sizes hangs, or gives garbage. So each call begins with a message of a size
-that all know. The general one is a few numbers of each rank (:func:`agree`): which call, which form of record
-(:attr:`.layout.Layout.digest`), whether it has an error of its own. Where they differ, all ranks raise an error that
-says in what.
+If the sizes of ranks differ, a collective hangs or returns garbage. So each call begins with a message of fixed size: a
+few numbers of each rank (:func:`agree`), which say which call it is, which form of record
+(:attr:`.layout.RecordLayout.digest`), and whether the rank has an error of its own. If they differ, all ranks raise an
+error that lists the differences.
 
-That message takes as long as one with a small record. So what came behind what is remembered: where a call was followed
-twice by the same one, that one is expected to come again, and begins with its own message, in which the values go along
-with the digest (a :class:`Head`). Whoever comes with another call sends zeros of the expected size and its own digest;
-all see that, and begin again with the general message. Since what is expected follows from calls that all
-ranks have agreed on, it is the same for all, and no rank ever checks alone. But what one rank sends to the others
-(:mod:`.spreading`) has no answer: there the rank that comes with another call is the only one that sees it.
+That message takes as long as one with a small record, so calls are predicted. The successor of each call is remembered.
+If a call was followed twice by the same call, the third time the agreement is left out: the values are sent at once,
+with the digest of the call (:class:`PredictedMessage`). A rank that makes another call sends zeros of the predicted
+size and its own digest. All ranks see that, and start again with :func:`agree`. Predictions follow from calls that all
+ranks have agreed on, so they are the same on all ranks. A broadcast or scatter (:mod:`.spreading`) has no answer: only
+the rank that makes another call notices.
 
-An asynchronous call that is expected does not wait for its head. If that shows a difference, the detailed message has
-to be the next one of all ranks: so it is looked at before the next call begins (:func:`.groups.settle`).
+An asynchronous call that was predicted does not wait for its message. If digests differ in it, the messages of
+:func:`agree` must be the next ones of all ranks; :func:`.groups.finish_pending` sees to that before the next call.
+
+Measured: data-parallel training of ``examples/training.py`` on two gloo processes, two all_reduce a step, takes 2.5 ms
+a step with the prediction and 3.7 ms without (the least of 480 steps on two cores that others use too; the medians
+are 6.7 and 9.6 ms).
 """
 
 from __future__ import annotations
@@ -32,23 +36,22 @@ from tensorclass.storage import sealing, tree
 from tensorclass.storage.tree import FileError
 
 from .faults import RecordsDiffer, WorkerRaised
-from .groups import Group, named_ranks
-from .layout import differences, space
+from .groups import GroupCall, named_ranks
+from .layout import allocate, differences
 
-#: calls whose successors are remembered, a group
-_MOST = 256
+_MOST_SUCCESSORS = 256  #: remembered for a group
 
 MASK = 2**63 - 1
-_NONE = -(2**63)  #: less than the digest of any form, and than its negative
+_NO_FORM = -(2**63)  #: less than any digest and its negative
 _ReduceOp: Any = dist.ReduceOp
 _MAX: Any = _ReduceOp.MAX
 
 
-class Head(ABC):
-    """The first message of a call that is expected, with values in it.
+class PredictedMessage(ABC):
+    """The first message of a predicted call, which has values of the record.
 
     Args:
-        call: the digest of the call.
+        call: digest of the call.
     """
 
     __slots__ = ("call",)
@@ -57,141 +60,141 @@ class Head(ABC):
         self.call: int = call
 
     @abstractmethod
-    def agreed(self, group: Group, call: int, content: Any) -> bool:
-        """Takes part in the message; whether all ranks came with the call that was expected.
+    def agreed(self, group: GroupCall, call: int, content: Any) -> bool:
+        """Send and receive the message. Return whether all ranks make the predicted call.
 
         Args:
             group: the group.
-            call: the digest of the call that this rank comes with.
-            content: its values, where that is the one expected.
+            call: digest of the call that this rank makes.
+            content: its values, if it is the predicted call.
         """
 
 
-class Expected:
-    """What came behind a call the last time."""
+class Successor:
+    """The call that followed another one the last time."""
 
-    __slots__ = ("call", "head", "sure")
+    __slots__ = ("call", "is_certain", "message")
 
     def __init__(self, call: int) -> None:
         self.call: int = call
-        self.head: Head | None = None
-        #: whether it came twice in a row
-        self.sure: bool = False
+        self.message: PredictedMessage | None = None
+        #: whether it followed twice in a row
+        self.is_certain: bool = False
 
 
-class Call(NamedTuple):
-    """What a rank comes with."""
+class CallDescription(NamedTuple):
+    """The call of a rank, as it is compared."""
 
-    what: str  #: the operation and its arguments, in words
-    form: int  #: the digest of the record; 0 where there is none to compare
-    entries: dict[str, str]  #: what the digest is of
+    what: str  #: operation and arguments
+    form: int  #: digest of the record; 0 if there is no record to compare
+    entries: dict[str, str]  #: what the digest is computed from
     problem: BaseException | None = None  #: why this rank cannot take part
-    numbers: tuple[int, ...] = ()  #: told to all: sizes of what comes next
+    numbers: tuple[int, ...] = ()  #: sent to all ranks: sizes of the next messages
 
     @property
     def digest(self) -> int:
-        """64 bits of all that must be the same on all ranks."""
-        return mixed(self.what, self.form)
+        """64 bits over all that must be the same on all ranks."""
+        return call_digest(self.what, self.form)
 
 
-def mixed(what: str, form: int) -> int:
-    """A digest of a call, the same in all processes."""
+def call_digest(what: str, form: int) -> int:
+    """Return the digest of a call, the same in all processes."""
     text = what.encode() + form.to_bytes(8, "little")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") & MASK
 
 
-def expected(group: Group) -> Head | None:
-    """The head of the call that is expected to come now."""
-    following = group.known.following.get(group.known.last)
-    return following.head if following is not None and following.sure else None
+def predicted_message(group: GroupCall) -> PredictedMessage | None:
+    """Return the message of the call that is predicted now, if there is one."""
+    successor = group.state.successors.get(group.state.last)
+    return successor.message if successor is not None and successor.is_certain else None
 
 
-def note(group: Group, call: int, head: Callable[[], Head | None]) -> None:
-    """Remembers that a call came, and all ranks agreed on it."""
-    known = group.known
-    following = known.following.get(known.last)
-    if following is None or following.call != call:
-        if len(known.following) >= _MOST:
-            known.following.clear()
-        known.following[known.last] = Expected(call)
-    elif not following.sure:
-        following.sure = True
-        following.head = head()
-    known.last = call
+def record_call(group: GroupCall, call: int, message: Callable[[], PredictedMessage | None]) -> None:
+    """Remember a call that all ranks agreed on."""
+    state = group.state
+    successor = state.successors.get(state.last)
+    if successor is None or successor.call != call:
+        if len(state.successors) >= _MOST_SUCCESSORS:
+            state.successors.clear()
+        state.successors[state.last] = Successor(call)
+    elif not successor.is_certain:
+        successor.is_certain = True
+        successor.message = message()
+    state.last = call
 
 
-class Agreed(NamedTuple):
-    """What all ranks know when they mean the same."""
+class Agreement(NamedTuple):
+    """Result of :func:`agree`, known to all ranks."""
 
-    form: int  #: the digest of the records
-    most: list[int]  #: the largest of each number
-    same: bool  #: the first two numbers are the same on all ranks
+    form: int  #: digest of the records
+    most: list[int]  #: maximum of each number over ranks
+    same: bool  #: whether the first two numbers are the same on all ranks
 
 
-def agree(group: Group, call: Call) -> Agreed:
-    """Compares what the ranks come with.
+def agree(group: GroupCall, call: CallDescription) -> Agreement:
+    """Compare the calls of all ranks.
 
     Raises:
-        RecordsDiffer: they differ. On all ranks, with the same message.
+        RecordsDiffer: they differ. All ranks raise it, with the same message.
         WorkerRaised: another rank cannot take part.
-        Exception: this rank cannot: its own error.
+        Exception: this rank cannot take part: its own error.
     """
-    known = group.known
-    what, form = mixed(call.what, 0), call.form & MASK
+    state = group.state
+    what, form = call_digest(call.what, 0), call.form & MASK
     first, second, third = (*call.numbers, 0, 0, 0)[:3]
-    mine = [what, -what, *((form, -form) if form else (_NONE, _NONE)), int(call.problem is not None)]
-    told = torch.tensor([*mine, first, second, third, -first, -second], dtype=torch.int64, device=known.device)
+    mine = [what, -what, *((form, -form) if form else (_NO_FORM, _NO_FORM)), int(call.problem is not None)]
+    told = torch.tensor([*mine, first, second, third, -first, -second], dtype=torch.int64, device=state.device)
     group.wait(group.all_reduce(told, _MAX))
-    most: list[int] = numbers_of(told)
-    some = most[2] != _NONE
+    most: list[int] = as_numbers(told)
+    some = most[2] != _NO_FORM
     if most[0] != -most[1] or (some and most[2] != -most[3]) or most[4]:
-        known.forget()
-        raise _error(group, call)
-    return Agreed(most[2] if some else 0, most[5:8], most[5:7] == [-most[8], -most[9]])
+        state.forget()
+        raise _disagreement(group, call)
+    return Agreement(most[2] if some else 0, most[5:8], most[5:7] == [-most[8], -most[9]])
 
 
-def refuse(group: Group, what: str, problem: Exception) -> NoReturn:
-    """Raises an error of this rank, when the others know of it, too."""
-    head = expected(group)
-    if head is not None:
+def raise_on_all_ranks(group: GroupCall, what: str, problem: Exception) -> NoReturn:
+    """Tell the other ranks of an error of this one, and raise it."""
+    message = predicted_message(group)
+    if message is not None:
         try:
-            head.agreed(group, 0, None)
-        except RecordsDiffer:  # the others went on
+            message.agreed(group, 0, None)
+        except RecordsDiffer:  # a broadcast: the others do not notice
             raise problem from None
-    agree(group, Call(what, 0, {}, problem))
+    agree(group, CallDescription(what, 0, {}, problem))
     raise problem
 
 
-def gathered(group: Group, tensor: Tensor) -> Tensor:
-    """The tensors of all ranks, one behind the other."""
-    target = torch.empty(group.known.size * tensor.numel(), dtype=tensor.dtype, device=tensor.device)
+def gather_tensors(group: GroupCall, tensor: Tensor) -> Tensor:
+    """Gather a tensor of all ranks: shape ``[ranks, *tensor.shape]``."""
+    target = torch.empty(group.state.size * tensor.numel(), dtype=tensor.dtype, device=tensor.device)
     group.wait(group.all_gather(target, tensor.view(-1)))
-    return target.view(group.known.size, *tensor.shape)
+    return target.view(group.state.size, *tensor.shape)
 
 
-def texts(group: Group, text: bytes, sizes: Sequence[int] | None = None) -> list[bytes]:
-    """The texts of all ranks."""
+def gather_texts(group: GroupCall, text: bytes, sizes: Sequence[int] | None = None) -> list[bytes]:
+    """Gather a text of all ranks."""
     if sizes is None:
-        own: Tensor = torch.tensor(len(text), dtype=torch.int64, device=group.known.device)
-        lengths: list[int] = numbers_of(gathered(group, own))
-        return texts(group, text, lengths)
+        own: Tensor = torch.tensor(len(text), dtype=torch.int64, device=group.state.device)
+        lengths: list[int] = as_numbers(gather_tensors(group, own))
+        return gather_texts(group, text, lengths)
     most = max(sizes)
     if not most:
         return [b""] * len(sizes)
-    own = space(most, torch.uint8, torch.device("cpu"), f"{group.what}: a text of another rank").zero_()
+    own = allocate(most, torch.uint8, torch.device("cpu"), f"{group.what}: a text of another rank").zero_()
     own[: len(text)] = as_bytes(text)
-    table = gathered(group, own.to(group.known.device)).cpu()
+    table = gather_tensors(group, own.to(group.state.device)).cpu()
     return [to_bytes(row[:size]) for row, size in zip(table, sizes, strict=True)]
 
 
-def numbers_of(tensor: Tensor) -> Any:
-    """The items of a tensor, in lists."""
+def as_numbers(tensor: Tensor) -> Any:
+    """Return the items of a tensor as nested lists."""
     found: Any = tensor
     return found.tolist()
 
 
 def as_bytes(text: bytes) -> Tensor:
-    """A text as a tensor."""
+    """Return bytes as a tensor."""
     if not text:
         return torch.empty(0, dtype=torch.uint8, device="cpu")
     found: Tensor = torch.frombuffer(bytearray(text), dtype=torch.uint8)  # pyright: ignore[reportUnknownMemberType]
@@ -199,38 +202,40 @@ def as_bytes(text: bytes) -> Tensor:
 
 
 def to_bytes(tensor: Tensor) -> bytes:
-    """The text of a tensor on the CPU."""
+    """Return a tensor on the CPU as bytes."""
     return tensor.numpy().tobytes()
 
 
-def _side(text: bytes, origin: str) -> dict[str, Any]:
+def _parse_side(text: bytes, origin: str) -> dict[str, Any]:
     """Parse and check what another rank tells of its call."""
     found = sealing.parse_json(text, origin)
     entries = tree.as_dict(found.get("entries", 0)) or {}
-    texts = [found.get("what"), found.get("problem", ""), *entries.values()]
-    if any(type(item) is not str for item in texts) or (entries == {} and found.get("entries") not in (None, {})):
+    gather_texts = [found.get("what"), found.get("problem", ""), *entries.values()]
+    if any(type(item) is not str for item in gather_texts) or (
+        entries == {} and found.get("entries") not in (None, {})
+    ):
         raise FileError(f"{origin} is damaged, or of another version of this package")
     return {"entries": None, **found}
 
 
-def _error(group: Group, call: Call) -> BaseException:
-    """What is wrong, found out by one more message of each rank."""
-    known = group.known
+def _disagreement(group: GroupCall, call: CallDescription) -> BaseException:
+    """Return the error that ranks raise that do not agree, after one more message of each."""
+    state = group.state
     told: dict[str, Any] = {"what": call.what, "entries": call.entries if call.form else None}
     if call.problem is not None:
         told["problem"] = f"{type(call.problem).__name__}: {call.problem}"
     text = json.dumps(told).encode()
-    ranked = zip(known.ranks, texts(group, text), strict=True)
-    sides = [_side(found, f"{group.what}: what rank {rank} tells of its record") for rank, found in ranked]
+    ranked = zip(state.ranks, gather_texts(group, text), strict=True)
+    sides = [_parse_side(found, f"{group.what}: what rank {rank} tells of its record") for rank, found in ranked]
     if call.problem is not None:
         return call.problem
-    problems = [f"rank {known.ranks[at]}: {side['problem']}" for at, side in enumerate(sides) if "problem" in side]
+    problems = [f"rank {state.ranks[at]}: {side['problem']}" for at, side in enumerate(sides) if "problem" in side]
     if problems:
-        raised = [known.ranks[at] for at, side in enumerate(sides) if "problem" in side]
+        raised = [state.ranks[at] for at, side in enumerate(sides) if "problem" in side]
         who = named_ranks(raised)
         return WorkerRaised.of(None, f"{group.what}: nothing was written; {'; '.join(problems)}", worker=who)
     asked: dict[str, list[int]] = {}
-    for rank, side in zip(known.ranks, sides, strict=True):
+    for rank, side in zip(state.ranks, sides, strict=True):
         asked.setdefault(side["what"], []).append(rank)
     if len(asked) > 1:
         lines = [f"{what} on {named_ranks(ranks)}" for what, ranks in asked.items()]
@@ -238,7 +243,7 @@ def _error(group: Group, call: Call) -> BaseException:
             f"{group.what}: the ranks do not call the same: {'; '.join(lines)}. Nothing was written", differences=lines
         )
     alike: list[tuple[dict[str, str], list[int]]] = []
-    for rank, side in zip(known.ranks, sides, strict=True):
+    for rank, side in zip(state.ranks, sides, strict=True):
         entries: dict[str, str] | None = side["entries"]
         if entries is None:
             continue
@@ -248,7 +253,7 @@ def _error(group: Group, call: Call) -> BaseException:
                 break
         else:
             alike.append((entries, [rank]))
-    alike.sort(key=lambda item: (-len(item[1]), item[1]))  # most of them are right, as a rule
+    alike.sort(key=lambda item: (-len(item[1]), item[1]))  # the most frequent record is probably the right one
     lines = [
         line
         for entries, ranks in alike[1:]

@@ -1,4 +1,4 @@
-"""Which rows make a chunk, and how results of chunks are put together."""
+"""Chunks of rows, and the concatenation of their results."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from tensorclass.td.base import TensorCollection
 
 
 class Chunks(NamedTuple):
-    """The chunks of a collection: consecutive rows along a dimension, or single ones."""
+    """The chunks of a collection: consecutive rows along a dimension, or single rows."""
 
     dim: int
-    length: int  #: of that dimension
-    size: int  #: rows of a chunk; the last one can have fewer
-    single: bool  #: whether a chunk is one row, without the dimension
-    order: Tensor | None = None  #: the rows in another order
+    length: int  #: size of that dimension
+    size: int  #: rows of a chunk; the last chunk can have fewer
+    single: bool  #: whether a chunk is one row, without that dimension
+    order: Tensor | None = None  #: permutation of the rows
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """Number of chunks."""
         if self.single:
             return self.length
         return max(1, -(-self.length // self.size))
 
     def rows(self, first: int, last: int | None = None) -> tuple[int, int]:
-        """The first row of a chunk, or of several up to another one, and the row behind the last."""
+        """Return the first and last row (exclusive) of a chunk, or of the chunks up to ``last``."""
         last = first + 1 if last is None else last
         return min(first * self.size, self.length), min(last * self.size, self.length)
 
     def part(self, data: Any, first: int, last: int) -> Any:
-        """The rows of several chunks, as one collection."""
+        """Return the rows of several chunks as one collection."""
         start, stop = self.rows(first, last)
         lead = (slice(None),) * self.dim
         if self.order is not None:
@@ -45,7 +45,7 @@ class Chunks(NamedTuple):
         return data[index]
 
     def cut(self, part: Any) -> Iterator[Any]:
-        """The chunks of :meth:`part`."""
+        """Split the rows of :meth:`part` into chunks."""
         if self.single:
             return iter(part.unbind(self.dim))
         if part.batch_size[self.dim] <= self.size:
@@ -53,7 +53,7 @@ class Chunks(NamedTuple):
         return iter(part.split(self.size, self.dim))
 
     def shown(self, first: int, last: int | None = None) -> str:
-        """A chunk, or one of several up to another one, for messages."""
+        """Describe a chunk, or one of the chunks up to ``last``, for messages."""
         start, stop = self.rows(first, last)
         if self.order is not None:
             some = [str(int(row)) for row in self.order[start : min(stop, start + 6)]]
@@ -65,14 +65,14 @@ class Chunks(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What results are written into: the rows that belong to a chunk."""
+    """The ``out`` of ``map``: results of a chunk are written to its rows."""
 
     out: Any  #: a collection or a tensor
     chunks: Chunks  #: those of the data
-    length: int  #: of the dimension of the target; a multiple of that of the data, or a fraction
+    length: int  #: size of the dimension in ``out``; a multiple or a fraction of that in the data
 
     def write(self, chunk: int, result: Any) -> None:
-        """Writes the result of a chunk."""
+        """Write the result of a chunk."""
         chunks, (start, stop) = self.chunks, self.chunks.rows(chunk)
         rows: Any = start if chunks.single else slice(self._scaled(start), self._scaled(stop))
         index: Any = (*(slice(None),) * chunks.dim, rows)
@@ -106,20 +106,18 @@ class Target(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """Results of some chunks: one value for all, or those that are not ``None`` one by one."""
+    """Results of some chunks: one concatenated value, or a list without ``None``."""
 
     value: Any
     each: list[Any] | None = None
 
 
 def join(results: Sequence[Any], dim: int, single: bool) -> Any:
-    """The results of all chunks as one value.
-
-    Collections and tensors are concatenated, or stacked where each is that of one row. Others stay in a list.
+    """Concatenate the results of all chunks, or stack them if each is of a single row. Other objects stay in a list.
 
     Raises:
-        RuntimeError: they do not fit together.
-        TypeError: some are collections and some tensors, or something else.
+        RuntimeError: their shapes do not fit.
+        TypeError: they are of different types: collections, tensors, other objects.
     """
     kinds = [Tensor if isinstance(item, Tensor) else TensorCollection for item in results]
     wholes = [isinstance(item, (Tensor, TensorCollection)) for item in results]
@@ -128,7 +126,7 @@ def join(results: Sequence[Any], dim: int, single: bool) -> Any:
     at = next((at for at in range(len(results)) if not wholes[at] or kinds[at] is not kinds[0]), None)
     if at is not None:
         raise TypeError(
-            f"map: results of chunks cannot be put together: one is a {type(results[0]).__name__}, another one a "
+            f"map: results of chunks cannot be concatenated: one is a {type(results[0]).__name__}, another one a "
             f"{type(results[at]).__name__}; map_iter gives them one by one"
         )
     ndim = min(item.ndim for item in results)
@@ -136,8 +134,8 @@ def join(results: Sequence[Any], dim: int, single: bool) -> Any:
         what = "shape" if kinds[0] is Tensor else "batch size"
         item = next(item for item in results if item.ndim == ndim)
         raise RuntimeError(
-            f"map: results of chunks are put together along the dimension {dim}, and one has the {what} "
-            f"{list(item.shape)}; give results with that dimension, or take map_iter"
+            f"map: results of chunks are concatenated along the dimension {dim}, and one has the {what} "
+            f"{list(item.shape)}; give results with that dimension, or use map_iter"
         )
     if kinds[0] is Tensor:
         return torch.stack(list(results), dim) if single else torch.cat(list(results), dim)
@@ -148,7 +146,7 @@ def join(results: Sequence[Any], dim: int, single: bool) -> Any:
 
 
 def joined(results: list[Any], dim: int, single: bool) -> Joined:
-    """The results of some chunks, as one value where that can be done now."""
+    """Concatenate results of some chunks if they allow it."""
     found = [result for result in results if result is not None]
     if not found:
         return Joined(None)
@@ -162,7 +160,7 @@ def joined(results: list[Any], dim: int, single: bool) -> Joined:
 
 
 def join_all(parts: Sequence[Joined], dim: int, single: bool) -> Any:
-    """The results of all chunks as one value, of those of some; ``None`` where all are."""
+    """Concatenate the results of all chunks; ``None`` if all are ``None``."""
     if all(part.each is None for part in parts):
         values = [part.value for part in parts if part.value is not None]
         if not values:

@@ -1,7 +1,7 @@
-"""The collectives of ``torch.distributed`` on whole records: what a user calls, as methods, is here as functions.
+"""The collectives of ``torch.distributed`` on whole records, as functions; users call them as methods.
 
-:mod:`.agreement` has how ranks make sure that they mean the same, :mod:`.reducing`, :mod:`.gathering` and
-:mod:`.spreading` what then happens; :mod:`.groups` has messages, time-outs and the errors that name missing ranks.
+:mod:`.agreement` is how ranks agree on a call. :mod:`.reducing`, :mod:`.gathering` and :mod:`.spreading` are the calls.
+:mod:`.groups` has messages, time-outs, and the errors that name missing ranks.
 """
 
 from .gathering import all_gather, gather_and_stack

@@ -1,8 +1,8 @@
-"""``DistributedDataParallel`` for modules that give collections.
+"""``DistributedDataParallel`` for modules that return collections.
 
-Torch's own takes records and collections as arguments and results, and synchronises gradients through them. Only with
-``find_unused_parameters=True`` it looks into the results by itself, and there knows tensors, lists, tuples, dicts and
-dataclasses: so a record is looked into, and a :class:`TensorDict` is not.
+Torch's class takes records and collections as arguments and results, and synchronises gradients through them. Only with
+``find_unused_parameters=True`` does it search the results for tensors, in lists, tuples, dicts and dataclasses: it
+finds those of a record, but not those of a :class:`TensorDict`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 class DistributedDataParallel(_OfTorch):
     """Torch's :class:`~torch.nn.parallel.DistributedDataParallel`, which finds the tensors of every collection.
 
-    It is needed where a module gives TensorDicts, lazy stacks or pytrees of them, as those of :mod:`tensorclass.nn` do,
-    and ``find_unused_parameters=True``. Torch's own then takes all parameters for unused and raises an error
-    ("Expected to mark a variable ready only once"). Arguments, names of parameters and all else are the same.
+    Use it with ``find_unused_parameters=True`` for modules that return TensorDicts, lazy stacks or pytrees of them, as
+    those of :mod:`tensorclass.nn` do. Torch's class then considers all parameters unused and raises an error ("Expected
+    to mark a variable ready only once"). Everything else, names of parameters included, is the same.
     """
 
     def _post_forward(self, output: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What went wrong in another process: which one it was, what it was doing, and where."""
+"""Errors of other processes: which worker, what it did, and where."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _type: Callable[[str, tuple[type, ...], dict[str, Any]], Any] = type
 
 
 class WorkerError(RuntimeError):
-    """Work that was given to another process did not come back.
+    """Work in another process failed.
 
     Args:
-        message: what happened, for people.
-        worker: who had the work: ``"process 4711"``, ``"rank 3"``.
-        chunk: which piece of the work it was, counted from 0.
-        rows: the first of its rows, and the one behind its last.
-        trace: the traceback of the other process, where it had one.
+        message: what happened.
+        worker: the process, such as ``"process 4711"`` or ``"rank 3"``.
+        chunk: index of the chunk, from 0.
+        rows: first row of the chunk, and last row (exclusive).
+        trace: traceback of the other process, if there is one.
     """
 
     worker: str
@@ -47,23 +47,26 @@ class WorkerError(RuntimeError):
 
 
 class NotSendable(TypeError, PicklingError, AttributeError):
-    """Something cannot be pickled, and so no other process can have it."""
+    """An object cannot be pickled, and so cannot be sent to another process."""
 
 
 class WorkerDied(WorkerError):
-    """A process ended, or was killed, before its work was done."""
+    """A process exited or was killed before its work was done."""
 
 
 class WorkerTimeout(WorkerError, TimeoutError):
     """A process did not answer in time."""
 
 
-#: what errors of messages end with: torch closes the connections then
-BROKEN = "The group cannot be used any more: make a new one, or start the processes anew"
+#: end of error messages after which torch has closed the connections of a group
+GROUP_IS_BROKEN = "The group cannot be used any more: make a new one, or start the processes anew"
 
 
-def kind_of(error: RuntimeError) -> type[WorkerDied] | type[WorkerTimeout] | None:
-    """What an error of a backend of ``torch.distributed`` means, which has only a text; ``None`` for another one."""
+def error_class_of(error: RuntimeError) -> type[WorkerDied] | type[WorkerTimeout] | None:
+    """Classify an error of a backend of ``torch.distributed`` by its text, which is all it has.
+
+    torch has classes for some of these errors (``DistNetworkError``), but gloo raises plain RuntimeErrors.
+    """
     text = str(error)
     if "imed out" in text or ("imeout" in text and "closure" not in text):
         return WorkerTimeout
@@ -75,8 +78,8 @@ def kind_of(error: RuntimeError) -> type[WorkerDied] | type[WorkerTimeout] | Non
 class WorkerRaised(WorkerError):
     """A function raised an error in another process.
 
-    What is raised is an instance of the class of that error, too: ``except KeyError`` takes a ``KeyError`` of a worker.
-    It is the ``__cause__``, where it could be brought here.
+    The error is also an instance of the class of that error: ``except KeyError`` catches a ``KeyError`` of a worker.
+    Its ``__cause__`` is the error of the worker, if that could be sent.
     """
 
     _message: str
@@ -95,8 +98,8 @@ class WorkerRaised(WorkerError):
         rows: tuple[int, int] | None = None,
         trace: str = "",
     ) -> WorkerRaised:
-        """The error to raise for one of another process; ``None`` where that one could not be brought here."""
-        new: Any = _like(error)
+        """Make the error to raise for an error of another process, which is ``None`` if it could not be sent."""
+        new: Any = _instance_like(error)
         new.args = (message,) if error is None else error.args
         new.worker, new.chunk, new.rows, new.trace = worker, chunk, rows, trace
         new._message = message
@@ -104,61 +107,61 @@ class WorkerRaised(WorkerError):
         return new  # type: ignore[no-any-return]
 
     def __reduce__(self) -> Any:
-        about = {"worker": self.worker, "chunk": self.chunk, "rows": self.rows, "trace": self.trace}
-        return _again, (None if self.__cause__ is None else carried(self.__cause__), str(self), about)
+        context = {"worker": self.worker, "chunk": self.chunk, "rows": self.rows, "trace": self.trace}
+        return _unpickle, (None if self.__cause__ is None else pickle_error(self.__cause__), str(self), context)
 
 
-def _again(error: bytes | None, message: str, about: dict[str, Any]) -> WorkerRaised:
-    return WorkerRaised.of(None if error is None else brought(error), message, **about)
+def _unpickle(error: bytes | None, message: str, context: dict[str, Any]) -> WorkerRaised:
+    return WorkerRaised.of(None if error is None else unpickle_error(error), message, **context)
 
 
-def carried(error: BaseException) -> bytes | None:
-    """A pickle of an error, or of its class, arguments and attributes; ``None`` where there can be none."""
-    alike = type(error).__reduce__ is BaseException.__reduce__
-    parts: list[Any] = [(type(error), error.args, state) for state in (vars(error), {}) if alike]
+def pickle_error(error: BaseException) -> bytes | None:
+    """Pickle an error, or its class, arguments and attributes. Return ``None`` if neither is possible."""
+    standard = type(error).__reduce__ is BaseException.__reduce__
+    states: list[Any] = [(type(error), error.args, state) for state in (vars(error), {}) if standard]
     picklers: list[Any] = [pickle]
-    # Ray and Dask bring classes of the program, which are found by no name here; each has a cloudpickle of its own
+    # Ray and Dask send classes of the program by value, with their own cloudpickle; pickle cannot find them by name
     ray: Any = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         picklers.append(ray.cloudpickle)
     picklers.append(sys.modules.get("cloudpickle"))
     for pickler in picklers:
-        for part in parts or [error]:
-            with suppress(Exception):  # whatever its class raises
-                return bytes(pickler.dumps(part))
+        for state in states or [error]:
+            with suppress(Exception):  # classes of errors can raise anything here
+                return bytes(pickler.dumps(state))
     return None
 
 
-def brought(pickled: bytes) -> BaseException | None:
-    """The error of a pickle of :func:`carried`; ``None`` where it cannot be made here."""
+def unpickle_error(pickled: bytes) -> BaseException | None:
+    """Unpickle an error of :func:`pickle_error`. Return ``None`` if its class cannot be imported or made here."""
     try:
-        found: Any = pickle.loads(pickled)
-        if isinstance(found, tuple):
-            kind, args, state = cast("tuple[type[BaseException], tuple[Any, ...], dict[str, Any]]", found)
-            found = _remade(kind, args, state)
-    except Exception:  # whatever its class raises
+        error: Any = pickle.loads(pickled)
+        if isinstance(error, tuple):
+            cls, args, state = cast("tuple[type[BaseException], tuple[Any, ...], dict[str, Any]]", error)
+            error = _rebuild_error(cls, args, state)
+    except Exception:  # classes of errors can raise anything here
         return None
-    return found if isinstance(found, BaseException) else None
+    return error if isinstance(error, BaseException) else None
 
 
-def _remade(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
-    """An error as it was, also of a class that makes its arguments of others."""
+def _rebuild_error(cls: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+    """Make an error again, even if the constructor of its class takes other arguments than ``args``."""
     try:
-        error = kind(*args)
+        error = cls(*args)
     except Exception:
-        error = kind.__new__(kind, *args)
+        error = cls.__new__(cls, *args)
     error.__dict__.update(state)
     return error
 
 
 class RecordsDiffer(RuntimeError):
-    """The processes of one operation have records of different forms, or do not call the same.
+    """The processes of one operation have records of different forms, or call different operations.
 
-    It is raised on all sides, and nothing was written on any.
+    All sides raise it, and nothing was written on any.
 
     Args:
-        message: what differs, for people.
-        differences: a line for each.
+        message: what differs.
+        differences: a line for each difference.
     """
 
     differences: list[str]
@@ -168,27 +171,25 @@ class RecordsDiffer(RuntimeError):
         self.differences = list(differences)
 
 
-class _Kinds:
-    """The classes that are made for errors of other processes, one for each class of errors."""
+class _ErrorClasses:
+    """Classes derived from :class:`WorkerRaised` and the class of an error."""
 
-    made: ClassVar[dict[type[Exception], type[WorkerRaised]]] = {}
+    by_error: ClassVar[dict[type[Exception], type[WorkerRaised]]] = {}
 
 
-def _like(error: BaseException | None) -> WorkerRaised:
-    """An instance of the class of an error and of ours, with the attributes of the error."""
+def _instance_like(error: BaseException | None) -> WorkerRaised:
+    """Make an instance of :class:`WorkerRaised` and of the class of an error, with the attributes of the error."""
     if not isinstance(error, Exception) or isinstance(error, (StopIteration, StopAsyncIteration)):
-        return WorkerRaised()  # the latter end the generator that raises them, without a word
-    kind = type(error)
+        return WorkerRaised()  # a StopIteration would silently end the generator that raises it
+    cls = type(error)
     try:
-        both = _Kinds.made.get(kind)
+        both = _ErrorClasses.by_error.get(cls)
         if both is None:
-            alike = issubclass(WorkerRaised, kind) or issubclass(kind, WorkerRaised)
-            both = (
-                WorkerRaised if alike else _type(kind.__name__, (WorkerRaised, kind), {"__module__": kind.__module__})
-            )
-            _Kinds.made[kind] = both
-        new: Any = kind.__new__(both) if both is not WorkerRaised else both()
-    except TypeError:  # its instances are laid out in another way, or its class wants more
+            related = issubclass(WorkerRaised, cls) or issubclass(cls, WorkerRaised)
+            both = WorkerRaised if related else _type(cls.__name__, (WorkerRaised, cls), {"__module__": cls.__module__})
+            _ErrorClasses.by_error[cls] = both
+        new: Any = cls.__new__(both) if both is not WorkerRaised else both()
+    except TypeError:  # the instance layouts conflict, or __new__ needs arguments
         return WorkerRaised()
     new.__dict__.update(error.__dict__)
     if isinstance(error, OSError):

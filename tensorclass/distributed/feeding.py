@@ -1,9 +1,9 @@
-"""Records that cannot be sent, in a thread that nobody listens to.
+"""Errors of records that a queue pickles in a background thread.
 
-A queue of ``multiprocessing`` pickles what is put into it in a thread of its own, and prints what goes wrong there. The
-other side then waits for ever for something that was lost; so does a ``DataLoader`` for a batch of its worker. Where a
-record is pickled in such a thread and cannot be, the error goes to the other side in its place: ``get`` raises it, and
-a ``DataLoader`` raises it for the batch, as it does with errors of a dataset.
+A queue of ``multiprocessing`` pickles items in a background thread, and only prints errors that occur there. The other
+side then waits forever for the lost item; so does a ``DataLoader`` for a batch of its worker. If a record cannot be
+pickled in such a thread, the error is sent in its place: ``get`` raises it, and a ``DataLoader`` raises it for the
+batch, like errors of a dataset.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from typing import Any, NamedTuple
 from torch._utils import ExceptionWrapper
 from torch.utils.data import get_worker_info
 
-from .faults import WorkerRaised, brought, carried
+from .faults import WorkerRaised, pickle_error, unpickle_error
 
 _wrapper: Any = ExceptionWrapper
 _queue: Any = multiprocessing.queues.Queue
-_feed: Any = getattr(_queue._feed, "__code__", None)  #: of the thread of a queue
-_DEPTH = 8  #: how far that is above the code that writes a record
+_feed: Any = getattr(_queue._feed, "__code__", None)  #: code of a queue's thread
+_DEPTH = 8  #: frames between that code and the reduction of a record
 
 
 class Fed(NamedTuple):
-    """The item that the thread of a queue sends now."""
+    """The item that a queue's thread pickles."""
 
     item: Any
 
@@ -52,23 +52,23 @@ def _is_silent(onerror: Any) -> bool:
 
 
 def instead(fed: Fed, value: Any, error: Exception) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """The error that is sent in place of a record that cannot be."""
+    """Reduce to the error that is sent in place of a record."""
     worker = get_worker_info()
     item = fed.item
     if worker is not None and isinstance(item, tuple) and len(item) == 2 and item[1] is value:  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
         wrapped: Any = _wrapper((type(error), error, error.__traceback__), f"in DataLoader worker process {worker.id}")
         try:
             return pickle.loads, (pickle.dumps(wrapped),)
-        except Exception:  # the class of the error is found by no name
+        except Exception:  # the class of the error cannot be imported by name
             wrapped.exc_type = RuntimeError
             return pickle.loads, (pickle.dumps(wrapped),)
     text = traceback.format_exception_only(type(error), error)[-1].strip()
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     sender = f"process {os.getpid()}" if worker is None else f"DataLoader worker process {worker.id} ({os.getpid()})"
-    return _raised, (carried(error), f"{sender} could not send a {type(value).__name__}: {text}", sender, trace)
+    return _raised, (pickle_error(error), f"{sender} could not send a {type(value).__name__}: {text}", sender, trace)
 
 
 def _raised(error: bytes | None, message: str, worker: str, trace: str) -> Any:
     """Raise the error of a record that could not be sent; unpickling calls this."""
-    found = None if error is None else brought(error)
+    found = None if error is None else unpickle_error(error)
     raise WorkerRaised.of(found, f"{message}\n\n{worker}:\n{trace}", worker=worker, trace=trace)

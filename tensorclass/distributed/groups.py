@@ -1,7 +1,4 @@
-"""A process group as the collectives use it: messages with a time-out, and errors that name the ranks that are missing.
-
-What the ranks have agreed on is kept for each group (:class:`Known`, see :mod:`.agreement`), as long as it lives.
-"""
+"""Process groups: messages with a time-out, errors that name missing ranks, and the state kept for each group."""
 
 from __future__ import annotations
 
@@ -18,24 +15,38 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import distributed_c10d as c10d
 
-from .faults import BROKEN, WorkerTimeout, kind_of
+from .faults import GROUP_IS_BROKEN, WorkerTimeout, error_class_of
 
 if TYPE_CHECKING:
-    from .agreement import Expected
+    from .agreement import Successor
 
 _AllgatherOptions: Any = c10d.AllgatherOptions  # type: ignore[attr-defined]
 
-#: how long a rank whose message failed waits for the others to say that theirs did, in seconds
+#: seconds that a rank whose message failed waits for the others to report the same
 GRACE = 2.0
-#: what to say of something else
-NO_GROUP = "expected a process group, such as torch.distributed.new_group and DeviceMesh.get_group give"
-_SCRATCH = 2**26  #: how many bytes are kept for copies
+#: for error messages
+NO_GROUP = "expected a process group, as torch.distributed.new_group or DeviceMesh.get_group returns"
+_SCRATCH_BYTES = 2**26  #: kept for copies
 
 
-class Known:
-    """What a process remembers of a group. It does not hold the group, which ends when its user lets go of it."""
+class GroupState:
+    """State of a group for collectives. Does not keep the group alive.
 
-    __slots__ = ("_scratch", "begun", "calls", "device", "following", "gloo", "last", "rank", "ranks", "size")
+    For the prediction of calls see :mod:`.agreement`.
+    """
+
+    __slots__ = (
+        "_scratch",
+        "calls",
+        "device",
+        "finish_agreement",
+        "gloo",
+        "last",
+        "rank",
+        "ranks",
+        "size",
+        "successors",
+    )
 
     def __init__(self, group: dist.ProcessGroup) -> None:
         self.ranks: list[int] = dist.get_process_group_ranks(group)
@@ -44,18 +55,18 @@ class Known:
         self.device: torch.device = device_of(group)
         self.gloo: bool = self.device.type == "cpu" and group._get_backend(self.device).name() == "gloo"
         self._scratch: Tensor = torch.empty(0, dtype=torch.uint8, device="cpu")
-        #: how many calls there were
+        #: number of calls
         self.calls: int = 0
-        #: which call was the last one, and which ones came behind which
+        #: the last call, and the successor of each call
         self.last: int = 0
-        self.following: dict[int, Expected] = {}
-        #: makes sure that all ranks mean the same by the last call, where it went on without
-        self.begun: Callable[[], None] | None = None
+        self.successors: dict[int, Successor] = {}
+        #: completes the agreement on an asynchronous call that did not wait for it
+        self.finish_agreement: Callable[[], None] | None = None
 
-    def copied(self, tensor: Tensor) -> Tensor:
-        """A copy of a tensor that is good until the next one is asked for: new memory takes as long as the copy."""
+    def scratch_copy(self, tensor: Tensor) -> Tensor:
+        """Copy a tensor into scratch memory, valid until the next call: allocating takes as long as copying."""
         size = tensor.numel() * tensor.dtype.itemsize
-        if size > _SCRATCH or tensor.device.type != "cpu":
+        if size > _SCRATCH_BYTES or tensor.device.type != "cpu":
             return tensor.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
         if len(self._scratch) < size:
             self._scratch = torch.empty(-(-size // 4096) * 4096, dtype=torch.uint8, device="cpu")
@@ -64,93 +75,93 @@ class Known:
         return found
 
     def forget(self) -> None:
-        """Begins anew: what comes next is not expected to be anything."""
+        """Forget the calls so far, so that no call is predicted."""
         self.last = 0
-        self.following.clear()
+        self.successors.clear()
 
 
-_known: weakref.WeakKeyDictionary[Any, Known] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[Any, GroupState] = weakref.WeakKeyDictionary()
 
 
-def settle(group: Any) -> None:
-    """Ends what a call has left to do before the next one, as the ranks must have the same messages in the same order.
+def finish_pending(group: Any) -> None:
+    """Complete the agreement on the last call before the next one, because all ranks must send messages in one order.
 
     Raises:
-        RecordsDiffer: the ranks did not mean the same by that call.
+        RecordsDiffer: the ranks did not agree on that call.
     """
-    known = _known.get(group)
-    if known is not None and known.begun is not None:
-        known.begun()
+    state = _known.get(group)
+    if state is not None and state.finish_agreement is not None:
+        state.finish_agreement()
 
 
-class Group:
+class GroupCall:
     """A process group during one call of a collective.
 
     Args:
         group: the group.
-        known: what is remembered of it.
-        what: the name of the call, for errors.
-        timeout: how long a message may take; the time-out of the group by default.
+        state: its state.
+        what: name of the call, for error messages.
+        timeout: of each message. Default: the time-out of the group.
     """
 
-    __slots__ = ("known", "pg", "timeout", "what")
+    __slots__ = ("pg", "state", "timeout", "what")
 
-    def __init__(self, group: dist.ProcessGroup, known: Known, what: str, timeout: timedelta | None) -> None:
+    def __init__(self, group: dist.ProcessGroup, state: GroupState, what: str, timeout: timedelta | None) -> None:
         self.pg: dist.ProcessGroup = group
-        self.known: Known = known
+        self.state: GroupState = state
         self.what: str = what
         self.timeout: timedelta | None = timeout
-        known.calls += 1
+        state.calls += 1
 
     def group_rank(self, rank: int | None, name: str) -> int:
-        """The rank within the group of a rank of the world.
+        """Return the rank in the group of a rank in the world.
 
         Raises:
-            ValueError: it is not one of the group.
+            ValueError: it is not in the group.
         """
-        return rank_within(self.known.ranks, rank, self.what, name)
+        return rank_within(self.state.ranks, rank, self.what, name)
 
     # -- messages -----------------------------------------------------------------------------------------------------
 
-    def _options(self, kind: Callable[[], Any]) -> Any:
-        options = kind()
+    def _options(self, options_class: Callable[[], Any]) -> Any:
+        options = options_class()
         if self.timeout is not None:
             options.timeout = self.timeout
         return options
 
     def all_reduce(self, tensor: Tensor, op: Any) -> dist.Work:
-        """Begins to reduce a tensor in place."""
+        """Start to reduce a tensor in place."""
         options = self._options(c10d.AllreduceOptions)
         options.reduceOp = op
         return self._begin(self.pg.allreduce, [tensor], options)
 
     def reduce(self, tensor: Tensor, op: Any, root: int) -> dist.Work:
-        """Begins to reduce a tensor to one rank of the group; it is overwritten on the others, too."""
+        """Start to reduce a tensor to one rank of the group. It is overwritten on all ranks."""
         options = self._options(c10d.ReduceOptions)
         options.reduceOp, options.rootRank = op, root
         return self._begin(self.pg.reduce, [tensor], options)
 
     def all_gather(self, target: Tensor, tensor: Tensor) -> dist.Work:
-        """Begins to put the tensors of all ranks one behind the other."""
+        """Start to gather the tensors of all ranks, one behind the other."""
         return self._begin(self.pg._allgather_base, target, tensor, self._options(_AllgatherOptions))
 
     def gather(self, targets: Sequence[Tensor], tensor: Tensor, root: int) -> dist.Work:
-        """Begins to bring the tensors of all ranks to one."""
+        """Start to gather the tensors of all ranks on one."""
         options = self._options(c10d.GatherOptions)
         options.rootRank = root
-        return self._begin(self.pg.gather, [list(targets)] if self.known.rank == root else [], [tensor], options)
+        return self._begin(self.pg.gather, [list(targets)] if self.state.rank == root else [], [tensor], options)
 
     def broadcast(self, tensor: Tensor, root: int) -> dist.Work:
-        """Begins to bring a tensor of one rank to all."""
+        """Start to broadcast a tensor of one rank."""
         options = self._options(c10d.BroadcastOptions)
         options.rootRank, options.rootTensor = root, 0
         return self._begin(self.pg.broadcast, [tensor], options)
 
     def scatter(self, target: Tensor, tensors: Sequence[Tensor], root: int) -> dist.Work:
-        """Begins to bring each rank the tensor that one rank has for it."""
+        """Start to scatter the tensors of one rank."""
         options = self._options(c10d.ScatterOptions)
         options.rootRank = root
-        return self._begin(self.pg.scatter, [target], [list(tensors)] if self.known.rank == root else [], options)
+        return self._begin(self.pg.scatter, [target], [list(tensors)] if self.state.rank == root else [], options)
 
     def _begin(self, send: Callable[..., Any], *args: Any) -> dist.Work:
         try:
@@ -160,12 +171,12 @@ class Group:
         return work
 
     def wait(self, *works: dist.Work) -> None:
-        """Waits for messages.
+        """Wait for messages.
 
         Raises:
-            WorkerTimeout: not all ranks came within the time-out.
+            WorkerTimeout: not all ranks took part within the time-out.
             WorkerDied: a rank is gone.
-            RuntimeError: what the backend says besides, such as that it has no such reduction of a dtype.
+            RuntimeError: another error of the backend, such as a reduction that it lacks for a dtype.
         """
         for work in works:
             try:
@@ -176,12 +187,12 @@ class Group:
     # -- faults -------------------------------------------------------------------------------------------------------
 
     def fail(self, error: RuntimeError) -> NoReturn:
-        """Raises the error of a message that did not arrive, with the names of the ranks that are missing."""
-        self.known.forget()
-        kind = kind_of(error)
-        if kind is None:
+        """Raise the error for a message that did not arrive. It names the missing ranks."""
+        self.state.forget()
+        error_class = error_class_of(error)
+        if error_class is None:
             raise error
-        late = kind is WorkerTimeout
+        late = error_class is WorkerTimeout
         missing, why = self._missing()
         within = f" within {self.timeout.total_seconds():g} s" if late and self.timeout else ""
         if missing:
@@ -189,25 +200,25 @@ class Group:
             told = f"{who} did not take part{within}"
         else:
             who, told = "", why or f"all ranks began, but not all messages arrived{within}"
-        raise kind(
-            f"{self.what}: {told}. This is rank {self.known.ranks[self.known.rank]} of {shown(self.known.ranks)}, in "
-            f"its call {self.known.calls} on this group. {BROKEN}",
+        raise error_class(
+            f"{self.what}: {told}. This is rank {self.state.ranks[self.state.rank]} of {shown(self.state.ranks)}, in "
+            f"its call {self.state.calls} on this group. {GROUP_IS_BROKEN}",
             worker=who,
         ) from error
 
     def _missing(self) -> tuple[list[int], str]:
-        """The ranks that have not said that this call failed for them too, or why that cannot be known."""
-        known, found = self.known, dict[str, Any]()
+        """Return the ranks that have not reported that this call failed, or why that is unknown."""
+        state, found = self.state, dict[str, Any]()
 
         def ask() -> None:
-            # a store that hangs with its process would keep us, so this runs beside
+            # in a thread, because the store hangs if its process does
             try:
                 store = self.pg.get_group_store()
-                store.set(f"tensorclass/{known.calls}/{known.rank}", "1")
-                left, end = set(range(known.size)) - {known.rank}, time.monotonic() + GRACE
+                store.set(f"tensorclass/{state.calls}/{state.rank}", "1")
+                left, end = set(range(state.size)) - {state.rank}, time.monotonic() + GRACE
                 while left and time.monotonic() < end:
-                    left = {rank for rank in left if not store.check([f"tensorclass/{known.calls}/{rank}"])}
-                    found["missing"] = sorted(known.ranks[rank] for rank in left)
+                    left = {rank for rank in left if not store.check([f"tensorclass/{state.calls}/{rank}"])}
+                    found["missing"] = sorted(state.ranks[rank] for rank in left)
                     time.sleep(0.02)
             except RuntimeError:
                 found["gone"] = True
@@ -222,7 +233,7 @@ class Group:
 
 
 def shown(ranks: Sequence[int]) -> str:
-    """Ranks for messages.
+    """Return ranks as messages show them.
 
     >>> shown([0, 1, 2, 3, 7])
     '0-3, 7'
@@ -237,7 +248,7 @@ def shown(ranks: Sequence[int]) -> str:
 
 
 def named_ranks(ranks: Sequence[int]) -> str:
-    """Ranks with that word.
+    """Return ranks with the word in front.
 
     >>> named_ranks([3]), named_ranks([0, 1])
     ('rank 3', 'ranks 0-1')
@@ -246,10 +257,10 @@ def named_ranks(ranks: Sequence[int]) -> str:
 
 
 def rank_within(ranks: Sequence[int], rank: int | None, what: str, name: str) -> int:
-    """The rank within a group of a rank of the world.
+    """Return the rank in a group of a rank in the world.
 
     Raises:
-        ValueError: it is not one of the group.
+        ValueError: it is not in the group.
     """
     try:
         return ranks.index(rank)
@@ -260,20 +271,20 @@ def rank_within(ranks: Sequence[int], rank: int | None, what: str, name: str) ->
 
 
 def device_of(group: Any, device: torch.device | None = None) -> torch.device:
-    """Where the memory of messages is: main memory, where a group has a backend for it, if no device is asked for.
+    """Return the device of messages. Default: the CPU, if the group has a backend for it.
 
     Raises:
-        ValueError: the group has no backend for the device that is asked for.
+        ValueError: the group has no backend for ``device``.
     """
     types: set[str] = {found.type for found in getattr(group, "_device_types", ())} or {"cpu"}
     wanted = device.type if device is not None else "cpu" if "cpu" in types else min(types)
     if wanted not in types:
-        raise ValueError(f"the group has no backend for {wanted}; it has those for {sorted(types)}")
+        raise ValueError(f"the group has no backend for {wanted}; it has backends for {sorted(types)}")
     return torch.device("cpu") if wanted == "cpu" else torch.device(wanted, torch.accelerator.current_device_index())
 
 
 def as_timeout(timeout: float | timedelta | None, what: str) -> timedelta | None:
-    """A time-out as torch has it, from seconds or from one.
+    """Convert a time-out in seconds to a timedelta.
 
     Raises:
         ValueError: it is not positive.
@@ -282,20 +293,20 @@ def as_timeout(timeout: float | timedelta | None, what: str) -> timedelta | None
         return None
     try:
         found = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
-    except (OverflowError, ValueError):  # no number, or an endless one
+    except (OverflowError, ValueError):  # NaN or infinity
         found = timedelta()
     if found < timedelta(milliseconds=1):
         raise ValueError(f"{what}: timeout: expected a positive number of seconds or a timedelta, got {timeout!r}")
     return found
 
 
-def group_of(group: dist.ProcessGroup | None, what: str, timeout: float | timedelta | None = None) -> Group | None:
-    """A group for one call; ``None``, with torch's warning, on a rank that is not in it.
+def group_of(group: dist.ProcessGroup | None, what: str, timeout: float | timedelta | None = None) -> GroupCall | None:
+    """Return a group for one call. On a rank that is not in the group, warn as torch does and return ``None``.
 
     Raises:
         ValueError: there is no default group yet.
-        TypeError: it is no group.
-        RecordsDiffer: the ranks did not mean the same by the call before; see :func:`settle`.
+        TypeError: ``group`` is not a process group.
+        RecordsDiffer: the ranks did not agree on the last call; see :func:`finish_pending`.
     """
     limit = as_timeout(timeout, what)
     pg: Any = c10d._get_default_group() if group is None else group
@@ -304,9 +315,9 @@ def group_of(group: dist.ProcessGroup | None, what: str, timeout: float | timede
         return None
     if not isinstance(pg, dist.ProcessGroup):
         raise TypeError(f"{what}: group: {NO_GROUP}, got a {type(pg).__name__}")
-    known = _known.get(pg)
-    if known is None:
-        known = _known[pg] = Known(pg)
-    if known.begun is not None:
-        known.begun()
-    return Group(pg, known, what, limit)
+    state = _known.get(pg)
+    if state is None:
+        state = _known[pg] = GroupState(pg)
+    if state.finish_agreement is not None:
+        state.finish_agreement()
+    return GroupCall(pg, state, what, limit)

@@ -1,13 +1,11 @@
-"""What a collection looks like on the wire: its tensors one behind the other in one piece of memory, and a number that
-says whether two processes mean the same by it.
+"""The layout of a collection in messages: its tensors in a fixed order, and a digest of names, dtypes and shapes.
 
-A *layout* has the tensors in the order of their names, whatever the order of the keys is, with dtype, shape and first
-byte, and the names of non-tensor data. It is found anew in each call and made once for each form of collections
-(:func:`taken_apart`), so that a loop that sends records of one form pays for a look-up.
+The order of tensors is that of their names, whatever the order of the keys. :func:`flatten_record` runs for each
+message; layouts are cached by form, so a loop that sends records of one form pays for a look-up.
 
-Two sides that both have a collection compare digests and move bytes (:meth:`Layout.pack`, :meth:`Layout.unpack`);
-where they differ, :func:`differences` says in what. A side that has none is sent the text of :func:`described`, of
-which :func:`rebuilt` makes a collection of the class that it asks for. Nothing here unpickles unless it is asked to.
+Two processes that both have a record compare digests and send bytes; if the digests differ, :func:`differences` lists
+in what. A process without a record receives the JSON of :func:`describe_record`, from which :func:`rebuild_record`
+makes a collection of the class asked for. Nothing is unpickled unless the caller allows it.
 """
 
 from __future__ import annotations
@@ -23,9 +21,9 @@ from torch import Size, Tensor
 from tensorclass.record import TensorClass
 from tensorclass.storage import sealing, tree
 from tensorclass.storage.objects import decode
-from tensorclass.storage.tree import DTYPES, FileError, Source, as_list
+from tensorclass.storage.tree import FileError, Source, as_list
 from tensorclass.td.base import TensorCollection
-from tensorclass.td.consolidated import parts_of, places_of, view
+from tensorclass.td.consolidated import parts_of
 from tensorclass.td.indexing import check_objects_in_files
 from tensorclass.td.nontensor import NonTensorData, NonTensorDataBase, stack_of
 from tensorclass.td.objects import codes_row_by_row
@@ -38,72 +36,48 @@ _is_contiguous: Callable[[Tensor], bool] = Tensor.is_contiguous
 _foreach_copy: Any = torch._foreach_copy_  # pyright: ignore[reportPrivateImportUsage]
 
 
-class Part(NamedTuple):
-    """A tensor of a layout."""
+class TensorSpec(NamedTuple):
+    """Name, dtype and shape of a tensor of a layout."""
 
-    path: Path  #: keys, and numbers of parts of lazy stacks
-    part: str  #: ``""``, or what of a tensor that consists of several: ``"offsets"``
+    path: Path  #: keys, and positions in lazy stacks
+    component: str  #: ``""``, or the buffer of a jagged tensor: ``"offsets"``
     dtype: torch.dtype
     shape: Size
-    start: int  #: its first byte in the memory
 
     @property
     def nbytes(self) -> int:
-        """How many bytes it has."""
+        """Size in bytes."""
         return self.shape.numel() * self.dtype.itemsize
 
 
-class Layout:
-    """The form of a collection: which tensors, where they go in one piece of memory, which non-tensor data.
+class RecordLayout:
+    """The form of a collection: specs of its tensors, and the names of its non-tensor data.
 
     Attributes:
-        parts: the tensors, in the order of their names.
-        size: how many bytes they take together.
-        objects: the names of non-tensor data.
-        digest: 64 bits that two forms share where they are the same: keys, dtypes, shapes, kinds of values. The order
-            of keys, classes, batch sizes and devices are not part of it.
-        entries: what the digest is of: what stands at each name.
+        specs: the tensors, ordered by name.
+        objects: paths of non-tensor data.
+        digest: 64 bits over ``entries``: keys, dtypes, shapes, types of values. Not over the order of keys, classes,
+            batch sizes and devices.
+        entries: description of each value by name, for error messages.
     """
 
-    __slots__ = ("digest", "entries", "flagged", "objects", "parts", "plans", "size")
+    __slots__ = ("digest", "entries", "may_be_lazy", "objects", "plans", "specs")
 
-    def __init__(self, parts: Sequence[Part], entries: dict[str, str], objects: Sequence[Path]) -> None:
-        self.parts: tuple[Part, ...] = tuple(parts)
+    def __init__(self, specs: Sequence[TensorSpec], entries: dict[str, str], objects: Sequence[Path]) -> None:
+        self.specs: tuple[TensorSpec, ...] = tuple(specs)
         self.objects: tuple[Path, ...] = tuple(objects)
         self.entries: dict[str, str] = entries
-        last = max((part.start + part.nbytes for part in self.parts), default=0)
-        self.size: int = -(-last // 16) * 16
-        #: tensors that lie one behind the other and can be a conjugate or a negative for all that
-        self.flagged: list[int] = [
-            at for at, part in enumerate(self.parts) if part.dtype.is_complex or part.shape.numel() == 1
+        #: tensors that can be contiguous and still have a conjugate or negative bit
+        self.may_be_lazy: list[int] = [
+            at for at, spec in enumerate(self.specs) if spec.dtype.is_complex or spec.shape.numel() == 1
         ]
-        self.plans: dict[Any, Any] = {}  #: what messages keep of it
+        self.plans: dict[Any, Any] = {}  #: what messages cache for this layout
         text = json.dumps(sorted(entries.items())).encode()
         self.digest: int = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
-    def views(self, memory: Tensor, start: int = 0) -> list[Tensor]:
-        """The tensors as views of a piece of memory of bytes, in the order of ``parts``."""
-        return [view(memory, part.dtype, part.shape, start + part.start) for part in self.parts]
-
-    def pack(self, tensors: Sequence[Tensor], memory: Tensor | None = None) -> Tensor:
-        """The values of tensors in one piece of memory.
-
-        Args:
-            tensors: those of :func:`taken_apart`.
-            memory: where they go, ``size`` bytes; on the CPU or another device. New memory on the CPU by default.
-        """
-        if memory is None:
-            memory = torch.zeros(self.size, dtype=torch.uint8, device="cpu")
-        copy(self.views(memory), tensors)
-        return memory
-
-    def unpack(self, memory: Tensor, tensors: Sequence[Tensor]) -> None:
-        """Writes the values of :meth:`pack` into tensors; see :func:`written` for what is to be done behind it."""
-        copy(tensors, self.views(memory))
-
 
 def copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
-    """Writes tensors into others of the same shapes by one call."""
+    """Copy tensors into others of the same shapes in one call."""
     with torch.no_grad():
         if any(target.is_conj() or target.is_neg() for target in targets):
             for target, source in zip(targets, sources, strict=True):
@@ -113,47 +87,39 @@ def copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# taking apart
+# layout of a collection
 
-_known: dict[Any, tuple[Layout, list[int] | None]] = {}  #: by form; the numbers say which leaf a part is
-_MOST = 256  #: forms that are kept
-_BEGIN, _END, _NEXT = object(), object(), object()  #: in forms: what no key is
+#: layouts by form, with the position of each spec among the leaves
+_layouts: dict[Any, tuple[RecordLayout, list[int] | None]] = {}
+_MOST_LAYOUTS = 256
+_BEGIN, _END, _NEXT = object(), object(), object()  #: brackets in forms; no key equals them
 
 
-class Taken(NamedTuple):
-    """A collection that was taken apart."""
+class FlatRecord(NamedTuple):
+    """A collection as layout and tensors."""
 
-    layout: Layout
+    layout: RecordLayout
     tensors: list[Tensor]  #: in the order of the layout
-    plain: bool  #: they are on the CPU, and the items of each lie one behind the other
-    #: in the order of the tree, where the collection has to be told that they were written into
-    leaves: list[Tensor] | None
-    #: those of a consolidated collection, of which ``tensors`` is the memory
-    parts: list[Tensor] | None = None
+    is_plain: bool  #: all are contiguous and on the CPU, without conjugate and negative bits
+    tree_leaves: list[Tensor] | None  #: in tree order, if the collection must be told when they were written
 
 
-def taken_apart(data: TensorCollection) -> tuple[Layout, list[Tensor]]:
-    """The layout of a collection, and its tensors in that order.
+def flatten_record(data: TensorCollection) -> FlatRecord:
+    """Return the layout of a collection and its tensors.
+
+    Runs for each message, in which a few microseconds count: so properties are read of all tensors together.
 
     Raises:
-        TypeError: values that no message can hold: sparse and quantized tensors, those of the device ``meta``.
+        TypeError: values that no message can hold: sparse and quantized tensors, tensors on the device ``meta``.
 
     >>> from tensorclass import TensorDict
-    >>> layout, tensors = taken_apart(TensorDict({"b": torch.zeros(2), "a": {"c": torch.ones(2, 3)}}, [2]))
-    >>> [(part.path, part.start) for part in layout.parts], layout.size, [tensor.ndim for tensor in tensors]
-    ([(('a', 'c'), 0), (('b',), 24)], 32, [2, 1])
-    """
-    return taken(data)[:2]
-
-
-def taken(data: TensorCollection) -> Taken:
-    """:func:`taken_apart`, and how the tensors can be read and written.
-
-    It is called for each message, and a few microseconds are much of what one costs: so the tensors are asked together.
+    >>> flat = flatten_record(TensorDict({"b": torch.zeros(2), "a": {"c": torch.ones(2, 3)}}, [2]))
+    >>> [spec.path for spec in flat.layout.specs], [tensor.ndim for tensor in flat.tensors]
+    ([('a', 'c'), ('b',)], [2, 1])
     """
     form: list[Any] = []
     leaves: list[Tensor] = []
-    special = _walk(data, form, leaves)
+    needs_update = _walk(data, form, leaves)
     try:
         plain = all(map(_is_contiguous, leaves)) and False not in [leaf.is_cpu for leaf in leaves]
     except RuntimeError:  # a sparse tensor
@@ -161,38 +127,38 @@ def taken(data: TensorCollection) -> Taken:
     if not plain:
         form += [(leaf.layout, leaf.is_meta) for leaf in leaves]
     key = (*form, *[leaf.dtype for leaf in leaves], *[leaf.shape for leaf in leaves])
-    found = _known.get(key)
-    if found is None:
-        if len(_known) >= _MOST:
-            _known.clear()
-        found = _known[key] = _laid_out(data)
-    layout, order = found
+    cached = _layouts.get(key)
+    if cached is None:
+        if len(_layouts) >= _MOST_LAYOUTS:
+            _layouts.clear()
+        cached = _layouts[key] = _make_layout(data)
+    layout, order = cached
     tensors = leaves if order is None else [leaves[at] for at in order]
-    if plain and layout.flagged:
-        plain = not any(tensors[at].is_conj() or tensors[at].is_neg() for at in layout.flagged)
-    return Taken(layout, tensors, plain, leaves if special else None)
+    if plain and layout.may_be_lazy:
+        plain = not any(tensors[at].is_conj() or tensors[at].is_neg() for at in layout.may_be_lazy)
+    return FlatRecord(layout, tensors, plain, leaves if needs_update else None)
 
 
-def layout_of(data: TensorCollection) -> Layout:
-    """The layout of a collection; see :func:`taken_apart`."""
-    return taken_apart(data)[0]
+def layout_of(data: TensorCollection) -> RecordLayout:
+    """Return the layout of a collection; see :func:`flatten_record`."""
+    return flatten_record(data).layout
 
 
 def _walk(value: Any, form: list[Any], leaves: list[Tensor]) -> bool:
-    """What tells forms apart but dtypes and shapes, in the order of the tree, and the tensors.
+    """Collect the tensors in tree order, and all of the form but dtypes and shapes.
 
     Returns:
-        Whether the collection has to be told that its tensors were written into.
+        Whether the collection must be told when its tensors were written.
     """
     store: Any = value._store
     if isinstance(value, LazyStacked):
         form.append((store.dim, len(store.items_)))
-        special = False
-        for part in store.items_:
+        needs_update = False
+        for item in store.items_:
             form.append(_NEXT)
-            special = _walk(part, form, leaves) or special
-        return special
-    special = store.__class__ is not dict
+            needs_update = _walk(item, form, leaves) or needs_update
+        return needs_update
+    needs_update = store.__class__ is not dict
     for key, item in store.items():
         if item.__class__ is Tensor:
             form.append(key)
@@ -200,7 +166,7 @@ def _walk(value: Any, form: list[Any], leaves: list[Tensor]) -> bool:
         elif isinstance(item, Tensor):
             form += (key, item.__class__, item.layout)
             leaves += parts_of(item)
-            special = special or item.is_nested
+            needs_update = needs_update or item.is_nested
         elif isinstance(item, NonTensorDataBase):
             form += (key, isinstance(item, NonTensorData) or item._batch_size)
         elif isinstance(item, UnbatchedTensor):
@@ -208,194 +174,181 @@ def _walk(value: Any, form: list[Any], leaves: list[Tensor]) -> bool:
             leaves.append(item._tensor)
         else:
             form += (key, _BEGIN)
-            special = _walk(item, form, leaves) or special
+            needs_update = _walk(item, form, leaves) or needs_update
             form.append(_END)
-    return special
+    return needs_update
 
 
-def _laid_out(data: TensorCollection) -> tuple[Layout, list[int] | None]:
-    found: list[tuple[Path, str, Tensor]] = []
+def _make_layout(data: TensorCollection) -> tuple[RecordLayout, list[int] | None]:
+    specs: list[TensorSpec] = []
     entries: dict[str, str] = {}
     objects: list[Path] = []
     problems: list[str] = []
-    _note(data, (), found, entries, objects, problems)
+    _add_specs(data, (), specs, entries, objects, problems)
     if problems:
         raise TypeError("; ".join(problems))
-    order = sorted(range(len(found)), key=lambda at: found[at][:2])
-    places, _ = places_of([found[at][2] for at in order])
-    parts = [Part(*found[at][:2], dtype, shape, start) for at, (dtype, shape, start) in zip(order, places, strict=True)]
-    return Layout(parts, entries, sorted(objects)), None if order == sorted(order) else order
+    order = sorted(range(len(specs)), key=lambda at: specs[at][:2])
+    layout = RecordLayout([specs[at] for at in order], entries, sorted(objects))
+    return layout, None if order == sorted(order) else order
 
 
-def _note(
+def _add_specs(
     value: Any,
     path: Path,
-    found: list[tuple[Path, str, Tensor]],
+    specs: list[TensorSpec],
     entries: dict[str, str],
     objects: list[Path],
     problems: list[str],
 ) -> None:
-    """What a value is, in the order of :func:`_walk`."""
+    """Describe a value, in the order of :func:`_walk`."""
     if isinstance(value, LazyStacked):
         store: Any = value._store
-        entries[named((*path, "*"))] = f"a lazy stack of {len(store.items_)} parts in dimension {store.dim}"
-        for at, part in enumerate(store.items_):
-            _note(part, (*path, str(at)), found, entries, objects, problems)
+        entries[path_name((*path, "*"))] = f"a lazy stack of {len(store.items_)} parts in dimension {store.dim}"
+        for at, item in enumerate(store.items_):
+            _add_specs(item, (*path, str(at)), specs, entries, objects, problems)
         return
     for key, item in value._store.items():
-        where = (*path, key)
+        below = (*path, key)
         if isinstance(item, NonTensorDataBase):
-            one = isinstance(item, NonTensorData)
-            entries[named(where)] = "an object" if one else f"an object for each row of {list(item._batch_size)}"
-            objects.append(where)
+            single = isinstance(item, NonTensorData)
+            entries[path_name(below)] = "an object" if single else f"an object for each row of {list(item._batch_size)}"
+            objects.append(below)
         elif isinstance(item, (Tensor, UnbatchedTensor)):
             tensor = item if isinstance(item, Tensor) else item._tensor
             leaves: list[tree.TensorLeaf] = []
-            node = tree.describe_tensor(tensor, where, leaves, problems)
-            kind = "" if node["type"] == "tensor" and tensor is item else f"{node['type']} "
-            told = f"{kind}{node['dtype']} {node['shape']}"
-            entries[named(where)] = f"{told} in {node['rows']} rows" if "rows" in node else told
-            found += [(where, leaf.buffer, leaf.tensor) for leaf in leaves]
+            node = tree.describe_tensor(tensor, below, leaves, problems)
+            prefix = "" if node["type"] == "tensor" and tensor is item else f"{node['type']} "
+            entry = f"{prefix}{node['dtype']} {node['shape']}"
+            entries[path_name(below)] = f"{entry} in {node['rows']} rows" if "rows" in node else entry
+            specs += [TensorSpec(below, leaf.buffer, leaf.tensor.dtype, leaf.tensor.shape) for leaf in leaves]
         else:
-            _note(item, where, found, entries, objects, problems)
+            _add_specs(item, below, specs, entries, objects, problems)
 
 
-def named(path: Path) -> str:
-    """A path as the name that messages have.
+def path_name(path: Path) -> str:
+    """Return a path as messages show it.
 
-    >>> named(("a", "b")), named(("a.b",))
+    >>> path_name(("a", "b")), path_name(("a.b",))
     ('a.b', '"a.b"')
     """
     return ".".join(json.dumps(key) if "." in key or '"' in key else key for key in path)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# comparing
-
-
 def differences(ours: dict[str, str], theirs: dict[str, str], us: str = "here", them: str = "there") -> list[str]:
-    """In what the entries of two layouts differ, for messages; nothing where they do not.
+    """List the differences between the entries of two layouts, for messages.
 
     >>> differences({"a": "float32 [3]", "b": "an object"}, {"a": "float32 [4]", "c": "int64 [1]"}, "rank 0", "rank 1")
     ['a: float32 [3] on rank 0, float32 [4] on rank 1', 'b: an object on rank 0, absent on rank 1', \
 'c: absent on rank 0, int64 [1] on rank 1']
     """
+    on = "" if us == "here" else "on "
     return [
-        f"{name}: {ours.get(name, 'absent')} on {us}, {theirs.get(name, 'absent')} on {them}"
-        if us != "here"
-        else f"{name}: {ours.get(name, 'absent')} {us}, {theirs.get(name, 'absent')} {them}"
+        f"{name}: {ours.get(name, 'absent')} {on}{us}, {theirs.get(name, 'absent')} {on}{them}"
         for name in sorted(ours.keys() | theirs.keys())
         if ours.get(name) != theirs.get(name)
     ]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# a whole collection as text, and one made of it
+# a collection as JSON and tensors
 
 
-def described(data: TensorCollection, what: str, allow_pickle: bool = False) -> bytes:
-    """All of a collection but the values of its tensors, as JSON: batch sizes, names, kinds, non-tensor data.
+def describe_record(data: TensorCollection, what: str, allow_pickle: bool = False) -> bytes:
+    """Return all of a collection but the values of its tensors as JSON: batch sizes, names, types, non-tensor data.
 
     Args:
         data: the collection.
-        what: who asks, to begin errors with.
-        allow_pickle: write objects that JSON cannot hold as pickles.
+        what: the operation, which begins error messages.
+        allow_pickle: pickle objects that JSON cannot hold.
 
     Raises:
-        TypeError: values that no message can hold, all of them.
+        TypeError: values that no message can hold. The message lists all of them.
     """
     node, _ = tree.describe(data, what, allow_pickle)
     return json.dumps(node, allow_nan=False, separators=(",", ":")).encode()
 
 
-#: gives the tensor of a part: path, what of it, dtype, shape
-Reader: TypeAlias = Callable[[Path, str, torch.dtype, Size], Tensor]
+#: returns the tensor of a spec: path, component, dtype, shape
+TensorLookup: TypeAlias = Callable[[Path, str, torch.dtype, Size], Tensor]
 
 
-def rebuilt(
+def rebuild_record(
     text: bytes | bytearray,
     target: type[TensorCollection] | TensorCollection | None,
-    read: Reader,
+    lookup: TensorLookup,
     origin: str,
     device: torch.device | None = None,
     allow_pickle: bool = False,
 ) -> Any:
-    """The collection of :func:`described`, with other tensors.
+    """Make a collection from the JSON of :func:`describe_record` and its tensors.
 
     Args:
         text: the JSON.
-        target: its class, or a collection whose classes it gets.
-        read: gives the tensors.
-        origin: where it comes from, for errors.
-        device: that of the collection.
-        allow_pickle: read objects that were pickled, which can run any code.
+        target: the class of the collection, or a collection whose classes it gets.
+        lookup: returns the tensors.
+        origin: where the text comes from, for error messages.
+        device: device of the collection.
+        allow_pickle: unpickle objects. Pickles can run any code.
 
     Raises:
-        FileError: the text is damaged, or does not fit the record that is asked for. It is a ValueError.
+        FileError: the text is damaged, or does not fit ``target``. It is a ValueError.
     """
-    return tree.rebuild(sealing.parse_json(text, origin), target, Source(origin, read, device, allow_pickle))
+    return tree.rebuild(sealing.parse_json(text, origin), target, Source(origin, lookup, device, allow_pickle))
 
 
-def parts_in(text: bytes | bytearray, origin: str) -> list[Part]:
-    """The tensors that the text of :func:`described` tells of, with their places, as the layout of the collection."""
+def specs_in(text: bytes | bytearray, origin: str) -> list[TensorSpec]:
+    """Return the specs of the tensors that a JSON of :func:`describe_record` names, in the order of the layout."""
     source = Source(origin, tree.blank_reader(None))
-    found: list[tuple[Path, str, torch.dtype, Size]] = []
-    for path, part, node in tree.tensor_nodes(sealing.parse_json(text, origin)):
-        if part == "offsets":
+    specs: list[TensorSpec] = []
+    for path, component, node in tree.tensor_nodes(sealing.parse_json(text, origin)):
+        if component == "offsets":
             rows = node.get("rows")
             if type(rows) is not int or not 0 <= rows < 2**40:
                 raise source.damaged(path, "the number of its rows is missing")
-            found.append((path, part, torch.int64, Size([rows + 1])))
+            specs.append(TensorSpec(path, component, torch.int64, Size([rows + 1])))
         else:
             dtype = tree.parse_dtype(node.get("dtype"), source, path)
-            found.append((path, part, dtype, tree.parse_size(node.get("shape"), source, path)))
-    found.sort(key=lambda item: item[:2])
-    end, parts = 0, list[Part]()
-    for path, part, dtype, shape in found:
-        unit = max(8, dtype.itemsize)
-        start = -(-end // unit) * unit if shape.numel() else end
-        parts.append(Part(path, part, dtype, shape, start))
-        end = start + parts[-1].nbytes
-    return parts
+            specs.append(TensorSpec(path, component, dtype, tree.parse_size(node.get("shape"), source, path)))
+    return sorted(specs, key=lambda spec: spec[:2])
 
 
-def space(shape: int | Sequence[int], dtype: torch.dtype, device: torch.device, origin: str) -> Tensor:
-    """Memory for what another process tells that it sends.
+def allocate(shape: int | Sequence[int], dtype: torch.dtype, device: torch.device, origin: str) -> Tensor:
+    """Allocate memory for a tensor that another process announced.
 
     Raises:
-        FileError: there is not as much. It is a ValueError.
+        FileError: there is not enough memory. It is a ValueError.
     """
-    given = [shape] if isinstance(shape, int) else list(shape)
+    sizes = [shape] if isinstance(shape, int) else list(shape)
     try:
-        return torch.empty(given, dtype=dtype, device=device)
+        return torch.empty(sizes, dtype=dtype, device=device)
     except (RuntimeError, OverflowError, TypeError):
-        size = dtype.itemsize
-        for length in given:
-            size *= length
-        raise FileError(f"{origin}: it tells of {shown_size(size)}, for which there is no memory here") from None
+        nbytes = dtype.itemsize
+        for length in sizes:
+            nbytes *= length
+        raise FileError(f"{origin}: it announces {shown_size(nbytes)}, more memory than there is here") from None
 
 
-def reader_of(tensors: Mapping[tuple[Path, str], Tensor], origin: str) -> Reader:
-    """Gives the tensors of a message that came, for :func:`rebuilt`; an error where the text tells of another one."""
+def lookup_in(tensors: Mapping[tuple[Path, str], Tensor], origin: str) -> TensorLookup:
+    """Return a lookup for :func:`rebuild_record` that raises if the text names a tensor that was not sent."""
 
-    def read(path: Path, part: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
-        found = tensors.get((path, part))
-        if found is None or found.dtype != dtype or found.shape != shape:
-            raise FileError(f"{origin}: {named(path)}: its values were not sent")
-        return found
+    def lookup(path: Path, component: str, dtype: torch.dtype, shape: Size, /) -> Tensor:
+        tensor = tensors.get((path, component))
+        if tensor is None or tensor.dtype != dtype or tensor.shape != shape:
+            raise FileError(f"{origin}: {path_name(path)}: its values were not sent")
+        return tensor
 
-    return read
+    return lookup
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# non-tensor data of a collection that is there
+# non-tensor data, sent into an existing collection
 
 
-def objects_text(data: TensorCollection, layout: Layout, what: str, allow_pickle: bool = False) -> bytes:
-    """The non-tensor data of a collection as JSON, in the order of ``layout.objects``.
+def objects_text(data: TensorCollection, layout: RecordLayout, what: str, allow_pickle: bool = False) -> bytes:
+    """Return the non-tensor data of a collection as JSON, in the order of ``layout.objects``.
 
     Raises:
-        TypeError: an object that JSON cannot hold, and ``allow_pickle`` is off.
+        TypeError: JSON cannot hold an object, and ``allow_pickle`` is off.
     """
     nodes: list[Any] = []
     for path in layout.objects:
@@ -407,14 +360,14 @@ def objects_text(data: TensorCollection, layout: Layout, what: str, allow_pickle
 
 
 def read_objects(
-    text: bytes | bytearray, data: TensorCollection, layout: Layout, origin: str, allow_pickle: bool = False
+    text: bytes | bytearray, data: TensorCollection, layout: RecordLayout, origin: str, allow_pickle: bool = False
 ) -> Callable[[], None]:
-    """What writes the non-tensor data of :func:`objects_text` into a collection of the same layout.
+    """Read the text of :func:`objects_text`. The returned function writes the objects into a collection.
 
     Raises:
-        ValueError: the text is damaged, or has pickles, and ``allow_pickle`` is off. Nothing was written.
-        TypeError: an object is none that a field of a record can have; likewise.
-        RuntimeError: the collection lies in files, which cannot have other objects; likewise.
+        ValueError: the text is damaged, or has pickles and ``allow_pickle`` is off. Nothing was written.
+        TypeError: a field of a record does not accept an object. Nothing was written.
+        RuntimeError: the collection lies in files, whose objects cannot change. Nothing was written.
     """
     try:
         return _read_objects(text, data, layout, origin, allow_pickle)
@@ -423,50 +376,50 @@ def read_objects(
 
 
 def _read_objects(
-    text: bytes | bytearray, data: TensorCollection, layout: Layout, origin: str, allow_pickle: bool
+    text: bytes | bytearray, data: TensorCollection, layout: RecordLayout, origin: str, allow_pickle: bool
 ) -> Callable[[], None]:
-    given = as_list(sealing.parse_json(b'{"data":' + text + b"}", origin).get("data"))
-    if given is None or len(given) != len(layout.objects):
+    nodes = as_list(sealing.parse_json(b'{"data":' + text + b"}", origin).get("data"))
+    if nodes is None or len(nodes) != len(layout.objects):
         raise ValueError(f"{origin}: expected {len(layout.objects)} pieces of non-tensor data")
-    made: list[tuple[Path, Any, Any]] = []
-    for path, form in zip(layout.objects, given, strict=True):
-        above: Any = value_at(data, path[:-1])
-        holder: Any = above._store[path[-1]]
+    read: list[tuple[Path, Any, Any]] = []  #: path, old value, new value
+    for path, node in zip(layout.objects, nodes, strict=True):
+        parent: Any = value_at(data, path[:-1])
+        holder: Any = parent._store[path[-1]]
         new: Any
         if isinstance(holder, NonTensorData):
-            new = NonTensorData(_decoded(form, allow_pickle, origin, path), batch_size=holder._batch_size)
+            new = NonTensorData(_decode_object(node, allow_pickle, origin, path), batch_size=holder._batch_size)
         else:
-            items = as_list(form)
+            items = as_list(node)
             if items is None or len(items) != holder._batch_size.numel():
-                raise ValueError(f"{origin}: {named(path)}: expected {holder._batch_size.numel()} objects")
-            objects = tuple([_decoded(item, allow_pickle, origin, path) for item in items])
+                raise ValueError(f"{origin}: {path_name(path)}: expected {holder._batch_size.numel()} objects")
+            objects = tuple([_decode_object(item, allow_pickle, origin, path) for item in items])
             new = stack_of(objects, codes_row_by_row(holder._batch_size), holder._device, None)
-        if isinstance(above, TensorClass):
+        if isinstance(parent, TensorClass):
             try:
-                above._check_entry(path[-1], new)
+                parent._check_entry(path[-1], new)
             except TypeError as error:
                 raise TypeError(f"{origin}: {error}. Nothing was written") from None
-        made.append((path, holder, new))
-    if made:
-        check_objects_in_files(data, (), made)
+        read.append((path, holder, new))
+    if read:
+        check_objects_in_files(data, (), read)
 
     def write() -> None:
-        for _, holder, new in made:
+        for _, holder, new in read:
             holder._objects = new._objects
             holder._store = new._store
 
     return write
 
 
-def _decoded(form: Any, allow_pickle: bool, origin: str, path: Path) -> Any:
+def _decode_object(node: Any, allow_pickle: bool, origin: str, path: Path) -> Any:
     try:
-        return decode(form, allow_pickle)
+        return decode(node, allow_pickle)
     except ValueError as error:
-        raise FileError(f"{origin}: {named(path)}: {error}. Nothing was written") from None
+        raise FileError(f"{origin}: {path_name(path)}: {error}. Nothing was written") from None
 
 
 def value_at(data: Any, path: Path) -> Any:
-    """What stands at a path, as the stores hold it."""
+    """Return the value at a path as its store holds it."""
     for key in path:
         store = data._store
         data = store.items_[int(key)] if isinstance(data, LazyStacked) else store[key]
@@ -474,19 +427,20 @@ def value_at(data: Any, path: Path) -> Any:
 
 
 __all__ = [
-    "DTYPES",
-    "Layout",
-    "Part",
+    "FlatRecord",
+    "RecordLayout",
+    "TensorLookup",
+    "TensorSpec",
+    "allocate",
     "copy",
-    "described",
+    "describe_record",
     "differences",
+    "flatten_record",
     "layout_of",
-    "named",
+    "lookup_in",
     "objects_text",
-    "parts_in",
+    "path_name",
     "read_objects",
-    "reader_of",
-    "rebuilt",
-    "space",
-    "taken_apart",
+    "rebuild_record",
+    "specs_in",
 ]

@@ -1,4 +1,4 @@
-"""The tensors of a record as the collectives take them: shards of ``DTensor`` leaves, copies that a store gives."""
+"""The tensors of a record for reductions: local shards of ``DTensor`` leaves, and copies of values in other stores."""
 
 from __future__ import annotations
 
@@ -15,31 +15,30 @@ from tensorclass.td.nontensor import NonTensorDataBase
 from tensorclass.td.stores.lazy.stack import LazyStacked
 from tensorclass.td.unbatched import UnbatchedTensor
 
-from .agreement import mixed
-from .groups import Group
-from .layout import Layout, Part, copy, named, taken
+from .agreement import call_digest
+from .groups import GroupCall
+from .layout import RecordLayout, TensorSpec, copy, flatten_record, path_name
 
 _ONLY_TENSORS = {Tensor}
 
 
-class Taken(NamedTuple):
-    """A record taken apart."""
+class ReductionInput(NamedTuple):
+    """A record prepared for a reduction."""
 
-    layout: Layout
+    layout: RecordLayout
     tensors: list[Tensor]
-    form: int  #: the digest of all that must be the same on all ranks
-    entries: dict[str, str]  #: what the digest is of
-    plain: bool  #: they are on the CPU, and the items of each lie one behind the other
-    finish: Callable[[], object] | None  #: writes values back where the tensors are copies
+    form: int  #: digest over all that must be the same on all ranks
+    entries: dict[str, str]  #: what the digest is computed from
+    finish: Callable[[], object] | None  #: writes values back, if the tensors are copies
 
 
-def name_of(part: Part) -> str:
-    """The name of a tensor, for messages."""
-    return f"{named(part.path)}: {part.part}" if part.part else named(part.path)
+def name_of(spec: TensorSpec) -> str:
+    """Return the name of a tensor for messages."""
+    return f"{path_name(spec.path)}: {spec.component}" if spec.component else path_name(spec.path)
 
 
 def _is_plain(data: Any) -> bool:
-    """Whether all tensors of a record are in dicts, so that what is written into them is written into the record."""
+    """Return whether all tensors are in dicts, so that writing to a tensor writes to the record."""
     if isinstance(data, LazyStacked):
         return all(_is_plain(part) for part in data._store.items_)
     store = data._store
@@ -48,50 +47,47 @@ def _is_plain(data: Any) -> bool:
     return all(_is_plain(value) for value in store.values() if isinstance(value, TensorCollection))
 
 
-def to_reduce(data: TensorCollection, group: Group) -> Taken:
-    """A record whose tensors are going to be written into.
+def prepare_reduction(data: TensorCollection, group: GroupCall) -> ReductionInput:
+    """Prepare a record whose tensors are going to be written.
 
     Raises:
-        TypeError: a value that no message can hold; a ``DTensor`` whose shards are on the ranks of the group.
+        TypeError: a value that no message can hold, or a ``DTensor`` whose shards are on the ranks of the group.
     """
-    told: list[str] = []
+    placements: list[str] = []
     try:
-        found = taken(data)
+        found = flatten_record(data)
     except TypeError:
         if not any(map(is_sharded, data._leaves())):
             raise
-        data = data._with_leaves(iter([_local(leaf, group, told) for leaf in data._leaves()]))
-        found = taken(data)
+        data = data._with_leaves(iter([_local(leaf, group, placements) for leaf in data._leaves()]))
+        found = flatten_record(data)
     layout, tensors = found.layout, found.tensors
-    if found.plain and found.leaves is None and not told and _ONLY_TENSORS.issuperset(map(type, tensors)):
-        return Taken(layout, tensors, layout.digest & 2**63 - 1, layout.entries, True, None)
+    if found.is_plain and found.tree_leaves is None and not placements and _ONLY_TENSORS.issuperset(map(type, tensors)):
+        return ReductionInput(layout, tensors, layout.digest & 2**63 - 1, layout.entries, None)
     finish: Callable[[], object] | None = None
     if not _is_plain(data):
         dense = data.to_tensordict()
         finish = partial(data.update_, dense)
         data = dense
-        layout, tensors, *_ = taken(data)
+        layout, tensors, *_ = flatten_record(data)
     devices = {tensor.device.type for tensor in tensors}
-    ragged = any(part.part for part in layout.parts)
-    if devices <= {"cpu"} and not ragged and not told:
-        return Taken(layout, tensors, layout.digest & 2**63 - 1, layout.entries, False, finish)
+    ragged = any(spec.component for spec in layout.specs)
+    if devices <= {"cpu"} and not ragged and not placements:
+        return ReductionInput(layout, tensors, layout.digest & 2**63 - 1, layout.entries, finish)
     entries = dict(layout.entries)
-    if told:
-        entries["placements"] = ", ".join(told)
-    for part, tensor in zip(layout.parts, tensors, strict=True):
-        name = named(part.path)
-        if part.part:  # where rows begin is not reduced: it must be the same
+    if placements:
+        entries["placements"] = ", ".join(placements)
+    for spec, tensor in zip(layout.specs, tensors, strict=True):
+        name = path_name(spec.path)
+        if spec.component:  # offsets of rows are not reduced: they must be equal
             entries[name] += f", rows {zlib.crc32(tensor.cpu().numpy().tobytes()):08x}"
         elif tensor.device.type != "cpu":
             entries[name] += f" on {tensor.device.type}"
-    return Taken(layout, tensors, mixed(str(sorted(entries.items())), 0), entries, False, finish)
+    return ReductionInput(layout, tensors, call_digest(str(sorted(entries.items())), 0), entries, finish)
 
 
-def apart(tensors: list[Tensor]) -> list[Tensor]:
-    """Tensors that are none of one another: copies of those that lie in the memory of another one, too.
-
-    Each is to be read as it was, also when others were written by then.
-    """
+def separate_overlapping(tensors: list[Tensor]) -> list[Tensor]:
+    """Copy tensors that overlap in memory, so that each keeps its values while others are written."""
     storages = [tensor.untyped_storage()._cdata for tensor in tensors]
     if len(set(storages)) == len(storages):
         return tensors
@@ -116,18 +112,18 @@ def apart(tensors: list[Tensor]) -> list[Tensor]:
 
 
 def write(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
-    """Writes tensors into others, also those that are expanded, of which all rows are one."""
+    """Copy tensors into others, also into expanded tensors, whose rows share memory."""
     try:
         copy(targets, sources)
     except RuntimeError as error:
         if "single memory location" not in str(error):
             raise
         for target, source in zip(targets, sources, strict=True):
-            copy([once(target)], [once(source, like=target)])
+            copy([without_repetitions(target)], [without_repetitions(source, like=target)])
 
 
-def once(tensor: Tensor, like: Tensor | None = None) -> Tensor:
-    """A tensor without the repetitions of an expanded one."""
+def without_repetitions(tensor: Tensor, like: Tensor | None = None) -> Tensor:
+    """Return a tensor without the repetitions of an expanded one."""
     model = tensor if like is None else like
     for dim, stride in enumerate(model.stride()):
         if stride == 0:
@@ -139,28 +135,28 @@ def once(tensor: Tensor, like: Tensor | None = None) -> Tensor:
 # shards
 
 
-def _local(leaf: Any, group: Group, told: list[str]) -> Tensor:
-    """The part of a ``DTensor`` that is here; any other tensor as it is."""
+def _local(leaf: Any, group: GroupCall, placements: list[str]) -> Tensor:
+    """Return the local shard of a ``DTensor``, and any other tensor as it is."""
     if not is_sharded(leaf):
         return leaf  # type: ignore[no-any-return]
     mesh = leaf.device_mesh
     for dim, placement in enumerate(leaf.placements):
-        shared = [rank for rank in mesh.mesh.flatten().tolist() if rank in group.known.ranks]
+        shared = [rank for rank in mesh.mesh.flatten().tolist() if rank in group.state.ranks]
         along = _along(mesh, dim)
-        if not placement.is_replicate() and sum(rank in group.known.ranks for rank in along) > 1:
+        if not placement.is_replicate() and sum(rank in group.state.ranks for rank in along) > 1:
             raise TypeError(
-                f"{group.what}: a DTensor of the placements {tuple(leaf.placements)} has different parts on the ranks "
-                f"{shared} of the group, which are no values of one thing; use a group across the mesh, or "
+                f"{group.what}: a DTensor with placements {tuple(leaf.placements)} has different shards on the ranks "
+                f"{shared} of the group, which cannot be reduced with one another; use a group across the mesh, or "
                 "value.full_tensor(), or value.redistribute(...)"
             )
-    told.append(f"{tuple(leaf.placements)} of {tuple(leaf.shape)} on a mesh of {tuple(mesh.mesh.shape)}")
+    placements.append(f"{tuple(leaf.placements)} of {tuple(leaf.shape)} on a mesh of {tuple(mesh.mesh.shape)}")
     found: Any = leaf.to_local()
     local: Tensor = found.wait() if hasattr(found, "wait") else found
     return local
 
 
 def _along(mesh: Any, dim: int) -> list[int]:
-    """The ranks that share a dimension of a mesh with this one."""
+    """Return the ranks along a dimension of a mesh through this one."""
     here: list[int] | None = mesh.get_coordinate()
     if here is None:
         return []
@@ -173,23 +169,23 @@ def _along(mesh: Any, dim: int) -> list[int]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# the same record with other tensors
+# records with other tensors
 
 
-def remade(data: Any, layout: Layout, tensors: Sequence[Tensor]) -> Any:
-    """A record like another one, of other tensors, which are in the order of its layout."""
+def remade(data: Any, layout: RecordLayout, tensors: Sequence[Tensor]) -> Any:
+    """Make a record like ``data`` with other tensors, in the order of its layout."""
     order: list[int] | None = layout.plans.get("tree")
     if order is None:
-        at = {(part.path, part.part): number for number, part in enumerate(layout.parts)}
-        order = layout.plans["tree"] = [at[key] for key in _tree(data, ())]
+        at = {(spec.path, spec.component): number for number, spec in enumerate(layout.specs)}
+        order = layout.plans["tree"] = [at[key] for key in _names_in_tree_order(data, ())]
     return with_parts(data, [tensors[at] for at in order])
 
 
-def _tree(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The names of the tensors in memory, in the order of the tree."""
+def _names_in_tree_order(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield path and component of the tensors, in tree order."""
     if isinstance(value, LazyStacked):
         for at, part in enumerate(value._store.items_):
-            yield from _tree(part, (*path, str(at)))
+            yield from _names_in_tree_order(part, (*path, str(at)))
         return
     for key, item in value._store.items():
         where = (*path, key)
@@ -200,13 +196,13 @@ def _tree(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], 
         elif isinstance(item, UnbatchedTensor):
             yield where, ""
         elif not isinstance(item, NonTensorDataBase):
-            yield from _tree(item, where)
+            yield from _names_in_tree_order(item, where)
 
 
-def head_of(value: Any) -> str:
-    """Classes, batch sizes and names of a record and of those in it: what a layout has nothing of."""
+def structure_of(value: Any) -> str:
+    """Return classes, batch sizes and names of a record and its nested collections, which a layout lacks."""
     if isinstance(value, LazyStacked):
-        return f"[{','.join(head_of(part) for part in value._store.items_)}]{value._names}"
-    below = [f"{key}:{head_of(item)}" for key, item in value._store.items() if isinstance(item, TensorCollection)]
+        return f"[{','.join(structure_of(part) for part in value._store.items_)}]{value._names}"
+    below = [f"{key}:{structure_of(item)}" for key, item in value._store.items() if isinstance(item, TensorCollection)]
     names = "" if value._names is None else str(value._names)
     return f"{type(value).__qualname__}{list(value._batch_size)}{names}{sorted(below)}"

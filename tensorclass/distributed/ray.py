@@ -1,8 +1,7 @@
 """Ray: calls on its workers, and functions from record to record on its datasets (the extra ``ray``).
 
-Records need nothing of this to go through Ray's object store: ``ray.put(record)`` and ``ray.get(reference)`` copy no
-tensor on the way out (:mod:`tensorclass.td.buffers`). Datasets are made and read by ``to_ray_dataset`` and
-``from_ray_dataset``.
+The object store needs nothing of this: ``ray.get(reference)`` of a record copies no tensor
+(:mod:`tensorclass.td.buffers`). ``to_ray_dataset`` and ``from_ray_dataset`` make and read datasets.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .executors import Runner
 __all__ = ["RayRunner", "as_batches", "map_batches"]
 
 _EXTRA = "ray"
-_SETTLE = 0.25  #: seconds for calls to end by themselves
+_LEAVE_SECONDS = 0.25  #: that calls have to end by themselves
 
 In = TypeVar("In", bound=TensorCollection)
 Out = TypeVar("Out", bound=TensorCollection)
@@ -33,19 +32,18 @@ Out = TypeVar("Out", bound=TensorCollection)
 
 
 class RayRunner(Runner):
-    """Calls as tasks of Ray: ``executor=ray`` makes one with the defaults.
+    """Runs calls as tasks of Ray. ``executor=ray`` makes one with the defaults.
 
-    A cluster that the program has not connected to yet is connected to, as Ray does it: that of ``RAY_ADDRESS``, or one
-    that is started on this machine.
+    Connects to a cluster if the program has not: to the one of ``RAY_ADDRESS``, or to a new one on this machine.
 
     Args:
         library: the module ``ray``.
-        workers: how many calls run at the same time; by default as many as the cluster has room for.
-        **options: of ``ray.remote``, for each call: ``num_cpus``, ``num_gpus``, ``resources``, ``runtime_env``, ...
+        workers: number of calls that run at the same time. Default: as many as the cluster has room for.
+        **options: options of ``ray.remote``: ``num_cpus``, ``num_gpus``, ``resources``, ``runtime_env``, ...
 
     Raises:
         ImportError: Ray is not installed.
-        TypeError: ``max_retries`` or ``retry_exceptions`` is among the options: who runs the calls counts retries.
+        TypeError: ``max_retries`` or ``retry_exceptions`` is among the options: ``map`` counts retries itself.
         ValueError: the cluster has no room for a call, and ``workers`` is not given.
     """
 
@@ -53,7 +51,7 @@ class RayRunner(Runner):
         self._ray: Any = require("ray", _EXTRA, "RayRunner") if library is None else library
         for name in ("max_retries", "retry_exceptions"):
             if name in options:
-                raise TypeError(f"RayRunner: {name} is no option here; give retries to what runs the calls")
+                raise TypeError(f"RayRunner: {name} is not an option here; give retries= to map or to Stage.run")
         if not self._ray.is_initialized():
             self._ray.init(log_to_driver=False)
         room: dict[str, float] = self._ray.cluster_resources()
@@ -65,8 +63,8 @@ class RayRunner(Runner):
                 has = ", ".join([f"{room.get(name, 0):g} of {name}" for name, each in wanted.items() if each])
                 asked = ", ".join([f"{each:g} of {name}" for name, each in wanted.items() if each])
                 raise ValueError(
-                    f"RayRunner: a call wants {asked}, and the cluster has {has}, so that it would never begin; ask "
-                    "for less, or give workers=, how many calls run at a time, where the cluster grows"
+                    f"RayRunner: a call needs {asked}, and the cluster has {has}, so it would never start; ask for "
+                    "less, or, if the cluster grows, give workers=, the number of calls that run at a time"
                 )
         super().__init__("Ray", workers, "machines", survives=True)
         self._call: Any = self._ray.remote(**{"max_retries": 0, **options})(_called)
@@ -78,11 +76,11 @@ class RayRunner(Runner):
         reference = self._call.remote(function, *args)
         self._running[future] = reference
 
-        def done(there: Future[Any]) -> None:
+        def done(ray_future: Future[Any]) -> None:
             self._running.pop(future, None)
-            error = there.exception()
+            error = ray_future.exception()
             if error is None:
-                future.set_result(there.result())
+                future.set_result(ray_future.result())
             else:
                 future.set_exception(error)
 
@@ -95,23 +93,23 @@ class RayRunner(Runner):
             self._ray.cancel(reference, force=True)
 
     def leave(self, futures: list[Future[Any]]) -> None:
-        # Ray (2.60) aborts this program, now and then, when a call is cancelled while it is given to a worker, as it is
-        # when another one has ended. Short calls end by themselves, and then nothing begins.
-        wait(futures, _SETTLE)
+        # Ray (2.60) sometimes aborts this program when a call is cancelled while it is handed to a worker, which
+        # happens when another call has ended. So short calls get time to end by themselves.
+        wait(futures, _LEAVE_SECONDS)
         super().leave([future for future in futures if not future.done()])
 
     def keep(self, value: Any) -> Any:
-        return _Kept([self._ray.put(value)], uuid.uuid4().hex)
+        return _StoredValue([self._ray.put(value)], uuid.uuid4().hex)
 
 
-class _Kept(NamedTuple):
-    """A value in the object store. Ray would unpickle it for each call, if it were given to it itself."""
+class _StoredValue(NamedTuple):
+    """A value in the object store. Ray would unpickle an argument of its own type for each call."""
 
     reference: list[Any]
     name: str
 
     def value(self) -> Any:
-        """The value, which a worker keeps until it is given another one."""
+        """Return the value. A worker caches the last one."""
         if self.name not in _kept:
             ray: Any = require("ray", _EXTRA, "RayRunner")
             found = ray.get(self.reference[0])
@@ -124,7 +122,7 @@ _kept: dict[str, Any] = {}
 
 
 def _called(function: Callable[..., Any], *args: Any) -> Any:
-    return function(*[one.value() if isinstance(one, _Kept) else one for one in args])
+    return function(*[one.value() if isinstance(one, _StoredValue) else one for one in args])
 
 
 # -- datasets ---------------------------------------------------------------------------------------------------------
@@ -133,18 +131,18 @@ def _called(function: Callable[..., Any], *args: Any) -> Any:
 def as_batches(
     function: Callable[[In], Out], takes: type[In] | None = None, *, strict: bool = True
 ) -> Callable[[Any], Any]:
-    """A function from record to record as one from table to table, for ``map_batches(..., batch_format="pyarrow")``.
+    """Adapt a function from record to record for ``dataset.map_batches(..., batch_format="pyarrow")``.
 
     Args:
-        function: takes a batch as a record, and gives a record, with as many rows or others. A stage, too.
-        takes: the class of the records that it takes; by default that of its annotation.
-        strict: whether columns that are no fields of the record are an error; else they are left out, with a warning.
+        function: takes a batch as a record and returns a record, with any number of rows. May be a stage.
+        takes: class of the records that it takes. Default: the annotation of the function.
+        strict: raise if a column is not a field of the record. Otherwise drop the column with a warning.
 
     Raises:
-        TypeError: nothing says what the function takes.
+        TypeError: the function has no annotation, and ``takes`` is not given.
     """
-    cls: Any = _taken(function) if takes is None else takes
-    return _Batches(function, cls, strict)
+    cls: Any = _record_class_of(function) if takes is None else takes
+    return _RecordBatches(function, cls, strict)
 
 
 def map_batches(
@@ -156,29 +154,29 @@ def map_batches(
     strict: bool = True,
     **options: Any,
 ) -> Any:
-    """``dataset.map_batches`` with a function from record to record, whose types are checked.
+    """Call ``dataset.map_batches`` with a function from record to record. Its types are checked.
 
         scores = map_batches(samples.to_ray_dataset(blocks=8), score, batch_size=256)
         Scores.from_ray_dataset(scores)
 
     Args:
         dataset: a ``ray.data.Dataset``.
-        function: takes a batch as a record, and gives a record, with as many rows or others. A stage, too.
-        takes: the class of the records that it takes; by default that of its annotation.
-        batch_size: how many rows a batch has; ``None`` for blocks as they are.
-        strict: whether columns that are no fields of the record are an error; else they are left out, with a warning.
-        **options: of Ray's ``map_batches``: ``concurrency``, ``num_cpus``, ``num_gpus``, ...
+        function: takes a batch as a record and returns a record, with any number of rows. May be a stage.
+        takes: class of the records that it takes. Default: the annotation of the function.
+        batch_size: rows of a batch; ``None`` for blocks as they are.
+        strict: raise if a column is not a field of the record. Otherwise drop the column with a warning.
+        **options: options of Ray's ``map_batches``: ``concurrency``, ``num_cpus``, ``num_gpus``, ...
 
     Raises:
-        TypeError: nothing says what the function takes, or ``dataset`` is something else.
+        TypeError: the function has no annotation and ``takes`` is not given, or ``dataset`` is not a Ray dataset.
     """
     check_dataset(dataset, "map_batches")
     batches = as_batches(function, takes, strict=strict)
     return dataset.map_batches(batches, batch_size=batch_size, batch_format="pyarrow", zero_copy_batch=True, **options)
 
 
-class _Batches:
-    """A function on records as one on tables. Ray sends it to its workers."""
+class _RecordBatches:
+    """A function on records, called with tables. Ray sends it to its workers."""
 
     def __init__(self, function: Callable[[Any], Any], takes: type[TensorCollection], strict: bool) -> None:
         self.function: Callable[[Any], Any] = function
@@ -191,12 +189,12 @@ class _Batches:
 
         given = self.function(self.takes.from_arrow(as_plain(table), strict=self.strict))
         if not isinstance(given, TensorCollection):
-            raise TypeError(f"{self.__name__}: expected a function that gives a record, got a {type(given).__name__}")
+            raise TypeError(f"{self.__name__}: expected a function that returns a record, got a {type(given).__name__}")
         return given.to_arrow()
 
 
-def _taken(function: Callable[..., Any]) -> type[TensorCollection]:
-    """The class of the records that a function takes, by its annotations."""
+def _record_class_of(function: Callable[..., Any]) -> type[TensorCollection]:
+    """Return the class of the records that a function takes, from its annotations."""
     stage: Stage[Any, Any] = cast("Any", function) if isinstance(function, Stage) else Stage(function)
     try:
         cls = stage.input_type
@@ -204,7 +202,7 @@ def _taken(function: Callable[..., Any]) -> type[TensorCollection]:
         cls = None
     if not inspect.isclass(cls):
         raise TypeError(
-            f"{stage.name}: expected a function whose annotation says which record it takes; annotate it, or give the "
-            "class: map_batches(dataset, function, Sample)"
+            f"{stage.name}: expected a function whose annotation names the record that it takes; annotate it, or give "
+            "the class: map_batches(dataset, function, Sample)"
         )
     return cls

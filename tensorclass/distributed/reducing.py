@@ -1,7 +1,7 @@
-"""``all_reduce`` and ``reduce``: the values of all ranks made one, in place.
+"""``all_reduce`` and ``reduce``: reduce the records of all ranks, in place.
 
-Tensors of one dtype go in flat buckets, so that the cost grows with bytes and not with the number of fields; a large
-tensor goes as it is, without a copy. :class:`Plan` says which goes where; it is made once for a form of records.
+Small tensors of one dtype share flat buckets, so that the cost grows with bytes and not with the number of fields. A
+large tensor is reduced as it is, without a copy. A :class:`ReductionPlan` is made once for each form of records.
 """
 
 from __future__ import annotations
@@ -17,21 +17,28 @@ from torch import Tensor
 
 from tensorclass.td.base import TensorCollection
 
-from . import leaves as leaves_of
-from .agreement import Call, Head, agree, expected, mixed, note, refuse
-from .groups import Group, Known, group_of
-from .layout import Layout, copy
-from .places import strides_of
-from .staging import LARGE, Staging
+from . import leaves as rank_tensors
+from .agreement import (
+    CallDescription,
+    PredictedMessage,
+    agree,
+    call_digest,
+    predicted_message,
+    raise_on_all_ranks,
+    record_call,
+)
+from .groups import GroupCall, GroupState, group_of
+from .layout import RecordLayout, copy
+from .message_buffer import LARGE, contiguous_strides
 
-#: how many bytes of one dtype go as one message by default: more would not be faster, and is memory
+#: default bytes of a bucket: more would not be faster, and takes memory
 BUCKET = 4 * 2**20
-#: up to how many bytes the first message of a call has values in it
-_HEAD = 2**20
+#: bytes up to which a predicted message has the values
+_MOST_PREDICTED = 2**20
 
 _ReduceOp: Any = dist.ReduceOp
 _SUM, _AVG, _MAX, _MIN = _ReduceOp.SUM, _ReduceOp.AVG, _ReduceOp.MAX, _ReduceOp.MIN
-#: up to which number a dtype has all integers
+#: the number up to which a dtype has all integers
 _EXACT: dict[torch.dtype, int] = {
     torch.float64: 2**53,
     torch.float32: 2**24,
@@ -43,7 +50,7 @@ _EXACT: dict[torch.dtype, int] = {
     torch.int8: 2**7 - 1,
     torch.uint8: 2**8 - 1,
 }
-#: what gloo reduces, besides complex numbers, which are pairs of others
+#: dtypes that gloo reduces, besides complex numbers, which are pairs of real ones
 _GLOO = {
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int8, torch.uint8,
     torch.bool,
@@ -52,12 +59,12 @@ _BITWISE = (_ReduceOp.BAND, _ReduceOp.BOR, _ReduceOp.BXOR)
 
 
 class Bucket:
-    """Tensors of one dtype and device one behind the other.
+    """Tensors of one dtype and device that share a flat buffer.
 
     Attributes:
-        members: which tensors of a layout.
-        forms: shape, strides and first item of each.
-        count: how many items they have together.
+        members: indices of the tensors in the layout.
+        forms: shape, strides and offset of each, in items.
+        count: number of items of the buffer.
     """
 
     __slots__ = ("count", "device", "dtype", "forms", "members")
@@ -70,60 +77,60 @@ class Bucket:
         self.count: int = 0
 
     def add(self, member: int, shape: torch.Size) -> None:
-        """Puts a tensor behind the others."""
+        """Append a tensor."""
         self.members.append(member)
-        self.forms.append((shape, strides_of(shape), self.count))
+        self.forms.append((shape, contiguous_strides(shape), self.count))
         self.count += shape.numel()
 
     def of(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """The tensors of this bucket among all."""
+        """Select the tensors of this bucket."""
         return [tensors[at] for at in self.members]
 
     def views(self, memory: Tensor) -> list[Tensor]:
-        """The tensors in a piece of memory."""
+        """Return the tensors as views of a buffer."""
         return [memory.as_strided(*form) for form in self.forms]
 
 
-class Plan:
+class ReductionPlan:
     """How the tensors of a form are reduced.
 
     Attributes:
-        call: the digest of the call.
-        buckets: what goes together.
-        alone: which tensors go as they are.
-        count: how many messages there are.
-        several: some are of the same dtype, so that a tensor can be in two of them.
-        problem: why they cannot be reduced.
+        call: digest of the call.
+        buckets: the small tensors.
+        alone: indices of the tensors that are reduced as they are.
+        count: number of messages.
+        several: whether two messages have one dtype, so that tensors that share memory can be in both.
+        problem: why the tensors cannot be reduced.
     """
 
     __slots__ = ("alone", "buckets", "call", "count", "problem", "several")
 
-    def __init__(self, taken: leaves_of.Taken, what: str, op: Any, limit: int, gloo: bool) -> None:
-        self.call: int = mixed(what, taken.form)
+    def __init__(self, prepared: rank_tensors.ReductionInput, what: str, op: Any, limit: int, gloo: bool) -> None:
+        self.call: int = call_digest(what, prepared.form)
         self.alone: list[int] = []
         self.problem: tuple[type[Exception], str] | None = None
         self.buckets: list[Bucket] = []
         filling: dict[tuple[torch.dtype, str], Bucket] = {}
         problems: list[str] = []
-        for at, (part, tensor) in enumerate(zip(taken.layout.parts, taken.tensors, strict=True)):
-            if part.part:
-                continue  # where rows of a jagged tensor begin
-            if why := _unfit(part.dtype, op, gloo):
-                problems.append(f"{leaves_of.name_of(part)}: {why}")
-            if part.nbytes >= min(limit, LARGE):
+        for at, (spec, tensor) in enumerate(zip(prepared.layout.specs, prepared.tensors, strict=True)):
+            if spec.component:
+                continue  # offsets of a jagged tensor
+            if why := _unfit(spec.dtype, op, gloo):
+                problems.append(f"{rank_tensors.name_of(spec)}: {why}")
+            if spec.nbytes >= min(limit, LARGE):
                 self.alone.append(at)
-            elif part.nbytes:
-                key = part.dtype, tensor.device.type
+            elif spec.nbytes:
+                key = spec.dtype, tensor.device.type
                 bucket = filling.get(key)
-                if bucket is None or bucket.count * part.dtype.itemsize + part.nbytes > limit:
-                    bucket = filling[key] = Bucket(part.dtype, tensor.device)
+                if bucket is None or bucket.count * spec.dtype.itemsize + spec.nbytes > limit:
+                    bucket = filling[key] = Bucket(spec.dtype, tensor.device)
                     self.buckets.append(bucket)
-                bucket.add(at, part.shape)
+                bucket.add(at, spec.shape)
         self.count: int = len(self.buckets) + len(self.alone)
         self.several: bool = bool(self.alone) or len(filling) < len(self.buckets)
         if problems:
-            # as torch has it
-            strange = any(part.dtype.is_complex for part in taken.layout.parts) and op not in (_SUM, _AVG)
+            # torch raises the same class
+            strange = any(spec.dtype.is_complex for spec in prepared.layout.specs) and op not in (_SUM, _AVG)
             self.problem = (
                 ValueError if strange else RuntimeError,
                 f"{what}: nothing was written; {'; '.join(problems)}",
@@ -132,28 +139,28 @@ class Plan:
 
 def _unfit(dtype: torch.dtype, op: Any, gloo: bool) -> str:
     if dtype.is_complex and op not in (_SUM, _AVG):
-        return f"{_named(op)} is not defined for {dtype}"
+        return f"{_op_name(op)} is not defined for {dtype}"
     if op == _AVG and not (dtype.is_floating_point or dtype.is_complex):
-        return f"the mean of {dtype} is no {dtype}; cast it first, or reduce with SUM"
+        return f"the mean of {dtype} is not a {dtype}; cast it first, or reduce with SUM"
     if gloo and dtype not in _GLOO and not dtype.is_complex:
-        return f"gloo reduces no {dtype}; cast it first"
+        return f"gloo cannot reduce {dtype}; cast it first"
     if gloo and op in _BITWISE and dtype.is_floating_point:
-        return f"{_named(op)} is not defined for {dtype}"
+        return f"{_op_name(op)} is not defined for {dtype}"
     return ""
 
 
-class ReduceHead(Head):
-    """A bucket of small tensors that has the digest of its call behind them, as numbers that survive the reduction.
+class PredictedReduce(PredictedMessage):
+    """A bucket of small tensors, followed by the digest of its call as numbers that survive the reduction.
 
-    Sums (and means) of such numbers are those of equal ones only if all were equal, but for a chance of 2 ** -63; for
-    maxima and minima both the numbers and what they lack to 255 are sent.
+    The sum (or mean) of the numbers is that of equal ones only if all ranks sent the same, but for a chance of
+    2 ** -63. For maxima and minima, the complements to 255 are sent as well.
     """
 
     __slots__ = ("_free", "_last", "at", "bucket", "numbers", "op", "right", "words")
 
-    def __init__(self, plan: Plan, at: int, op: Any, numbers: Callable[[int], list[int]], size: int) -> None:
+    def __init__(self, plan: ReductionPlan, at: int, op: Any, numbers: Callable[[int], list[int]], size: int) -> None:
         super().__init__(plan.call)
-        self.at: int = at  #: which bucket of the plan, of which there can be another one by then
+        self.at: int = at  #: index of the bucket, as the cached plan can be another object later
         self.bucket: Bucket = plan.buckets[at]
         bucket = self.bucket
         self.op: Any = op
@@ -161,102 +168,90 @@ class ReduceHead(Head):
         own = torch.tensor(numbers(plan.call), dtype=torch.int64, device="cpu")
         self.words: Tensor = own.to(bucket.device, bucket.dtype)
         self.right: Tensor = (own * size if op == _SUM else own).to(bucket.device, bucket.dtype)
-        self._free: list[_Space] = []
-        self._last: _Space | None = None
+        self._free: list[_PredictedBuffer] = []
+        self._last: _PredictedBuffer | None = None
 
-    def sent(self, group: Group, call: int, content: leaves_of.Taken | None) -> tuple[dist.Work, _Space]:
-        """Begins with the message; :meth:`give` back what it lies in."""
-        space = self._free.pop() if self._free else _Space(self.bucket, self.words)
+    def sent(
+        self, group: GroupCall, call: int, content: rank_tensors.ReductionInput | None
+    ) -> tuple[dist.Work, _PredictedBuffer]:
+        """Start the message. Return it and its buffer, to be given back with :meth:`give`."""
+        buffer = self._free.pop() if self._free else _PredictedBuffer(self.bucket, self.words)
         if content is None:
-            space.whole.zero_()
-            space.result.copy_(torch.tensor(self.numbers(call), dtype=torch.int64, device="cpu"))
+            buffer.whole.zero_()
+            buffer.received_words.copy_(torch.tensor(self.numbers(call), dtype=torch.int64, device="cpu"))
         else:
-            space.fill(self.bucket.of(content.tensors), self.words, content.plain)
-        return group.all_reduce(space.whole, self.op), space
+            buffer.fill(self.bucket.of(content.tensors), self.words)
+        return group.all_reduce(buffer.whole, self.op), buffer
 
-    def give(self, space: _Space) -> None:
-        """Takes space back that no message is in any more."""
-        self._free.append(space)
+    def give(self, buffer: _PredictedBuffer) -> None:
+        """Return a buffer."""
+        self._free.append(buffer)
 
-    def agreed(self, group: Group, call: int, content: Any) -> bool:
-        """See :meth:`.agreement.Head.agreed`; the content is the record, taken apart."""
-        work, space = self.sent(group, call, content)
+    def agreed(self, group: GroupCall, call: int, content: Any) -> bool:
+        """See :meth:`.agreement.PredictedMessage.agreed`; ``content`` is the prepared record."""
+        work, buffer = self.sent(group, call, content)
         group.wait(work)
-        self._last = space
-        self.give(space)
-        return torch.equal(space.result, self.right)
+        self._last = buffer
+        self.give(buffer)
+        return torch.equal(buffer.received_words, self.right)
 
-    def write(self, content: leaves_of.Taken, space: _Space | None = None) -> None:
-        """Writes what was reduced into the record."""
-        found = space or self._last
+    def write(self, content: rank_tensors.ReductionInput, buffer: _PredictedBuffer | None = None) -> None:
+        """Write the reduced values into the record."""
+        found = buffer or self._last
         if found is not None:
-            found.empty(self.bucket.of(content.tensors), content.plain)
+            rank_tensors.write(self.bucket.of(content.tensors), found.views)
 
 
-class _Space:
-    """The memory of a bucket and the numbers behind it."""
+class _PredictedBuffer:
+    """A bucket and the words of its call in one tensor."""
 
-    __slots__ = ("result", "scratch", "staging", "whole")
+    __slots__ = ("received_words", "views", "whole")
 
     def __init__(self, bucket: Bucket, words: Tensor) -> None:
-        forms = [(bucket.dtype, torch.Size(shape)) for shape, _, _ in bucket.forms]
-        self.staging: Staging = Staging(0, [*forms, (bucket.dtype, words.shape)], bucket.device)
-        self.whole: Tensor = self.staging.memory.view(bucket.dtype)
-        self.result: Tensor = self.staging.views()[-1]
-        self.scratch: Tensor = torch.empty_like(self.result)
+        self.whole: Tensor = torch.zeros(bucket.count + words.numel(), dtype=bucket.dtype, device=bucket.device)
+        self.views: list[Tensor] = bucket.views(self.whole)
+        self.received_words: Tensor = self.whole[bucket.count :]
 
-    def fill(self, tensors: list[Tensor], words: Tensor, plain: bool) -> None:
-        if len(tensors) <= _FEW:
-            copy(self.staging.views(), [*tensors, words])
-        else:
-            self.staging.gather([*tensors, words], plain)
-
-    def empty(self, tensors: list[Tensor], plain: bool) -> None:
-        if plain and len(tensors) > _FEW:
-            self.staging.scatter([*tensors, self.scratch], True)
-        else:
-            leaves_of.write(tensors, self.staging.views()[:-1])
+    def fill(self, tensors: list[Tensor], words: Tensor) -> None:
+        copy([*self.views, self.received_words], [*tensors, words])
 
 
-_FEW = 4  #: tensors that torch copies faster than the kernel
-
-
-def _head(plan: Plan, op: Any, known: Known) -> Head | None:
-    """The head of a plan, where one of its buckets can be one."""
-    if op not in (_SUM, _MAX, _MIN) and not (op == _AVG and known.gloo):  # others may divide before they add
+def _predicted(plan: ReductionPlan, op: Any, state: GroupState) -> PredictedMessage | None:
+    """Return the predicted message of a plan, if one of its buckets fits."""
+    if op not in (_SUM, _MAX, _MIN) and not (op == _AVG and state.gloo):  # others may divide before they add
         return None
     extreme = op in (_MAX, _MIN)
     for at, bucket in enumerate(plan.buckets):
-        most = _EXACT.get(bucket.dtype, 0) // (1 if extreme else known.size)
-        if most and bucket.count * bucket.dtype.itemsize <= _HEAD:
+        most = _EXACT.get(bucket.dtype, 0) // (1 if extreme else state.size)
+        if most and bucket.count * bucket.dtype.itemsize <= _MOST_PREDICTED:
             numbers = partial(_numbers, 8 if most >= 255 else 1, extreme)
-            return ReduceHead(plan, at, op, numbers, known.size)
+            return PredictedReduce(plan, at, op, numbers, state.size)
     return None
 
 
 def _numbers(width: int, extreme: bool, call: int) -> list[int]:
-    """A digest as small numbers."""
+    """Return a digest as small numbers."""
     most = 2**width - 1
     found = [call >> at & most for at in range(0, 64, width)]
     return found + [most - number for number in found] if extreme else found
 
 
 class Pending:
-    """A message of a reduction that is on its way.
+    """A message of a reduction under way.
 
-    What :meth:`wait` gives back is written into the record then, and not before.
+    :meth:`wait` writes the values into the record.
     """
 
     __slots__ = ("_done", "_group", "_work", "_write")
 
-    def __init__(self, group: Group, work: dist.Work | None, write: Callable[[], object] | None) -> None:
-        self._group: Group = group
+    def __init__(self, group: GroupCall, work: dist.Work | None, write: Callable[[], object] | None) -> None:
+        self._group: GroupCall = group
         self._work: dist.Work | None = work
         self._write: Callable[[], object] | None = write
         self._done: bool = work is None
 
     def wait(self) -> bool:
-        """Waits for the message and writes its values into the record; always true.
+        """Wait for the message and write its values into the record. Return ``True``.
 
         Raises:
             RecordsDiffer: the records of the ranks differ. Nothing was written.
@@ -273,82 +268,94 @@ class Pending:
         return True
 
     def is_completed(self) -> bool:
-        """Whether the message has arrived, so that :meth:`wait` does not have to."""
+        """Whether the message has arrived, so that :meth:`wait` returns at once."""
         return self._done or self._work is None or self._work.is_completed()
 
 
-class _Deferred(Pending):
-    """The head of a call that has gone on without waiting for it, with all values of the record.
+class _PredictedPending(Pending):
+    """The predicted message of an asynchronous call, with all values of the record.
 
-    If it shows that a rank came with another call, all ranks compare what they came with, and those messages must be
-    the next ones. So it is looked at before anything else is sent in the group (:func:`.groups.settle`), at the latest
-    when it is waited for.
+    If it shows that a rank made another call, all ranks compare their calls, and those messages must be the next ones.
+    So it is checked before anything else is sent in the group (:func:`.groups.finish_pending`), or when it is waited
+    for.
     """
 
-    __slots__ = ("_before", "_call", "_error", "_go_on", "_head", "_rest", "_right", "_space", "_write_head")
+    __slots__ = (
+        "_before",
+        "_buffer",
+        "_call",
+        "_error",
+        "_predicted",
+        "_rest",
+        "_right",
+        "_start_rest",
+        "_write_predicted",
+    )
 
     def __init__(
         self,
-        group: Group,
-        head: ReduceHead,
-        taken: leaves_of.Taken,
-        call: Call,
+        group: GroupCall,
+        predicted: PredictedReduce,
+        prepared: rank_tensors.ReductionInput,
+        call: CallDescription,
         writes: bool,
-        go_on: Callable[[], list[Pending]],
+        start_rest: Callable[[], list[Pending]],
     ) -> None:
-        work, space = head.sent(group, head.call, taken)
-        super().__init__(group, work, taken.finish if writes else None)
-        self._call: Call = call
-        self._head: ReduceHead = head
-        self._space: _Space = space
-        self._write_head: Callable[[], None] | None = partial(head.write, taken, space) if writes else None
-        self._go_on: Callable[[], list[Pending]] | None = go_on
+        work, buffer = predicted.sent(group, predicted.call, prepared)
+        super().__init__(group, work, prepared.finish if writes else None)
+        self._call: CallDescription = call
+        self._predicted: PredictedReduce = predicted
+        self._buffer: _PredictedBuffer = buffer
+        self._write_predicted: Callable[[], None] | None = (
+            partial(predicted.write, prepared, buffer) if writes else None
+        )
+        self._start_rest: Callable[[], list[Pending]] | None = start_rest
         self._right: bool = False
         self._rest: list[Pending] = []
         self._error: BaseException | None = None
-        known = group.known
-        self._before: int = known.last
-        known.last = head.call
-        known.begun = self._settle
+        state = group.state
+        self._before: int = state.last
+        state.last = predicted.call
+        state.finish_agreement = self._finish
 
-    def _settle(self) -> None:
-        group, go_on = self._group, self._go_on
-        if go_on is None or self._work is None:
+    def _finish(self) -> None:
+        group, start_rest = self._group, self._start_rest
+        if start_rest is None or self._work is None:
             return
         try:
             group.wait(self._work)
-            self._right = torch.equal(self._space.result, self._head.right)
+            self._right = torch.equal(self._buffer.received_words, self._predicted.right)
             if not self._right:
-                group.known.last = self._before
+                group.state.last = self._before
                 agree(group, self._call)
-                self._rest = go_on()
+                self._rest = start_rest()
         except BaseException as error:
             self._error = error
             raise
         finally:
-            group.known.begun = self._go_on = None
+            group.state.finish_agreement = self._start_rest = None
 
     def wait(self) -> bool:
         if self._done:
             return True
         if self._error is not None:
             raise self._error
-        self._settle()
+        self._finish()
         if not self._right:
             for message in self._rest:
                 message.wait()
-        elif self._write_head is not None:
-            self._write_head()
-        self._write_head, self._rest = None, []
+        elif self._write_predicted is not None:
+            self._write_predicted()
+        self._write_predicted, self._rest = None, []
         if self._write is not None:
             self._write()
             self._write = None
-        self._head.give(self._space)
+        self._predicted.give(self._buffer)
         self._done = True
         return True
 
 
-def _as_op(op: Any, what: str) -> Any:
+def _check_op(op: Any, what: str) -> Any:
     if op is None:
         return _SUM
     if isinstance(op, type) or not isinstance(op, (_ReduceOp, _ReduceOp.RedOpType)):
@@ -356,17 +363,17 @@ def _as_op(op: Any, what: str) -> Any:
     return op
 
 
-def _named(op: Any) -> str:
-    """The name of an operation, with its factor where it has one.
+def _op_name(op: Any) -> str:
+    """Return the name of an operation, with its factor if it has one.
 
-    >>> _named(dist.ReduceOp.SUM), _named(dist.ReduceOp(dist.ReduceOp.SUM))
+    >>> _op_name(dist.ReduceOp.SUM), _op_name(dist.ReduceOp(dist.ReduceOp.SUM))
     ('SUM', 'SUM')
     """
     kind, factor = (op, None) if isinstance(op, _ReduceOp.RedOpType) else op.__getstate__()
     return f"{kind.name}" if factor is None else f"{kind.name}({factor})"
 
 
-def _as_limit(bucket_bytes: int | None, what: str) -> int:
+def _check_bucket_bytes(bucket_bytes: int | None, what: str) -> int:
     if bucket_bytes is None:
         return BUCKET
     if bucket_bytes < 1:
@@ -384,7 +391,7 @@ def all_reduce(
     timeout: float | timedelta | None = None,
 ) -> list[Pending] | None:
     """See :meth:`TensorDict.all_reduce`."""
-    op, limit = _as_op(op, "all_reduce"), _as_limit(bucket_bytes, "all_reduce")
+    op, limit = _check_op(op, "all_reduce"), _check_bucket_bytes(bucket_bytes, "all_reduce")
     found = group_of(group, "all_reduce", timeout)
     if found is None:
         return None
@@ -403,7 +410,7 @@ def reduce(
     timeout: float | timedelta | None = None,
 ) -> list[Pending] | None:
     """See :meth:`TensorDict.reduce`."""
-    op, limit = _as_op(op, "reduce"), _as_limit(bucket_bytes, "reduce")
+    op, limit = _check_op(op, "reduce"), _check_bucket_bytes(bucket_bytes, "reduce")
     found = group_of(group, "reduce", timeout)
     if found is None:
         return None
@@ -415,66 +422,66 @@ def reduce(
     return None
 
 
-_plans: dict[tuple[Layout, int, str, bool], Plan] = {}  #: made plans
+_plans: dict[tuple[RecordLayout, int, str, bool], ReductionPlan] = {}  #: cached plans
 _MOST = 256
 
 
-def _plan(taken: leaves_of.Taken, what: str, op: Any, limit: int, gloo: bool) -> Plan:
-    key = taken.layout, taken.form, what, gloo
+def _plan(prepared: rank_tensors.ReductionInput, what: str, op: Any, limit: int, gloo: bool) -> ReductionPlan:
+    key = prepared.layout, prepared.form, what, gloo
     plan = _plans.get(key)
     if plan is None:
         if len(_plans) >= _MOST:
             _plans.clear()
-        plan = _plans[key] = Plan(taken, what, op, limit, gloo)
+        plan = _plans[key] = ReductionPlan(prepared, what, op, limit, gloo)
     return plan
 
 
 def _reduce(
-    data: TensorCollection, op: Any, group: Group, limit: int, root: int | None, async_op: bool
+    data: TensorCollection, op: Any, group: GroupCall, limit: int, root: int | None, async_op: bool
 ) -> list[Pending] | None:
-    known = group.known
-    to = "" if root is None else f"dst={known.ranks[root]}, "
-    what = f"{group.what}({to}{_named(op)}, bucket_bytes={limit})"
+    state = group.state
+    to = "" if root is None else f"dst={state.ranks[root]}, "
+    what = f"{group.what}({to}{_op_name(op)}, bucket_bytes={limit})"
     try:
-        taken = leaves_of.to_reduce(data, group)
+        prepared = rank_tensors.prepare_reduction(data, group)
     except Exception as error:
-        refuse(group, what, error)
-    plan, call = _plan(taken, what, op, limit, known.gloo), Call(what, taken.form, taken.entries)
+        raise_on_all_ranks(group, what, error)
+    plan, call = _plan(prepared, what, op, limit, state.gloo), CallDescription(what, prepared.form, prepared.entries)
     if plan.problem is not None:
         kind, why = plan.problem
         call = call._replace(problem=kind(why))
-    writes = root is None or root == known.rank
-    sources = leaves_of.apart(taken.tensors) if writes and plan.several else taken.tensors
-    head: Any = expected(group)
-    ours = isinstance(head, ReduceHead) and head.call == plan.call
+    writes = root is None or root == state.rank
+    sources = rank_tensors.separate_overlapping(prepared.tensors) if writes and plan.several else prepared.tensors
+    predicted: Any = predicted_message(group)
+    ours = isinstance(predicted, PredictedReduce) and predicted.call == plan.call
     begun: int | None = None
 
-    def go_on() -> list[Pending]:
-        note(group, plan.call, lambda: _head(plan, op, known))
-        return _messages(group, plan, sources, taken.tensors, op, root, begun, async_op)
+    def start_rest() -> list[Pending]:
+        record_call(group, plan.call, lambda: _predicted(plan, op, state))
+        return _messages(group, plan, sources, prepared.tensors, op, root, begun, async_op)
 
     if ours and async_op and plan.count == 1:
-        deferred: Pending = _Deferred(group, head, taken, call, writes, go_on)
+        deferred: Pending = _PredictedPending(group, predicted, prepared, call, writes, start_rest)
         return [deferred]
-    if head is not None and head.agreed(group, plan.call, taken if ours else None):
-        begun = head.at
+    if predicted is not None and predicted.agreed(group, plan.call, prepared if ours else None):
+        begun = predicted.at
         if writes:
-            head.write(taken)
+            predicted.write(prepared)
     if begun is None:
         agree(group, call)
-    pending = go_on()
-    if async_op and taken.finish is None:
+    pending = start_rest()
+    if async_op and prepared.finish is None:
         return pending
     for message in pending:
         message.wait()
-    if taken.finish is not None and writes:
-        taken.finish()
+    if prepared.finish is not None and writes:
+        prepared.finish()
     return [] if async_op else None
 
 
 def _messages(
-    group: Group,
-    plan: Plan,
+    group: GroupCall,
+    plan: ReductionPlan,
     sources: list[Tensor],
     targets: list[Tensor],
     op: Any,
@@ -482,8 +489,8 @@ def _messages(
     begun: int | None,
     async_op: bool,
 ) -> list[Pending]:
-    """Begins with all messages but the one that has come."""
-    writes = root is None or root == group.known.rank
+    """Start all messages but the one that has come."""
+    writes = root is None or root == group.state.rank
     pending: list[Pending] = []
     for at, bucket in enumerate(plan.buckets):
         if at == begun:
@@ -493,35 +500,35 @@ def _messages(
         memory = torch.empty(bucket.count, dtype=bucket.dtype, device=bucket.device)
         views = bucket.views(memory)
         copy(views, bucket.of(sources))
-        write = _writing(bucket.of(targets), views) if writes else None
+        write = _writer(bucket.of(targets), views) if writes else None
         pending.append(Pending(group, _begin(group, memory, op, root), write))
         if not async_op and len(pending) > 2:
-            pending.pop(0).wait()  # so that no more than three buckets are there at once
+            pending.pop(0).wait()  # at most three buckets at once
     for at in plan.alone:
         value, target = sources[at].detach(), targets[at].detach()
         if writes or async_op:
             pending.append(_alone(group, value, target, op, root, writes))
-        else:  # one after the other, since they lie in the same memory
-            group.wait(_begin(group, group.known.copied(value), op, root))
+        else:  # one after the other, as they share scratch memory
+            group.wait(_begin(group, group.state.scratch_copy(value), op, root))
     return pending
 
 
-def _writing(targets: list[Tensor], sources: list[Tensor]) -> Callable[[], None]:
-    return lambda: leaves_of.write(targets, sources)
+def _writer(targets: list[Tensor], sources: list[Tensor]) -> Callable[[], None]:
+    return lambda: rank_tensors.write(targets, sources)
 
 
-def _begin(group: Group, tensor: Tensor, op: Any, root: int | None) -> dist.Work:
+def _begin(group: GroupCall, tensor: Tensor, op: Any, root: int | None) -> dist.Work:
     if tensor.is_complex():
         tensor = torch.view_as_real(tensor)
     return group.all_reduce(tensor, op) if root is None else group.reduce(tensor, op, root)
 
 
-def _alone(group: Group, value: Tensor, target: Tensor, op: Any, root: int | None, writes: bool) -> Pending:
-    """A large tensor: reduced where it is, if it is in one piece and may be overwritten."""
+def _alone(group: GroupCall, value: Tensor, target: Tensor, op: Any, root: int | None, writes: bool) -> Pending:
+    """Reduce a large tensor in its own memory, if it is contiguous and may be overwritten."""
     if writes and value.is_contiguous() and not value.is_conj() and not value.is_neg():
         if value.data_ptr() == target.data_ptr():
             return Pending(group, _begin(group, value, op, root), None)
-        piece = value  # a copy already
+        piece = value  # a copy
     else:
         piece = value.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
-    return Pending(group, _begin(group, piece, op, root), _writing([target], [piece]) if writes else None)
+    return Pending(group, _begin(group, piece, op, root), _writer([target], [piece]) if writes else None)

@@ -1,15 +1,15 @@
-"""Objects on their way to another process: all their tensors in one piece of memory, with one handle.
+"""Pickle objects for another process with all their tensors in one shared memory segment.
 
-What is sent through the queues, pipes and pools of ``multiprocessing`` is pickled. There torch gives each tensor a
-piece of shared memory, and the other side opens it by a handle, which takes some 0.2 ms and an open file for each
-tensor. Here the tensors of a collection, however deep, go one behind the other into one piece of memory, which is sent
-by one handle; or, where they are small, with the text of the pickle and by no handle at all.
+Queues, pipes and pools of ``multiprocessing`` pickle what they send. torch gives each tensor a segment of its own,
+which the receiver opens by a handle; that takes some 0.2 ms and an open file for each tensor. Here all tensors of a
+collection are copied into one segment, which is sent by one handle. Small tensors are sent with the text of the pickle,
+without a handle.
 
-What is sent is a copy, so nobody writes into what the other side has. Memory that processes share already is not
-copied: each piece of it is sent by its handle, and files that are mapped to memory by their names.
+The receiver gets a copy. Memory that is shared already is not copied: each segment is sent by its handle, and files
+mapped to memory by their names.
 
-Collections are sent so because the class of each is registered with the pickler of ``multiprocessing``
-(:mod:`tensorclass.td.crossing`). :func:`packed` does the same for other objects, such as tuples of tensors.
+The classes of collections are registered with the pickler of ``multiprocessing`` (:mod:`tensorclass.td.crossing`).
+:func:`packed` does the same for other objects, such as tuples of tensors.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tensorclass.td.shared_memory import new_storage
 
 from . import feeding
 
-#: how many bytes of tensors go with the text; measured with python -m benchmarks.mapping
+#: bytes of tensors up to which they are sent with the text; measured with python -m benchmarks.mapping
 SMALL = 2**17
 _ALIGN = 16
 _frombuffer: Any = torch.frombuffer  # pyright: ignore[reportUnknownMemberType]
@@ -39,36 +39,36 @@ _foreach_copy: Any = torch._foreach_copy_  # pyright: ignore[reportPrivateImport
 _storage: Any = torch.UntypedStorage
 _strategy: Any = torch.multiprocessing.get_sharing_strategy
 _PLAIN = (Tensor, Parameter)
-_BY_HANDLE = os.path.isdir("/proc/self/fd")  #: whether an open file has a path
+_BY_HANDLE = os.path.isdir("/proc/self/fd")  #: whether open files have a path
 
-#: the piece, dtype, shape, strides where they are not those of a contiguous tensor, and the first byte
-Where: TypeAlias = "tuple[int, torch.dtype, tuple[int, ...], tuple[int, ...] | None, int]"
+#: segment (0: the new one), dtype, shape, strides (``None``: contiguous), first byte
+TensorLocation: TypeAlias = "tuple[int, torch.dtype, tuple[int, ...], tuple[int, ...] | None, int]"
 
 
 class Handle(NamedTuple):
-    """Where another process of this machine finds a piece of shared memory, as long as this one holds it."""
+    """Path by which another process opens a shared memory segment, as long as this process holds it."""
 
     path: str
     size: int
 
     def opened(self) -> torch.UntypedStorage:
-        """The memory. No file stays open for it."""
+        """Map the segment. No file stays open for it."""
         return _storage.from_file(self.path, True, self.size)  # type: ignore[no-any-return]
 
 
 class Packed(NamedTuple):
-    """An object taken apart: what pickles to next to nothing, and what its tensors lie in."""
+    """An object as a pickle without tensors, and the memory of its tensors."""
 
-    text: bytes  #: a pickle, in which a tensor is a place in one of the pieces of memory
-    memory: bytearray | torch.UntypedStorage | Handle | None  #: what the tensors were copied to
-    shared: Sequence[torch.UntypedStorage | Handle]  #: memory that processes share already
-    others: list[Any]  #: tensors that torch sends in its own way: those of accelerators, sparse ones
+    text: bytes  #: a pickle, in which a tensor is a location in a segment
+    memory: bytearray | torch.UntypedStorage | Handle | None  #: the copied tensors
+    shared: Sequence[torch.UntypedStorage | Handle]  #: segments that were shared before
+    others: list[Any]  #: tensors that torch pickles: on accelerators, sparse ones
 
     def by_handles(self) -> Packed:
-        """The same, for a process that may end before it opens the memory.
+        """Return the same with handles, for a process that may die before it opens the memory.
 
-        What torch sends in place of a piece of memory stays open here until the other process asked for it: for good,
-        where that one died. A handle is a name, which goes when this object does. Systems without ``/proc`` have none.
+        torch keeps a segment open until the receiver has asked for it: forever, if the receiver died. A handle is a
+        path that is gone when this object is. Without ``/proc`` there are no handles.
         """
         if not _BY_HANDLE or _strategy() != "file_descriptor":
             return self
@@ -76,8 +76,8 @@ class Packed(NamedTuple):
         return Packed(self.text, memory, [_handle(storage) for storage in self.shared], self.others)
 
     def opened(self) -> Any:
-        """The object, put together again. Its tensors lie in the memory, and keep it."""
-        memory = _Memory([_bytes_of(self.memory), *[_bytes_of(storage) for storage in self.shared]], self.others)
+        """Rebuild the object. Its tensors share the memory and keep it alive."""
+        memory = _OpenSegments([_bytes_of(self.memory), *[_bytes_of(storage) for storage in self.shared]], self.others)
         outer = getattr(_now, "opened", None)
         _now.opened = weakref.ref(memory)
         try:
@@ -86,8 +86,8 @@ class Packed(NamedTuple):
             _now.opened = outer
 
 
-class _Memory:
-    """The memory of an object that is being opened."""
+class _OpenSegments:
+    """Segments of an object that is being opened."""
 
     __slots__ = ("__weakref__", "others", "pieces")
 
@@ -102,12 +102,12 @@ _now: Any = threading.local()
 
 
 def packed(value: Any, *, small: int | None = None, copies: bool = False) -> Packed:
-    """An object taken apart.
+    """Pickle an object, with its tensors apart.
 
     Args:
-        value: what can be pickled.
-        small: how many bytes of tensors are copied to a ``bytearray``; more go into shared memory. ``-1``: any number.
-        copies: copy what is shared already, too.
+        value: the object.
+        small: bytes of tensors up to which they are copied to a ``bytearray``; more go into shared memory. ``-1``: any.
+        copies: copy tensors in shared memory as well.
 
     Raises:
         RuntimeError: a tensor requires a gradient and is the result of an operation.
@@ -120,7 +120,7 @@ def packed(value: Any, *, small: int | None = None, copies: bool = False) -> Pac
 
 
 def opened(text: bytes, memory: Any, shared: list[Any], others: list[Any]) -> Any:
-    """What unpickling calls for a collection that was sent."""
+    """Rebuild a collection; unpickling calls this."""
     return Packed(text, memory, shared, others).opened()
 
 
@@ -132,7 +132,7 @@ def opened_again(text: bytes, pieces: bytes) -> Any:
 def reduced(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Reduce a collection for the pickler of ``multiprocessing``.
 
-    Where nobody would hear of an error, what is written is the error; see :mod:`.feeding`.
+    If an error would only be printed, it is sent instead; see :mod:`.feeding`.
     """
     try:
         found = packed(value)
@@ -140,7 +140,7 @@ def reduced(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
             return opened, tuple(found)
         if feeding.current() is None:
             return opened, tuple(found)
-        # opening files for the memory can fail, too: that is done now
+        # opening files for the memory can fail as well, so it is done now
         return opened_again, (found.text, bytes(ForkingPickler.dumps(found[1:])))
     except Exception as error:
         fed = feeding.current()
@@ -150,7 +150,7 @@ def reduced(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 
 class _Pickler(pickle.Pickler):
-    """Writes places in memory where an object has tensors."""
+    """Pickles tensors as locations in memory."""
 
     def __init__(self, file: io.BytesIO, copies: bool) -> None:
         super().__init__(file, 4)  # from 5 on collections give the memory of their tensors themselves (td/buffers.py)
@@ -158,10 +158,10 @@ class _Pickler(pickle.Pickler):
         self.others: list[Any] = []
         self._copies: bool = copies
         self._sources: list[Tensor] = []
-        self._places: list[Where] = []
+        self._locations: list[TensorLocation] = []
         self._end: int = 0
-        self._kept: dict[int, int] = {}  #: by storage, the number of a shared piece
-        self._same: dict[tuple[Any, ...], Where] = {}  #: tied tensors lie in one place
+        self._segments: dict[int, int] = {}  #: number of a shared segment by storage
+        self._known_tensors: dict[tuple[Any, ...], TensorLocation] = {}  #: so that tied tensors stay tied
 
     def reducer_override(self, obj: Any, /) -> Any:
         kind = obj.__class__
@@ -177,27 +177,27 @@ class _Pickler(pickle.Pickler):
             return _other, (len(self.others) - 1,)
         if obj.is_conj() or obj.is_neg():
             obj = obj.resolve_conj().resolve_neg()
-        where = self._where(obj.detach() if obj.requires_grad else obj)
+        location = self._location_of(obj.detach() if obj.requires_grad else obj)
         if kind is Parameter or obj.requires_grad:
-            return _placed, (*where, kind is Parameter, obj.requires_grad)
-        return _placed, where
+            return _tensor_at, (*location, kind is Parameter, obj.requires_grad)
+        return _tensor_at, location
 
-    def _where(self, tensor: Tensor) -> Where:
+    def _location_of(self, tensor: Tensor) -> TensorLocation:
         storage = tensor.untyped_storage()
         offset, shape = int(tensor.storage_offset()), tensor.shape
         if not self._copies and storage.is_shared():
-            at = self._kept.get(storage._cdata)
+            at = self._segments.get(storage._cdata)
             if at is None:
                 self.shared.append(storage)
-                at = self._kept[storage._cdata] = len(self.shared)
+                at = self._segments[storage._cdata] = len(self.shared)
             return at, tensor.dtype, tuple(shape), tensor.stride(), offset * tensor.dtype.itemsize
         key = (storage._cdata, offset, shape, tensor.dtype, tensor.stride())
-        where = self._same.get(key)
-        if where is None:
-            where = self._same[key] = self._new_place(tensor)
-        return where
+        location = self._known_tensors.get(key)
+        if location is None:
+            location = self._known_tensors[key] = self._new_location(tensor)
+        return location
 
-    def _new_place(self, tensor: Tensor) -> Where:
+    def _new_location(self, tensor: Tensor) -> TensorLocation:
         shape, strides = tensor.shape, None
         if not tensor.is_contiguous():
             repeated = [n > 1 and step == 0 for n, step in zip(shape, tensor.stride(), strict=True)]
@@ -209,24 +209,24 @@ class _Pickler(pickle.Pickler):
         start = -(-self._end // _ALIGN) * _ALIGN
         self._end = start + tensor.numel() * tensor.dtype.itemsize
         self._sources.append(tensor)
-        self._places.append((0, tensor.dtype, tuple(tensor.shape), strides, start))
+        self._locations.append((0, tensor.dtype, tuple(tensor.shape), strides, start))
         return 0, tensor.dtype, tuple(shape), strides, start
 
     def filled(self, small: int) -> bytearray | torch.UntypedStorage | None:
-        """The memory with the values of the tensors."""
+        """Return memory with the values of the tensors."""
         if not self._sources:
             return None
         memory: Any
         memory = bytearray(self._end) if small < 0 or self._end <= small else new_storage(self._end)
         whole = _bytes_of(memory)
-        targets = [_view(whole, *place) for place in self._places]
+        targets = [_view(whole, *location) for location in self._locations]
         with torch.no_grad():
             _foreach_copy(targets, self._sources)
         return memory  # type: ignore[no-any-return]
 
 
 def _handle(memory: Any) -> Any:
-    """The handle of a piece of shared memory."""
+    """Return the handle of a segment."""
     if not isinstance(memory, torch.UntypedStorage) or not memory.nbytes():
         return memory
     file, size = _storage._share_fd_cpu_(memory)
@@ -234,7 +234,7 @@ def _handle(memory: Any) -> Any:
 
 
 def _bytes_of(memory: bytearray | torch.UntypedStorage | Handle | None) -> Tensor:
-    """A piece of memory as a tensor of bytes."""
+    """Return memory as a tensor of bytes."""
     if isinstance(memory, Handle):
         memory = memory.opened()
     if memory is None or not len(memory):
@@ -247,7 +247,7 @@ def _bytes_of(memory: bytearray | torch.UntypedStorage | Handle | None) -> Tenso
 def _view(
     whole: Any, piece: int, dtype: torch.dtype, shape: Sequence[int], strides: tuple[int, ...] | None, start: int
 ) -> Tensor:
-    """A tensor in a piece of memory."""
+    """Return a tensor as a view of memory."""
     count = 1
     for n in shape:
         count *= n
@@ -260,7 +260,7 @@ def _view(
     return flat.as_strided(tuple(shape), strides, start // dtype.itemsize)
 
 
-def _placed(
+def _tensor_at(
     piece: int,
     dtype: torch.dtype,
     shape: tuple[int, ...],
@@ -269,7 +269,7 @@ def _placed(
     is_parameter: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The tensor at a place of what is being opened."""
+    """Return the tensor at a location; unpickling calls this."""
     tensor = _view(_now.opened().pieces[piece], piece, dtype, shape, strides, start)
     if is_parameter:
         return Parameter(tensor, requires_grad)

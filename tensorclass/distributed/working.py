@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .chunks import Chunks, Target, joined
-from .faults import brought, carried
+from .faults import pickle_error, unpickle_error
 from .sharing import Packed, packed
 from .task_table import TaskTable
 
@@ -38,11 +38,11 @@ class Failure(NamedTuple):
         below = error.__traceback__ and error.__traceback__.tb_next  # without the line of this package
         trace = "".join(traceback.format_exception(type(error), error, below))
         text = traceback.format_exception_only(type(error), error)[-1].strip()
-        return Failure(text, trace, error if in_thread else carried(error))
+        return Failure(text, trace, error if in_thread else pickle_error(error))
 
     def raised(self) -> BaseException | None:
         """Return the error, or ``None`` if it could not be sent."""
-        return brought(self.error) if isinstance(self.error, bytes) else self.error
+        return unpickle_error(self.error) if isinstance(self.error, bytes) else self.error
 
 
 class TaskResult(NamedTuple):

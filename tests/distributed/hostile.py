@@ -46,23 +46,23 @@ def record() -> TensorDict:
 
 
 def _remote(text: bytes) -> None:
-    _, memory = remote._written(record(), "init_remote", False)
-    remote._read(text, memory, TensorDict, "the record of rank 0", None, False)
+    _, memory = remote._serialize(record(), "init_remote", False)
+    remote._deserialize(text, memory, TensorDict, "the record of rank 0", None, False)
 
 
 def _told(text: bytes) -> None:
     """As ``broadcast`` and ``gather_and_stack`` read a record."""
-    parts = layout.parts_in(text, "broadcast")
+    specs = layout.specs_in(text, "broadcast")
     tensors: dict[Any, Tensor] = {}
-    for part in parts:
-        if part.part == "offsets" and part.shape == (3,):
-            tensors[part.path, part.part] = torch.tensor([0, 2, 5])
-        elif part.shape.numel() < 1000:
-            tensors[part.path, part.part] = torch.zeros(part.shape, dtype=part.dtype)
+    for spec in specs:
+        if spec.component == "offsets" and spec.shape == (3,):
+            tensors[spec.path, spec.component] = torch.tensor([0, 2, 5])
+        elif spec.shape.numel() < 1000:
+            tensors[spec.path, spec.component] = torch.zeros(spec.shape, dtype=spec.dtype)
         else:
-            layout.space(part.shape, part.dtype, torch.device("cpu"), "broadcast")
+            layout.allocate(spec.shape, spec.dtype, torch.device("cpu"), "broadcast")
             raise ValueError("broadcast: it never comes")  # a message of its own, which ends with the time-out
-    layout.rebuilt(text, None, layout.reader_of(tensors, "broadcast"), "broadcast")
+    layout.rebuild_record(text, None, layout.lookup_in(tensors, "broadcast"), "broadcast")
 
 
 def _objects(text: bytes) -> None:
@@ -71,12 +71,12 @@ def _objects(text: bytes) -> None:
 
 
 def _answer(text: bytes) -> None:
-    found = link._answer(text, "recv: the note of rank 0")
+    found = link._parse_note(text, "recv: the note of rank 0")
     layout.differences({"a": "float32 [3]"}, found["entries"])
 
 
 def _side(text: bytes) -> None:
-    agreement._side(text, "all_reduce: what rank 0 tells")
+    agreement._parse_side(text, "all_reduce: what rank 0 tells")
 
 
 def _texts() -> dict[str, tuple[bytes, Callable[[bytes], None]]]:
@@ -85,8 +85,8 @@ def _texts() -> dict[str, tuple[bytes, Callable[[bytes], None]]]:
     note = {"digest": 1, "tag": 2, "size": 3, "entries": {"a": "float32 [3]"}, "gone": "", "beside": ""}
     side = {"what": "all_reduce", "entries": {"a": "float32 [3]"}, "problem": "ValueError: no"}
     return {
-        "from_remote_init": (remote._written(data, "init_remote", False)[0], _remote),
-        "broadcast": (layout.described(data, "broadcast"), _told),
+        "from_remote_init": (remote._serialize(data, "init_remote", False)[0], _remote),
+        "broadcast": (layout.describe_record(data, "broadcast"), _told),
         "recv": (layout.objects_text(data, layout.layout_of(data), "send"), _objects),
         "a note": (json.dumps(note).encode(), _answer),
         "a call": (json.dumps(side).encode(), _side),

@@ -56,7 +56,7 @@ def take_part(call: str, rank: int, group: Any) -> None:
 def round_of(rank: int, call: str, at: int) -> tuple[int, list[str]]:
     """One call, in which rank 0 is interrupted before a line (0: none): how many lines there are, and what is wrong."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    point_to_point._pool.begin_anew()
+    point_to_point._pool.reset()
     gc.collect()
     before = Held.now()
     group: Any = dist.new_group(timeout=timedelta(seconds=SECONDS + 2))
@@ -73,7 +73,7 @@ def round_of(rank: int, call: str, at: int) -> tuple[int, list[str]]:
     dist.destroy_process_group(group)
     count = outcome.count
     del group, outcome
-    point_to_point._pool.begin_anew()  # memory that is kept for the next message
+    point_to_point._pool.reset()  # memory that is kept for the next message
     return count, wrong + [f"{where}: left {item}" for item in left_since(before)]
 
 

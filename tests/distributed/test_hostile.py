@@ -54,9 +54,9 @@ def lies(rank: int, how: str) -> Any:
             elif how == "from_remote_init: text":
                 patch.setattr(remote, "_written", lambda *_: (b'{"tree":' + DEEP + b"}", memory))
             shape = b"[3]" if how == "broadcast: text" else b"[%d]" % HUGE
-            other = spreading.described(data, "broadcast").replace(b"[3]", shape).replace(b'"words"', DEEP)
+            other = spreading.describe_record(data, "broadcast").replace(b"[3]", shape).replace(b'"words"', DEEP)
             if how.startswith("broadcast"):
-                patch.setattr(spreading, "described", lambda *_: other)
+                patch.setattr(spreading, "describe_record", lambda *_: other)
         call: Any = {
             "recv": lambda: data.send(1) if rank == 0 else data.recv(0, timeout=5),
             "from_remote_init": lambda: (
@@ -76,9 +76,9 @@ def lies(rank: int, how: str) -> Any:
 @pytest.mark.parametrize(
     "how, message",
     [
-        ("recv: length", r"recv: the record of rank 0: it tells of 17\.6 TB, for which there is no memory"),
+        ("recv: length", r"recv: the record of rank 0: it announces 17\.6 TB, more memory than there is here"),
         ("recv: text", "recv: the record of rank 0: not valid JSON|nested too deep"),
-        ("from_remote_init: length", r"from_remote_init: the record of rank 0: it tells of 17\.6 TB"),
+        ("from_remote_init: length", r"from_remote_init: the record of rank 0: it announces 17\.6 TB"),
         ("from_remote_init: text", "from_remote_init: the record of rank 0: not valid JSON"),
         ("broadcast: text", "broadcast: not valid JSON"),
     ],

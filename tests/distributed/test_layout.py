@@ -10,7 +10,15 @@ from torch import Tensor
 
 from tensorclass import NonTensorData, TensorClass, TensorDict, UnbatchedTensor, lazy_stack
 from tensorclass.distributed import layout as layouts
-from tensorclass.distributed.layout import described, differences, layout_of, parts_in, rebuilt, taken_apart
+from tensorclass.distributed.layout import (
+    describe_record,
+    differences,
+    flatten_record,
+    layout_of,
+    rebuild_record,
+    specs_in,
+)
+from tensorclass.distributed.message_buffer import MessageBuffer, packing_of
 
 DTYPES = [torch.float32, torch.int64, torch.bool, torch.uint8, torch.bfloat16, torch.complex128, torch.float16]
 
@@ -40,30 +48,28 @@ def collections(draw: Any, batch: int = 2, depth: int = 2) -> TensorDict:
 
 @given(collections())
 def test_what_is_packed_and_unpacked_is_the_same(data: TensorDict) -> None:
-    layout, tensors = taken_apart(data)
+    layout, tensors, *_ = flatten_record(data)
     target = data.clone()
     for leaf in target._leaves():
         leaf.zero_()
-    layout.unpack(layout.pack(tensors), taken_apart(target)[1])
+    buffer = MessageBuffer(16, packing_of(layout.specs), torch.device("cpu"))
+    buffer.gather(tensors)
+    buffer.scatter(flatten_record(target).tensors)
     assert [leaf.dtype for leaf in target._leaves()] == [leaf.dtype for leaf in data._leaves()]
     assert all(torch.equal(a, b) for a, b in zip(data._leaves(), target._leaves(), strict=True))
 
 
 @given(collections())
 def test_a_collection_is_made_anew_of_its_text_and_its_bytes(data: TensorDict) -> None:
-    layout, tensors = taken_apart(data)
-    memory, text = layout.pack(tensors), described(data, "send")
-    parts = parts_in(text, "rank 1")
-    assert tuple(parts) == layout.parts
-    places = {(part.path, part.part): part for part in parts}
-
-    def read(path: tuple[str, ...], part: str, dtype: torch.dtype, shape: torch.Size) -> Tensor:
-        return layouts.view(memory, dtype, shape, places[path, part].start)
-
-    made = rebuilt(text, TensorDict, read, "rank 1")
+    layout, tensors, *_ = flatten_record(data)
+    text = describe_record(data, "send")
+    specs = specs_in(text, "rank 1")
+    assert tuple(specs) == layout.specs
+    named = {(spec.path, spec.component): tensor for spec, tensor in zip(specs, tensors, strict=True)}
+    made = rebuild_record(text, TensorDict, layouts.lookup_in(named, "rank 1"), "rank 1")
     assert layout_of(made).entries == layout.entries
     assert made.batch_size == data.batch_size
-    assert described(made, "send") == text
+    assert describe_record(made, "send") == text
     assert all(torch.equal(a, b) for a, b in zip(data._leaves(), made._leaves(), strict=True))
 
 
@@ -76,7 +82,7 @@ def test_digests_are_the_same_where_there_are_no_differences(one: TensorDict, ot
 @given(collections())
 def test_the_order_of_keys_makes_no_difference(data: TensorDict) -> None:
     turned = TensorDict({key: data.get(key) for key in reversed(list(data.keys()))}, data.batch_size)
-    (ours, tensors), (theirs, others) = taken_apart(data), taken_apart(turned)
+    (ours, tensors, *_), (theirs, others, *_) = flatten_record(data), flatten_record(turned)
     assert ours.digest == theirs.digest
     assert all(torch.equal(a, b) for a, b in zip(tensors, others, strict=True))
 
@@ -137,8 +143,8 @@ def test_values_that_no_message_holds_are_refused(tensor: Tensor) -> None:
 
 def test_a_jagged_tensor_is_two_parts() -> None:
     rows = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
-    layout, tensors = taken_apart(TensorDict({"a": rows}, [2]))
-    assert [(part.part, tuple(part.shape)) for part in layout.parts] == [("", (5,)), ("offsets", (3,))]
+    layout, tensors, *_ = flatten_record(TensorDict({"a": rows}, [2]))
+    assert [(spec.component, tuple(spec.shape)) for spec in layout.specs] == [("", (5,)), ("offsets", (3,))]
     assert [tuple(tensor.shape) for tensor in tensors] == [(5,), (3,)]
 
 

@@ -3,6 +3,8 @@
 import gc
 import multiprocessing
 import time
+from datetime import timedelta
+from typing import Any
 
 import pytest
 import torch
@@ -10,14 +12,14 @@ import torch
 from tensorclass import TensorDict
 from tensorclass.distributed import RecordsDiffer, link
 from tensorclass.distributed.layout import layout_of
-from tensorclass.distributed.link import Link
+from tensorclass.distributed.link import Endpoint
 from tensorclass.distributed.point_to_point import _pool, plan_of
 from tests.distributed.processes import group_of
 
 
 def test_tags_that_are_in_use_are_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link, "_MOST_TAGS", 4)
-    ends = [object.__new__(Link), object.__new__(Link)]
+    ends = [object.__new__(Endpoint), object.__new__(Endpoint)]
     for end in ends:
         end.counts = {}
     server, client = ends
@@ -39,11 +41,11 @@ def differing(rank: int) -> float:
 
 def nobody_waits(rank: int) -> tuple[bool, int]:
     kept = [record(0.0).irecv(1 - rank, return_premature=True, init_tag=100 + tag) for tag in range(5)]
-    began = len(link._watch._turns) == 5
+    began = len(link._watch._exchanges) == 5
     del kept
     gc.collect()
     time.sleep(3 * link.PATIENCE)
-    return began, len(link._watch._turns)
+    return began, len(link._watch._exchanges)
 
 
 def record(value: float) -> TensorDict:
@@ -63,13 +65,46 @@ def crossing(rank: int) -> list[float]:
 
 def test_forked_processes_share_neither_memory_nor_the_thread_that_watches() -> None:
     plan = plan_of(layout_of(record(0.0)), torch.device("cpu"))
-    kept = [plan.staging() for _ in range(4)]
-    for staging in kept:
-        _pool.give(plan, staging)
-    link._watch._begin()
+    kept = [plan.buffer() for _ in range(4)]
+    for buffer in kept:
+        _pool.give(plan, buffer)
+    link._watch._start()
     with group_of(2, 10.0, multiprocessing.get_context("fork")) as group:
         assert all(seconds < 5 for seconds in group.run(differing))
         assert group.run(crossing) == [[1.0] * 20, [0.0] * 20]
+
+
+class DeletedMeanwhile:
+    """A store in which a key that was seen a moment ago is gone, as the other side deletes its note."""
+
+    def __init__(self) -> None:
+        self.store = torch.distributed.HashStore()
+        self.store.set_timeout(timedelta(seconds=20))
+
+    def __getattr__(self, name: str) -> Any:
+        return (lambda keys: True) if name == "check" else getattr(self.store, name)
+
+
+def test_a_note_that_was_deleted_meanwhile_is_not_waited_for() -> None:
+    exchange: Any = object.__new__(link.Exchange)
+    end: Any = object.__new__(Endpoint)
+    end.store, end.rank, end.ranks = DeletedMeanwhile(), 0, [0, 1]
+    exchange.endpoint, exchange.peer, exchange.sends, exchange.init_tag, exchange.number, exchange.what = (
+        end,
+        1,
+        True,
+        0,
+        0,
+        "send",
+    )
+    begin = time.monotonic()
+    assert not exchange._read_note()
+    assert time.monotonic() - begin < 10
+    exchange.digest, exchange.tag, exchange.size, exchange.entries = 5, 6, 7, {"a": "float32 [3]"}
+    exchange._tell()
+    exchange.sends, exchange.peer, end.rank = False, 0, 1
+    assert exchange._read_note()
+    assert exchange.note["entries"] == exchange.entries
 
 
 def test_messages_that_nobody_waits_for_are_let_go_of() -> None:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tensorclass import MemoryMappedTensor, NonTensorData, TensorClass, TensorDict, UnbatchedTensor, lazy_stack
 from tensorclass.distributed import RecordsDiffer, WorkerDied, WorkerTimeout
 from tensorclass.distributed.layout import layout_of
-from tensorclass.distributed.link import link_of
+from tensorclass.distributed.link import endpoint_of
 from tests.distributed.processes import Failed, Group, free_port, group_of
 
 
@@ -105,7 +105,7 @@ def test_what_is_received_is_what_was_sent(pair: Group, name: str) -> None:
     (sent, none), (received, tag) = pair.run(exchange, name, {})
     assert received == sent == shown(MADE[name](10))
     assert none is None
-    assert tag == max(len(layout_of(MADE[name](10)).parts) - 1, 0)
+    assert tag == max(len(layout_of(MADE[name](10)).specs) - 1, 0)
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -135,7 +135,7 @@ def test_backends_without_tags(pair: Group, name: str) -> None:
 
 
 def without_tags(rank: int, without: bool) -> None:
-    link_of(None, "test")[1].tagged = not without
+    endpoint_of(None, "test")[1].tagged = not without
 
 
 def test_a_side_that_comes_late_is_waited_for(pair: Group) -> None:
@@ -522,7 +522,7 @@ def refused(rank: int, call: str) -> Any:
     "call, kind, message",
     [
         ("none", ValueError, "dst or by group_dst"),
-        ("both", ValueError, "not both"),
+        ("both", ValueError, "exactly one of them"),
         ("no group", ValueError, "group="),
         ("itself", ValueError, "to itself; this is rank [01]"),
         ("tag", TypeError, "init_tag: expected an int, got 'a'"),
@@ -620,7 +620,7 @@ def alone(rank: int, port: int) -> float:
     for _ in range(4):
         data.send(group=group, group_dst=1) if rank == 0 else data.recv(group=group, group_src=0)
         if rank:
-            link_of(None, "test")  # this process has to do with another group, too
+            endpoint_of(None, "test")  # this process has to do with another group, too
     with pytest.raises(TypeError, match=r"group: expected a process group, .* got a ProcessGroupGloo"):
         data.all_reduce(group=group)
     return float(data["a"])

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tensorclass import LazyStackedTensorDict, TensorClass, TensorDict
 from tensorclass.distributed import RecordsDiffer, WorkerTimeout, remote
-from tensorclass.distributed.link import link_of
+from tensorclass.distributed.link import endpoint_of
 from tensorclass.storage import FileError
 from tests.distributed.processes import Group, group_of
 from tests.distributed.test_point_to_point import MADE, Sample, shown
@@ -69,7 +69,7 @@ def test_backends_without_tags(pair: Group) -> None:
 
 
 def without_tags(rank: int, without: bool) -> None:
-    link_of(None, "test")[1].tagged = not without
+    endpoint_of(None, "test")[1].tagged = not without
 
 
 def record(rank: int, wrong: bool) -> Any:

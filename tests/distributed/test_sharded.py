@@ -85,7 +85,7 @@ def what_cannot_be_done_is_said(rank: int, folder: str) -> None:
     for call in (lambda: data.consolidate(), lambda: data.broadcast(1), lambda: data.all_gather()):
         with pytest.raises((TypeError, RuntimeError), match="DTensor, of which each process has a part"):
             call()
-    with pytest.raises(TypeError, match="has different parts on the ranks"):
+    with pytest.raises(TypeError, match="has different shards on the ranks"):
         data.all_reduce()
     whole = data.apply(lambda value: value.full_tensor())
     assert (whole.broadcast(0) == values()).all()

@@ -235,7 +235,7 @@ def test_what_a_function_raises_and_gives_instead_of_a_record_is_told(cluster: A
     scores = score(sample()).to_ray_dataset()
     with pytest.raises(cluster.exceptions.RayTaskError, match=r"(?s)in fail.*no such row"):
         Scores.from_ray_dataset(map_batches(scores, fail))
-    with pytest.raises(cluster.exceptions.RayTaskError, match=r"number: expected a function that gives a record"):
+    with pytest.raises(cluster.exceptions.RayTaskError, match=r"number: expected a function that returns a record"):
         Scores.from_ray_dataset(map_batches(scores, number))
 
 

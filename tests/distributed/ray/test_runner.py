@@ -77,7 +77,7 @@ def test_workers_are_as_many_as_there_is_room_for(cluster: Any) -> None:
     assert RayRunner(num_cpus=2).workers == 1
     assert RayRunner(num_cpus=0.5).workers == 4
     assert RayRunner(workers=7).workers == 7
-    with pytest.raises(ValueError, match=r"a call wants 1 of CPU, 1 of GPU, and the cluster has 2 of CPU, 0 of GPU"):
+    with pytest.raises(ValueError, match=r"a call needs 1 of CPU, 1 of GPU, and the cluster has 2 of CPU, 0 of GPU"):
         RayRunner(num_gpus=1)
     assert RayRunner(num_gpus=1, workers=2).workers == 2  # where the cluster grows
 
@@ -92,5 +92,5 @@ def test_calls_that_end_at_once_are_not_cancelled(cluster: Any, monkeypatch: pyt
 
 
 def test_what_counts_retries_is_who_runs_the_calls(cluster: Any) -> None:
-    with pytest.raises(TypeError, match="max_retries is no option here"):
+    with pytest.raises(TypeError, match="max_retries is not an option here"):
         RayRunner(max_retries=3)
