@@ -1,4 +1,4 @@
-"""How the ranks of a group agree on a call before a value is written.
+"""Agreement: the ranks of a group compare their calls before a value is written.
 
 If the sizes of ranks differ, a collective hangs or returns garbage. So each call begins with a message of fixed size: a
 few numbers of each rank (:func:`agree`), which say which call it is, which form of record

@@ -25,7 +25,7 @@ _as_memoryview: Callable[[Any], memoryview] = memoryview
 
 
 class Packing:
-    """Which tensors of a message share a buffer, and their offsets in it.
+    """Assignment of the tensors of a message: small ones share a buffer at fixed offsets, large ones are separate.
 
     Args:
         forms: dtype and shape of each tensor.
@@ -133,7 +133,7 @@ class MessageBuffer:
 
 
 class BufferPool:
-    """Buffers to use again: new memory takes the kernel a while, and views of 50 tensors take 50 us.
+    """Buffers to use again: making one for 50 tensors takes 45 us.
 
     Args:
         max_bytes: how many bytes are kept.

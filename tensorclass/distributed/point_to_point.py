@@ -51,7 +51,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class SendPlan:
-    """How the messages of a layout are made."""
+    """Plan of the messages of a layout."""
 
     __slots__ = ("device", "header", "mark", "packing")
 

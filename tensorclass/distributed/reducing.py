@@ -92,7 +92,7 @@ class Bucket:
 
 
 class ReductionPlan:
-    """How the tensors of a form are reduced.
+    """Plan of a reduction: the messages for tensors of one form.
 
     Attributes:
         call: digest of the call.

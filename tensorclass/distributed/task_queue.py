@@ -1,4 +1,4 @@
-"""Which chunks of a ``map`` call go out next, and what happens to those that failed: a state machine without I/O.
+"""State machine of a ``map`` call: chunks to send, chunks to repeat, final errors. It has no input and output.
 
 :class:`TaskQueue` has no clock, no futures and no processes. The scheduler reports what happened (a task returned, a
 task was lost), and the queue decides: what is repeated, which error is final, how many chunks the next task has.

@@ -65,7 +65,7 @@ class Drawn:
         self.workers = rng.randint(1, 3)
 
     def call(self, **more: Any) -> TensorDict:
-        """What the call gives, as one collection."""
+        """Return the results of the call as one collection."""
         options: dict[str, Any] = {**self.options, "generator": torch.Generator().manual_seed(self.seed), **more}
         if not self.iterates:
             return self.data.map(self.fn, **options)
@@ -73,7 +73,7 @@ class Drawn:
         return torch.stack(found) if options["chunksize"] == 0 else torch.cat(found)
 
     def check(self, error: WorkerError, fault: str) -> None:
-        """Whether an error says what happened where."""
+        """Return whether an error names the fault and the worker."""
         assert isinstance(error, EXPECTED[fault]), repr(error)
         chunk = self.row // max(1, self.options["chunksize"])
         assert error.chunk == chunk, (error.chunk, chunk)

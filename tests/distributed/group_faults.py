@@ -23,7 +23,7 @@ SECONDS = 2.0  #: the time-out of the calls that wait for a rank that does not c
 
 
 def record(rank: int, differs: bool = False) -> TensorDict:
-    """What a rank has: small tensors, a large one, text."""
+    """Make the record of a rank: small tensors, a large one, text."""
     values: dict[str, Any] = {"a": torch.full((3,), float(rank)), "l": torch.full((100_000,), float(rank)), "s": "text"}
     if differs:
         values["a"] = torch.zeros(4)

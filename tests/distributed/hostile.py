@@ -94,7 +94,7 @@ def _texts() -> dict[str, tuple[bytes, Callable[[bytes], None]]]:
 
 
 def tried(name: str, share: float, rng: random.Random) -> tuple[Counter[str], list[str]]:
-    """What came of the changes of a text, or of a share of them: how many of each kind, and what is wrong."""
+    """Read all changes of a text, or a share of them. Return counts by outcome, and the failures."""
     text, read = _texts()[name]
     read(text)
     counts: Counter[str] = Counter()

@@ -30,7 +30,7 @@ CALLS = ("send", "recv", "init_remote", "broadcast", "all_reduce", "all_gather",
 
 
 def take_part(call: str, rank: int, group: Any) -> None:
-    """What a rank does."""
+    """Run a rank."""
     data = TensorDict({"x": torch.full((3,), float(rank)), "s": "text"})
     if call in ("send", "recv"):
         sends = (rank == 0) == (call == "send")

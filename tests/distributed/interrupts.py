@@ -156,7 +156,7 @@ WORKS: dict[str, Callable[[], Any]] = {
 
 
 def left_since(before: Held) -> list[str]:
-    """What is left, after some time in which what is ending may end."""
+    """Return what is left, after a while in which things may end."""
     end = time.monotonic() + PATIENCE
     while True:
         multiprocessing.active_children()

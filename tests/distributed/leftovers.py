@@ -1,4 +1,4 @@
-"""What a test must not leave behind: processes, segments of shared memory, open files, threads."""
+"""Leaks of tests: processes, segments of shared memory, open files, threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.distributed.processes import children
 
 
 class Held(NamedTuple):
-    """What this process holds now."""
+    """Resources that this process holds."""
 
     processes: frozenset[int]
     segments: frozenset[str]
@@ -41,7 +41,7 @@ class Held(NamedTuple):
         return cls(frozenset(pids), frozenset(segments), files, threading.active_count())
 
     def left_since(self, before: Held) -> list[str]:
-        """What is there now and was not before."""
+        """Return the resources that were added."""
         found = [f"process {pid}" for pid in self.processes - before.processes]
         found += [f"segment {name}" for name in self.segments - before.segments]
         if self.files > before.files:
@@ -52,7 +52,7 @@ class Held(NamedTuple):
 
 
 def left_since(before: Held, seconds: float = 8.0) -> list[str]:
-    """What is left, after some time in which threads that are ending may end."""
+    """Return what is left, after a while in which threads may end."""
     end = time.monotonic() + seconds
     while True:
         found = Held.now().left_since(before)

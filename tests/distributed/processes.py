@@ -25,7 +25,7 @@ class RemoteError(AssertionError):
 
 
 class Failed:
-    """What a rank gives whose function raised."""
+    """Result of a rank whose function raised."""
 
     def __init__(self, error: BaseException, text: str) -> None:
         self.kind, self.message, self.traceback = type(error), str(error), text
@@ -57,7 +57,7 @@ class Group:
             self.pipes[rank].send_bytes(pickle.dumps((function, args)))
 
     def result(self, rank: int, seconds: float = 60.0) -> Any:
-        """What a rank gave; a :class:`Failed` where it raised, ``None`` where its process is gone."""
+        """Return the result of a rank: a :class:`Failed` if it raised, ``None`` if its process is gone."""
         try:
             if not self.pipes[rank].poll(seconds):
                 raise RemoteError(f"rank {rank}: no answer within {seconds} s")
@@ -66,12 +66,12 @@ class Group:
             return None
 
     def outcomes(self, function: Callable[..., Any], *args: Any, seconds: float = 60.0) -> list[Any]:
-        """What the ranks gave or raised."""
+        """Return the results of all ranks, or a :class:`Failed` for each that raised."""
         self.start(function, *args)
         return [self.result(rank, seconds) for rank in range(self.size)]
 
     def run(self, function: Callable[..., Any], *args: Any, seconds: float = 60.0) -> list[Any]:
-        """What ``function(rank, *args)`` gave on each rank.
+        """Run ``function(rank, *args)`` on each rank and return the results.
 
         Raises:
             RemoteError: it raised on one; the message has the traceback of each.

@@ -155,13 +155,13 @@ def what_torch_cannot_reduce_is_refused_before_anything_is_written(rank: int) ->
 
 def buckets_hold_no_more_than_was_said(rank: int) -> None:
     sent: list[int] = []
-    whole = groups.Group.all_reduce
+    whole = groups.GroupCall.all_reduce
 
     def noted(self: Any, tensor: Tensor, op: Any) -> Any:
         sent.extend([tensor.numel()] * tensor.is_floating_point())  # the others are numbers that ranks compare
         return whole(self, tensor, op)
 
-    groups.Group.all_reduce = noted  # type: ignore[method-assign]
+    groups.GroupCall.all_reduce = noted  # type: ignore[method-assign]
     try:
         for limit, count in ((1, 10), (40, 10), (80, 5), (10_000, 1)):
             data = TensorDict({str(at): torch.full((10,), float(at)) for at in range(10)})
@@ -171,20 +171,20 @@ def buckets_hold_no_more_than_was_said(rank: int) -> None:
             assert len(sent) == count, (limit, sent)
             sent.clear()
     finally:
-        groups.Group.all_reduce = whole  # type: ignore[method-assign]
+        groups.GroupCall.all_reduce = whole  # type: ignore[method-assign]
     with pytest.raises(ValueError, match="bucket_bytes: expected a positive number"):
         data.all_reduce(bucket_bytes=0)
 
 
 def one_message_is_enough_once_a_form_is_known(rank: int) -> None:
     sent: list[str] = []
-    begin = groups.Group._begin
+    begin = groups.GroupCall._begin
 
     def noted(self: Any, send: Any, *args: Any) -> Any:
         sent.append(send.__name__)
         return begin(self, send, *args)
 
-    groups.Group._begin = noted  # type: ignore[method-assign]
+    groups.GroupCall._begin = noted  # type: ignore[method-assign]
     try:
         data = TensorDict({str(at): torch.ones(at) for at in range(50)})
         for _ in range(3):
@@ -200,7 +200,7 @@ def one_message_is_enough_once_a_form_is_known(rank: int) -> None:
         data.broadcast(0)
         assert len(sent) == 2, sent
     finally:
-        groups.Group._begin = begin  # type: ignore[method-assign]
+        groups.GroupCall._begin = begin  # type: ignore[method-assign]
 
 
 def only_the_destination_changes(rank: int) -> None:
@@ -465,7 +465,7 @@ def test_on_four_ranks(four: Group) -> None:
 
 
 def differing(rank: int, kind: str, ready: int) -> tuple[str, str]:
-    """What is raised, after some calls that went well: so that a call is expected, or none is."""
+    """Return the error after some good calls, so that a call is predicted, or none is."""
     for _ in range(ready):
         TensorDict({"a": torch.ones(3)}).all_reduce()
     data: Any = TensorDict({"a": torch.ones(3)})
@@ -545,7 +545,7 @@ def what_the_sender_cannot_send(rank: int) -> list[str]:
 
 
 class Odd:
-    """What JSON cannot hold."""
+    """An object that JSON cannot hold."""
 
 
 def test_what_cannot_be_sent_is_an_error_on_all_ranks(pair: Group) -> None:

@@ -35,7 +35,7 @@ class Long(bytes):
 
 
 def lies(rank: int, how: str) -> Any:
-    """What rank 1 gets of rank 0, which lies; and whether the group can be used afterwards."""
+    """Return what rank 1 gets from rank 0, which lies, and whether the group is usable afterwards."""
     data = TensorDict({"x": torch.ones(3), "text": "words"}, [])
     error = "none"
     with pytest.MonkeyPatch.context() as patch:
@@ -44,15 +44,15 @@ def lies(rank: int, how: str) -> Any:
             if how.startswith("recv"):
                 patch.setattr(point_to_point, "objects_text", lambda *_: objects)
             if how == "recv: length":  # what nobody takes is not sent
-                posted = point_to_point._posted
-                patch.setattr(point_to_point, "_posted", lambda turn, messages: posted(turn, messages[:-1]))
-            text, memory = remote._written(data, "init_remote", False)
+                posted = point_to_point._post
+                patch.setattr(point_to_point, "_post", lambda turn, messages: posted(turn, messages[:-1]))
+            text, memory = remote._serialize(data, "init_remote", False)
             if how == "from_remote_init: length":
-                move = remote._Way.move
-                patch.setattr(remote, "_written", lambda *_: (Long(text), memory))
-                patch.setattr(remote._Way, "move", lambda way, messages: move(way, messages[:1]))
+                move = remote._PeerTransport.move
+                patch.setattr(remote, "_serialize", lambda *_: (Long(text), memory))
+                patch.setattr(remote._PeerTransport, "move", lambda way, messages: move(way, messages[:1]))
             elif how == "from_remote_init: text":
-                patch.setattr(remote, "_written", lambda *_: (b'{"tree":' + DEEP + b"}", memory))
+                patch.setattr(remote, "_serialize", lambda *_: (b'{"tree":' + DEEP + b"}", memory))
             shape = b"[3]" if how == "broadcast: text" else b"[%d]" % HUGE
             other = spreading.describe_record(data, "broadcast").replace(b"[3]", shape).replace(b'"words"', DEEP)
             if how.startswith("broadcast"):

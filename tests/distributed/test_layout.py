@@ -1,4 +1,4 @@
-"""What a collection looks like on the wire."""
+"""Layouts of collections in messages."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a process remembers of a group for its messages."""
+"""State of a group for messages between two processes, and the thread that watches slow ones."""
 
 import gc
 import multiprocessing

@@ -130,7 +130,7 @@ def test_an_iteration_that_is_left_open_ends_with_the_program(tmp_path: Path) ->
 
 
 def ran(folder: Path, text: str) -> list[str]:
-    """What a program writes, to its errors, too."""
+    """Run a program and return its output and errors."""
     path = folder / "program.py"
     path.write_text(text)
     given: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "start_new_session": True, "text": True}

@@ -447,7 +447,7 @@ def test_nothing_is_written_where_the_sides_differ(pair: Group) -> None:
 
 
 def unfit(rank: int, where: str) -> Any:
-    """What was there before is there still, where the objects that come cannot be there."""
+    """If a field does not accept an object that comes, the record is unchanged."""
     values: dict[str, Any] = {"x": torch.full((3,), float(rank)), "inner": {"y": torch.zeros(3, 2)}, "name": "before"}
     data: Any = TensorDict(values, [3])
     if rank == 0:

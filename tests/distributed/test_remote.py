@@ -207,9 +207,9 @@ def test_a_process_that_does_not_send_is_named_in_time() -> None:
 
 def test_tensors_that_share_bytes_are_refused() -> None:
     data = TensorDict(a=torch.ones(4), z=torch.zeros(0), b=torch.ones(4))
-    text, memory = remote._written(data, "init_remote", False)
+    text, memory = remote._serialize(data, "init_remote", False)
     known = json.loads(text)
-    assert remote._read(text, memory, TensorDict, "here", None, False)["b"].tolist() == [1.0] * 4
+    assert remote._deserialize(text, memory, TensorDict, "here", None, False)["b"].tolist() == [1.0] * 4
     changed = json.dumps({**known, "starts": [0, 5, 8]}).encode()
     with pytest.raises(FileError, match="here: a and b have 8 bytes in common"):
-        remote._read(changed, memory, TensorDict, "here", None, False)
+        remote._deserialize(changed, memory, TensorDict, "here", None, False)

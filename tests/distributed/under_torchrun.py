@@ -1,4 +1,4 @@
-"""What tests/distributed/test_torchrun.py lets torchrun run."""
+"""The program that tests/distributed/test_torchrun.py starts with torchrun."""
 
 import torch
 import torch.distributed as dist
