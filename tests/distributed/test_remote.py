@@ -175,7 +175,7 @@ def refused(rank: int, how: str) -> None:
 @pytest.mark.parametrize(
     "how, kind, message",
     [
-        ("nobody", ValueError, "by dst, or send it to all others with use_broadcast=True"),
+        ("nobody", ValueError, "give dst, or send to all other processes with use_broadcast=True"),
         ("two", ValueError, "use_broadcast"),
         ("itself", ValueError, "itself"),
         ("device", ValueError, "no backend for meta"),

@@ -126,7 +126,7 @@ def shards_are_reduced_across_the_mesh(rank: int) -> None:
         data.all_reduce(group=mesh.get_group("data"))
         assert data["w"].placements == (Shard(0),)
         assert torch.equal(data["w"].full_tensor(), 3 * torch.arange(8.0).view(4, 2))
-        with pytest.raises(TypeError, match="different parts on the ranks"):
+        with pytest.raises(TypeError, match="different shards on the ranks"):
             data.all_reduce(group=mesh.get_group("model"))
 
 

@@ -5,24 +5,23 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from tensorclass.td.base import TensorCollection
-from tensorclass.distributed.agreement import Head
-from tensorclass.distributed.groups import Group
-from tensorclass.distributed.places import Places
-from tensorclass.distributed.staging import Staging
+from tensorclass.distributed.agreement import PredictedMessage
+from tensorclass.distributed.groups import GroupCall
+from tensorclass.distributed.message_buffer import MessageBuffer, Packing
 
-class GatherHead(Head):
-    places: Places
-    staging: Staging
+class PredictedGather(PredictedMessage):
+    packing: Packing
+    buffer: MessageBuffer
     words: Tensor
     told: Any
     rows: Tensor
     sizes: list[int]
     same: bool
-    __slots__ = ("places", "rows", "same", "sizes", "staging", "told", "words")
+    __slots__ = ("buffer", "packing", "rows", "same", "sizes", "told", "words")
 
-    def __init__(self, call: int, places: Places, group: Group, told: Any) -> None: ...
-    def agreed(self, group: Group, call: int, content: Any) -> bool: ...
-    def taken(self) -> Tensor: ...
+    def __init__(self, call: int, packing: Packing, group: GroupCall, told: Any) -> None: ...
+    def agreed(self, group: GroupCall, call: int, content: Any) -> bool: ...
+    def take(self) -> Tensor: ...
 
 def all_gather(
     data: TensorCollection,

@@ -5,12 +5,12 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from tensorclass.distributed.agreement import Expected
+from tensorclass.distributed.agreement import Successor
 
 GRACE: float
 NO_GROUP: str
 
-class Known:
+class GroupState:
     ranks: list[int]
     rank: int
     size: int
@@ -18,24 +18,35 @@ class Known:
     gloo: bool
     calls: int
     last: int
-    following: dict[int, Expected]
-    begun: Callable[[], None] | None
-    __slots__ = ("_scratch", "begun", "calls", "device", "following", "gloo", "last", "rank", "ranks", "size")
+    successors: dict[int, Successor]
+    finish_agreement: Callable[[], None] | None
+    __slots__ = (
+        "_scratch",
+        "calls",
+        "device",
+        "finish_agreement",
+        "gloo",
+        "last",
+        "rank",
+        "ranks",
+        "size",
+        "successors",
+    )
 
     def __init__(self, group: dist.ProcessGroup) -> None: ...
-    def copied(self, tensor: Tensor) -> Tensor: ...
+    def scratch_copy(self, tensor: Tensor) -> Tensor: ...
     def forget(self) -> None: ...
 
-def settle(group: Any) -> None: ...
+def finish_pending(group: Any) -> None: ...
 
-class Group:
+class GroupCall:
     pg: dist.ProcessGroup
-    known: Known
+    state: GroupState
     what: str
     timeout: timedelta | None
-    __slots__ = ("known", "pg", "timeout", "what")
+    __slots__ = ("pg", "state", "timeout", "what")
 
-    def __init__(self, group: dist.ProcessGroup, known: Known, what: str, timeout: timedelta | None) -> None: ...
+    def __init__(self, group: dist.ProcessGroup, state: GroupState, what: str, timeout: timedelta | None) -> None: ...
     def group_rank(self, rank: int | None, name: str) -> int: ...
     def all_reduce(self, tensor: Tensor, op: Any) -> dist.Work: ...
     def reduce(self, tensor: Tensor, op: Any, root: int) -> dist.Work: ...
@@ -51,4 +62,6 @@ def named_ranks(ranks: Sequence[int]) -> str: ...
 def rank_within(ranks: Sequence[int], rank: int | None, what: str, name: str) -> int: ...
 def device_of(group: Any, device: torch.device | None = None) -> torch.device: ...
 def as_timeout(timeout: float | timedelta | None, what: str) -> timedelta | None: ...
-def group_of(group: dist.ProcessGroup | None, what: str, timeout: float | timedelta | None = None) -> Group | None: ...
+def group_of(
+    group: dist.ProcessGroup | None, what: str, timeout: float | timedelta | None = None
+) -> GroupCall | None: ...

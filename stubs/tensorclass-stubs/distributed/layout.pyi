@@ -3,83 +3,76 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Size, Tensor
-from tensorclass.storage.tree import DTYPES as DTYPES
 from tensorclass.td.base import TensorCollection
 
 Path: TypeAlias = "tuple[str, ...]"
 
-class Part(NamedTuple):
+class TensorSpec(NamedTuple):
     path: Path
-    part: str
+    component: str
     dtype: torch.dtype
     shape: Size
-    start: int
 
     @property
     def nbytes(self) -> int: ...
 
-class Layout:
-    parts: tuple[Part, ...]
+class RecordLayout:
+    specs: tuple[TensorSpec, ...]
     objects: tuple[Path, ...]
     entries: dict[str, str]
-    size: int
-    flagged: list[int]
+    may_be_lazy: list[int]
     plans: dict[Any, Any]
     digest: int
-    __slots__ = ("digest", "entries", "flagged", "objects", "parts", "plans", "size")
+    __slots__ = ("digest", "entries", "may_be_lazy", "objects", "plans", "specs")
 
-    def __init__(self, parts: Sequence[Part], entries: dict[str, str], objects: Sequence[Path]) -> None: ...
-    def views(self, memory: Tensor, start: int = 0) -> list[Tensor]: ...
-    def pack(self, tensors: Sequence[Tensor], memory: Tensor | None = None) -> Tensor: ...
-    def unpack(self, memory: Tensor, tensors: Sequence[Tensor]) -> None: ...
+    def __init__(self, specs: Sequence[TensorSpec], entries: dict[str, str], objects: Sequence[Path]) -> None: ...
 
 def copy(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None: ...
 
-class Taken(NamedTuple):
-    layout: Layout
+class FlatRecord(NamedTuple):
+    layout: RecordLayout
     tensors: list[Tensor]
-    plain: bool
-    leaves: list[Tensor] | None
-    parts: list[Tensor] | None = None
+    is_plain: bool
+    tree_leaves: list[Tensor] | None
 
-def taken_apart(data: TensorCollection) -> tuple[Layout, list[Tensor]]: ...
-def taken(data: TensorCollection) -> Taken: ...
-def layout_of(data: TensorCollection) -> Layout: ...
-def named(path: Path) -> str: ...
+def flatten_record(data: TensorCollection) -> FlatRecord: ...
+def layout_of(data: TensorCollection) -> RecordLayout: ...
+def path_name(path: Path) -> str: ...
 def differences(ours: dict[str, str], theirs: dict[str, str], us: str = "here", them: str = "there") -> list[str]: ...
-def described(data: TensorCollection, what: str, allow_pickle: bool = False) -> bytes: ...
-Reader: TypeAlias = Callable[[Path, str, torch.dtype, Size], Tensor]
+def describe_record(data: TensorCollection, what: str, allow_pickle: bool = False) -> bytes: ...
+TensorLookup: TypeAlias = Callable[[Path, str, torch.dtype, Size], Tensor]
 
-def rebuilt(
+def rebuild_record(
     text: bytes | bytearray,
     target: type[TensorCollection] | TensorCollection | None,
-    read: Reader,
+    lookup: TensorLookup,
     origin: str,
     device: torch.device | None = None,
     allow_pickle: bool = False,
 ) -> Any: ...
-def parts_in(text: bytes | bytearray, origin: str) -> list[Part]: ...
-def space(shape: int | Sequence[int], dtype: torch.dtype, device: torch.device, origin: str) -> Tensor: ...
-def reader_of(tensors: Mapping[tuple[Path, str], Tensor], origin: str) -> Reader: ...
-def objects_text(data: TensorCollection, layout: Layout, what: str, allow_pickle: bool = False) -> bytes: ...
+def specs_in(text: bytes | bytearray, origin: str) -> list[TensorSpec]: ...
+def allocate(shape: int | Sequence[int], dtype: torch.dtype, device: torch.device, origin: str) -> Tensor: ...
+def lookup_in(tensors: Mapping[tuple[Path, str], Tensor], origin: str) -> TensorLookup: ...
+def objects_text(data: TensorCollection, layout: RecordLayout, what: str, allow_pickle: bool = False) -> bytes: ...
 def read_objects(
-    text: bytes | bytearray, data: TensorCollection, layout: Layout, origin: str, allow_pickle: bool = False
+    text: bytes | bytearray, data: TensorCollection, layout: RecordLayout, origin: str, allow_pickle: bool = False
 ) -> Callable[[], None]: ...
 def value_at(data: Any, path: Path) -> Any: ...
 __all__ = [
-    "DTYPES",
-    "Layout",
-    "Part",
+    "FlatRecord",
+    "RecordLayout",
+    "TensorLookup",
+    "TensorSpec",
+    "allocate",
     "copy",
-    "described",
+    "describe_record",
     "differences",
+    "flatten_record",
     "layout_of",
-    "named",
+    "lookup_in",
     "objects_text",
-    "parts_in",
+    "path_name",
     "read_objects",
-    "reader_of",
-    "rebuilt",
-    "space",
-    "taken_apart",
+    "rebuild_record",
+    "specs_in",
 ]

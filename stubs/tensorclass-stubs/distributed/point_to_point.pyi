@@ -3,32 +3,29 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 import torch
-from torch import Size
-from tensorclass.distributed.layout import Layout
-from tensorclass.distributed.link import Turn
-from tensorclass.distributed.staging import Staging
+from tensorclass.distributed.layout import RecordLayout
+from tensorclass.distributed.link import Exchange
+from tensorclass.distributed.message_buffer import MessageBuffer, Packing
 from torch.distributed import ProcessGroup
 
-class Plan:
+class SendPlan:
     device: torch.device
-    small: list[int]
-    large: list[int]
-    forms: list[tuple[torch.dtype, Size]]
-    head: int
+    packing: Packing
+    header: int
     mark: bytes
-    __slots__ = ("device", "forms", "head", "large", "mark", "small")
+    __slots__ = ("device", "header", "mark", "packing")
 
-    def __init__(self, layout: Layout, device: torch.device) -> None: ...
-    def staging(self) -> Staging: ...
+    def __init__(self, layout: RecordLayout, device: torch.device) -> None: ...
+    def buffer(self) -> MessageBuffer: ...
 
-def plan_of(layout: Layout, device: torch.device) -> Plan: ...
+def plan_of(layout: RecordLayout, device: torch.device) -> SendPlan: ...
 
 class Transfer:
     count: int
-    __slots__ = ("_error", "_finish", "_keep", "_over", "_turn", "_works", "count")
+    __slots__ = ("_error", "_exchange", "_finish", "_keep", "_over", "_works", "count")
 
     def __init__(
-        self, turn: Turn, works: list[Any], finish: Callable[[float | None], None], keep: Any, count: int
+        self, exchange: Exchange, works: list[Any], finish: Callable[[float | None], None], keep: Any, count: int
     ) -> None: ...
     def is_completed(self) -> bool: ...
     def wait(self, timeout: float | timedelta | None = None) -> bool: ...
@@ -42,7 +39,6 @@ def begin_send(
     init_tag: int,
     consolidated: bool,
     allow_pickle: bool,
-    key: Any = None,
 ) -> Transfer: ...
 def begin_receive(
     data: Any,
@@ -53,7 +49,6 @@ def begin_receive(
     init_tag: int,
     consolidated: bool,
     allow_pickle: bool,
-    key: Any = None,
 ) -> Transfer: ...
 def last_tag(count: int, init_tag: int, pseudo_rand: bool) -> int: ...
 def tag_of(init_tag: int, pseudo_rand: bool) -> int: ...

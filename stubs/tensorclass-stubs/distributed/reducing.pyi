@@ -6,10 +6,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from tensorclass.td.base import TensorCollection
-from tensorclass.distributed import leaves as leaves_of
-from tensorclass.distributed.agreement import Head
-from tensorclass.distributed.groups import Group
-from tensorclass.distributed.staging import Staging
+from tensorclass.distributed import leaves as rank_tensors
+from tensorclass.distributed.agreement import PredictedMessage
+from tensorclass.distributed.groups import GroupCall
 
 BUCKET = 4 * 2 ** 20
 
@@ -26,7 +25,7 @@ class Bucket:
     def of(self, tensors: Sequence[Tensor]) -> list[Tensor]: ...
     def views(self, memory: Tensor) -> list[Tensor]: ...
 
-class Plan:
+class ReductionPlan:
     call: int
     alone: list[int]
     problem: tuple[type[Exception], str] | None
@@ -35,9 +34,9 @@ class Plan:
     several: bool
     __slots__ = ("alone", "buckets", "call", "count", "problem", "several")
 
-    def __init__(self, taken: leaves_of.Taken, what: str, op: Any, limit: int, gloo: bool) -> None: ...
+    def __init__(self, prepared: rank_tensors.ReductionInput, what: str, op: Any, limit: int, gloo: bool) -> None: ...
 
-class ReduceHead(Head):
+class PredictedReduce(PredictedMessage):
     at: int
     bucket: Bucket
     op: Any
@@ -46,27 +45,29 @@ class ReduceHead(Head):
     right: Tensor
     __slots__ = ("_free", "_last", "at", "bucket", "numbers", "op", "right", "words")
 
-    def __init__(self, plan: Plan, at: int, op: Any, numbers: Callable[[int], list[int]], size: int) -> None: ...
-    def sent(self, group: Group, call: int, content: leaves_of.Taken | None) -> tuple[dist.Work, _Space]: ...
-    def give(self, space: _Space) -> None: ...
-    def agreed(self, group: Group, call: int, content: Any) -> bool: ...
-    def write(self, content: leaves_of.Taken, space: _Space | None = None) -> None: ...
+    def __init__(
+        self, plan: ReductionPlan, at: int, op: Any, numbers: Callable[[int], list[int]], size: int
+    ) -> None: ...
+    def sent(
+        self, group: GroupCall, call: int, content: rank_tensors.ReductionInput | None
+    ) -> tuple[dist.Work, _PredictedBuffer]: ...
+    def give(self, buffer: _PredictedBuffer) -> None: ...
+    def agreed(self, group: GroupCall, call: int, content: Any) -> bool: ...
+    def write(self, content: rank_tensors.ReductionInput, buffer: _PredictedBuffer | None = None) -> None: ...
 
-class _Space:
-    staging: Staging
+class _PredictedBuffer:
     whole: Tensor
-    result: Tensor
-    scratch: Tensor
-    __slots__ = ("result", "scratch", "staging", "whole")
+    views: list[Tensor]
+    received_words: Tensor
+    __slots__ = ("received_words", "views", "whole")
 
     def __init__(self, bucket: Bucket, words: Tensor) -> None: ...
-    def fill(self, tensors: list[Tensor], words: Tensor, plain: bool) -> None: ...
-    def empty(self, tensors: list[Tensor], plain: bool) -> None: ...
+    def fill(self, tensors: list[Tensor], words: Tensor) -> None: ...
 
 class Pending:
     __slots__ = ("_done", "_group", "_work", "_write")
 
-    def __init__(self, group: Group, work: dist.Work | None, write: Callable[[], object] | None) -> None: ...
+    def __init__(self, group: GroupCall, work: dist.Work | None, write: Callable[[], object] | None) -> None: ...
     def wait(self) -> bool: ...
     def is_completed(self) -> bool: ...
 

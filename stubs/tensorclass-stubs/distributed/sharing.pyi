@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 
 SMALL = 2 ** 17
-Where: TypeAlias = "tuple[int, torch.dtype, tuple[int, ...], tuple[int, ...] | None, int]"
+TensorLocation: TypeAlias = "tuple[int, torch.dtype, tuple[int, ...], tuple[int, ...] | None, int]"
 
 class Handle(NamedTuple):
     path: str

@@ -6,10 +6,10 @@ import torch.distributed as dist
 from torch import Tensor
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import DeviceLike
-from tensorclass.distributed.agreement import Head
-from tensorclass.distributed.groups import Group
+from tensorclass.distributed.agreement import PredictedMessage
+from tensorclass.distributed.groups import GroupCall
 
-class SpreadHead(Head):
+class PredictedBroadcast(PredictedMessage):
     what: str
     root: int
     size: int
@@ -18,8 +18,8 @@ class SpreadHead(Head):
     __slots__ = ("memory", "root", "size", "spreads", "what")
 
     def __init__(self, call: int, what: str, root: int, size: int, scatters: bool) -> None: ...
-    def agreed(self, group: Group, call: int, content: Any) -> bool: ...
-    def taken(self) -> Tensor: ...
+    def agreed(self, group: GroupCall, call: int, content: Any) -> bool: ...
+    def take(self) -> Tensor: ...
 
 def broadcast(
     data: TensorCollection,
