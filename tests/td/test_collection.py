@@ -161,7 +161,7 @@ def test_names_that_do_not_fit_are_refused(names: Any) -> None:
 
 
 def test_a_name_stands_for_one_dimension_only() -> None:
-    with pytest.raises(ValueError, match="one dimension only"):
+    with pytest.raises(ValueError, match="a different name for each dimension"):
         TensorDict({}, [2, 3], names=["a", "a"])
     assert TensorDict({}, [2, 3], names=[None, None]).names == [None, None]
 

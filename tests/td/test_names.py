@@ -252,7 +252,7 @@ def test_refining_gives_names_to_dimensions_that_have_none() -> None:
 
 refused: dict[str, tuple[Operation, type[Exception], str]] = {
     "too few": (lambda d: setattr(d, "names", ["p", "q"]), ValueError, "expected 3"),
-    "twice": (lambda d: setattr(d, "names", ["p", "p", "q"]), ValueError, "one dimension only"),
+    "twice": (lambda d: setattr(d, "names", ["p", "p", "q"]), ValueError, "a different name for each dimension"),
     "numbers": (lambda d: setattr(d, "names", [1, 2, 3]), TypeError, "strings"),
     "a string": (lambda d: setattr(d, "names", "pqr"), TypeError, "sequence"),
     "the name of a nested dimension": (
@@ -263,7 +263,7 @@ refused: dict[str, tuple[Operation, type[Exception], str]] = {
     "rename_, too few": (lambda d: d.rename_("p"), ValueError, "expected 3"),
     "rename_, nothing": (lambda d: d.rename_(), ValueError, "expected 3"),
     "rename_, unknown": (lambda d: d.rename_(q="p"), ValueError, "no dimensions named"),
-    "rename_, twice": (lambda d: d.rename_(x="y"), ValueError, "one dimension only"),
+    "rename_, twice": (lambda d: d.rename_(x="y"), ValueError, "a different name for each dimension"),
     "rename_, both": (lambda d: d.rename_("p", x="q"), ValueError, "not both"),
     "rename_, the name of a nested dimension": (lambda d: d.rename_(x="w"), ValueError, "nested"),
     "rename, unknown": (lambda d: d.rename(q="p"), ValueError, "no dimensions named"),
@@ -304,7 +304,7 @@ def test_names_that_a_nested_collection_refuses_change_at_no_level(tmp_path: Pat
     source = TensorDict({"x": torch.ones(4)}, [4])
     data = TensorDict({"a": {"b": torch.ones(2)}, "lazy": lazy, "file": filed}, [2])
     data["rows"] = source.get_sub_tensordict(slice(0, 2))
-    with pytest.raises(RuntimeError, match="rows of a collection have"):
+    with pytest.raises(RuntimeError, match="dimension names and device of rows follow"):
         data.names = ["new"]
     levels = [data, data["a"], data["lazy"], data["file"], data["file", "below"]]
     assert [level.names for level in levels] == [[None]] * 5
