@@ -226,7 +226,7 @@ def begin_receive(
 
 
 def _check_mark(exchange: Exchange, buffer: MessageBuffer, mark: bytes) -> None:
-    if buffer.header[:8] != mark:
+    if bytes(buffer.header[:8]) != mark:
         raise WorkerError(
             f"{exchange.what}: the message of {exchange.name} is not for this record; nothing was written",
             worker=exchange.name,
