@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .record import TensorClass
-from .td.attributes import Attributes
+from .td import registry
 
 
 class TensorAttrs(TensorClass):
@@ -23,4 +23,4 @@ class TensorAttrs(TensorClass):
     tgt_shape: Any = None
 
 
-Attributes._described = TensorAttrs
+registry.register(TensorAttrs)

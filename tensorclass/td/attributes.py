@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Size, Tensor
 
+from . import registry
 from .collection import Collection
 
 if TYPE_CHECKING:
@@ -23,10 +24,6 @@ class Attributes(Collection):
     """``attrs`` and ``data_ptr``."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-        #: makes the entry of one tensor for :meth:`attrs`; the module of records sets it
-        _described: ClassVar[Callable[..., TensorCollection]]
 
     def attrs(self, *, fields: Sequence[str] = _ATTRIBUTES, num_threads: int | None = None) -> TensorCollection:
         """Return the device, dtype and shape of each tensor, without its values: enough to rebuild the structure.
@@ -64,7 +61,7 @@ class Attributes(Collection):
         store: Store = {}
         for key, value in self._store.items():
             if isinstance(value, Tensor):
-                store[key] = Attributes._described(**(_read_attributes(value, wanted) if read is None else next(read)))
+                store[key] = registry.TensorAttrs(**(_read_attributes(value, wanted) if read is None else next(read)))
             elif value._is_tree():
                 store[key] = value._attrs(wanted, read)
             else:

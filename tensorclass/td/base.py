@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import Size, Tensor
 from torch.nn import Parameter
 from typing_extensions import Self
 
-from . import shapes
+from . import registry, shapes
 from .attributes import Attributes
 from .choosing import Choosing
-from .collection import Collection, DeviceLike, as_device
+from .collection import Collection
 from .combining import Combining
 from .converting import Converting
 from .creation import Creation
@@ -24,6 +24,7 @@ from .delegated.map import Map
 from .delegated.memory_maps import MemoryMaps
 from .delegated.point_to_point import PointToPoint
 from .delegated.python_objects import PythonObjects
+from .delegated.stores import Stores
 from .delegated.table_files import TableFiles
 from .delegated.tables import Tables
 from .devices import Devices
@@ -66,6 +67,7 @@ class TensorCollection(
     Storing,
     MemoryMaps,
     Files,
+    Stores,
     Modules,
     PointToPoint,
     Collectives,
@@ -116,55 +118,7 @@ class TensorCollection(
             >>> data.get_sub_tensordict(torch.tensor([0, 2])).fill_("a", 1)["a"], data["a"]
             (tensor([1., 1.]), tensor([1., 0., 1.]))
         """
-        from .stores.sub import SubTensorDict
-
-        return SubTensorDict(self, idx)  # type: ignore[return-value]
-
-    @classmethod
-    def from_store(
-        cls,
-        store: MutableMapping[str, Any],
-        batch_size: Sequence[int] | int | None = None,
-        device: DeviceLike | None = None,
-        names: Sequence[str | None] | None = None,
-    ) -> Self:
-        """Return a collection that reads from a mapping and writes to it, without a copy.
-
-        Operations return collections on a plain dict. Operations in place read the values, change them and write them
-        back.
-
-        Args:
-            store: returns and takes values under string keys. A mutable mapping in it is a nested collection that reads
-                and writes through, too. Tensors and collections (nested ones and non-tensor data) are written to it.
-            batch_size: the leading dimensions that all values share. Default: none.
-            device: the device that all values must be on. Nothing is moved. Default: any.
-            names: a name or ``None`` for each batch dimension. Default: no names.
-
-        Returns:
-            A collection of this class on ``store``.
-
-        Raises:
-            RuntimeError: a value's shape does not begin with the batch size, or it is on another device.
-            TypeError: ``store`` is not a mutable mapping.
-
-        Example:
-            >>> import torch
-            >>> from tensorclass import TensorDict
-            >>> store = {"a": torch.zeros(3), "b": {"c": torch.ones(3)}}
-            >>> data = TensorDict.from_store(store, [3])
-            >>> data["b", "d"] = torch.ones(3)
-            >>> list(store["b"])
-            ['c', 'd']
-        """
-        from .stores.mapping import check, through
-
-        if not isinstance(store, MutableMapping):
-            raise TypeError(f"from_store: expected a mutable mapping, got a {type(store).__name__}")
-        size = shapes.as_size(batch_size)
-        given = None if names is None else shapes.as_names(names, len(size))
-        result = through(cls, store, size, as_device(device), given)
-        check(result)
-        return result
+        return registry.SubTensorDict(self, idx)  # type: ignore[return-value]
 
     @classmethod
     def _check_keys(cls, keys: Mapping[str, Any], complete: bool = False) -> None:
@@ -175,9 +129,7 @@ class TensorCollection(
 
     def _nested_class(self, key: str) -> type[TensorCollection]:
         """Return the class of a nested collection that is made from a mapping under a key. Records override this."""
-        from .tensordict import TensorDict
-
-        return TensorDict
+        return registry.TensorDict
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> TensorDict:
         """Return a :class:`TensorDict` with copies of the values. Nested records become TensorDicts, too.
@@ -197,13 +149,11 @@ class TensorCollection(
             >>> type(data) is TensorDict, list(data.keys()), data.batch_size
             (True, ['x'], torch.Size([3]))
         """
-        from .tensordict import TensorDict
-
         store: dict[str, Any] = {
             key: value.to_tensordict(retain_none=retain_none) if isinstance(value, TensorCollection) else value.clone()
             for key, value in self._items_for_export(bool(retain_none))
         }
-        return TensorDict._of(self, store)
+        return registry.TensorDict._of(self, store)
 
     def _items_for_export(self, retain_none: bool) -> Any:
         """Return the items of the store. Records add the fields that are ``None`` if ``retain_none`` is set."""
@@ -288,3 +238,5 @@ for _family in TensorCollection.__mro__:
 for _slot in Collection.__slots__:
     if _slot != "__weakref__":
         setattr(TensorCollection, _slot, Collection.__dict__[_slot])
+
+registry.register(TensorCollection)

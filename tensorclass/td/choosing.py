@@ -10,7 +10,7 @@ from weakref import ref
 from torch import Tensor
 from typing_extensions import Self
 
-from . import shapes
+from . import registry, shapes
 from .collection import Collection, DeviceLike, as_device
 from .context import FLAT_KEYS, NESTED_KEYS
 from .keys import FlatKey, NestedKey, tree_of, unravel_key, unravel_key_to_tuple
@@ -182,9 +182,7 @@ class Choosing(Removing):
         return self
 
     def _as_tensordict(self, store: Store) -> TensorCollection:
-        from .tensordict import TensorDict
-
-        return TensorDict._of(self, store)
+        return registry.TensorDict._of(self, store)
 
     def _selected(self, tree: dict[str, Any], strict: bool) -> Store:
         store: Store = {}

@@ -11,14 +11,13 @@ from typing_extensions import Self
 
 from tensorclass.printable import printable
 
-from . import jagged, shapes
+from . import jagged, registry, shapes
 from .collection import Collection
 from .keys import NestedKey, dotted, unravel_key_to_tuple
 
 if TYPE_CHECKING:
     from .base import TensorCollection
     from .collection import Store
-    from .stores.lazy import lazily, lazy_stack, maybe_dense_stack  # set by that module, which imports this one
 
 T = TypeVar("T", bound="TensorCollection")
 
@@ -376,7 +375,7 @@ class Combining(Collection):
             >>> rows["a"]
             tensor([1, 2])
         """
-        return lazy_stack(input, dim, out=out, **kwargs)
+        return registry.lazy_stack(input, dim, out=out, **kwargs)
 
     @classmethod
     def maybe_dense_stack(cls, input: Sequence[T], dim: int = 0, *, out: T | None = None, **kwargs: Any) -> T:
@@ -398,7 +397,7 @@ class Combining(Collection):
             >>> isinstance(TensorDict.maybe_dense_stack(rows), LazyStackedTensorDict)
             True
         """
-        return maybe_dense_stack(input, dim, out=out, **kwargs)
+        return registry.maybe_dense_stack(input, dim, out=out, **kwargs)
 
     def to_lazystack(self, dim: int = 0) -> Self:
         """Split a collection along a batch dimension into a lazy stack.
@@ -426,7 +425,7 @@ class Combining(Collection):
                 f"to_lazystack: dimension {dim} of {list(self._batch_size)} has size 0, and a lazy stack needs at "
                 "least one component"
             )
-        return lazily(list(self.unbind(dim)), dim, name=self.names[dim])  # type: ignore[no-any-return]
+        return registry.lazily(list(self.unbind(dim)), dim, name=self.names[dim])  # type: ignore[no-any-return]
 
     def densify(self, layout: torch.layout = torch.jagged) -> Self:
         """Return a collection with every lazy stack read: equal shapes are stacked, others become nested tensors.

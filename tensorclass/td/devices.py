@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self, Unpack
 
-from .attributes import Attributes
+from . import registry
 from .collection import Collection, DeviceLike, as_device
 from .consolidated import moved_at_once
 from .context import CAST
@@ -854,11 +854,10 @@ def _leaf_pairs(owner: Collection, values: Collection, what: str) -> Iterable[tu
 
 def _is_described(collection: Collection) -> builtins.bool:
     """Return whether a collection is a result of ``attrs()``."""
-    made: Any = getattr(Attributes, "_described", None)
-    if made is None:
-        return False
     for value in collection._store.values():
-        if type(value) is made or (isinstance(value, Collection) and value._is_tree() and _is_described(value)):
+        if type(value) is registry.TensorAttrs or (
+            isinstance(value, Collection) and value._is_tree() and _is_described(value)
+        ):
             return True
     return False
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Size
 
-from . import shapes, values
+from . import registry, shapes
 from .collection import Collection
 from .combining import stack
 from .modes import LIST_TO_STACK
@@ -53,5 +53,4 @@ def as_column(value: list[Any], batch_size: Size) -> Any:
     return stack_of(tuple(flat), codes.expand(batch_size), None, None)
 
 
-values.non_tensor = non_tensor  # type: ignore[attr-defined]  # the modules import each other
-values.NonTensorData = NonTensorData  # type: ignore[attr-defined]
+registry.register(non_tensor)

@@ -13,7 +13,7 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from . import jagged, rehearsal, shapes
+from . import jagged, registry, rehearsal, shapes
 from .collection import Collection, functorch
 from .keys import NestedKey, dotted, is_nested_key
 from .memmap import MemoryMappedTensor
@@ -290,9 +290,7 @@ class Indexing(Collection):
 
     def _as_rows(self, rows: Mapping[Any, Any], batch_size: Size) -> Collection:
         """Convert a mapping to a collection of rows for this one. Records convert by their fields."""
-        from .tensordict import TensorDict
-
-        return TensorDict(rows, batch_size)
+        return registry.TensorDict(rows, batch_size)
 
     def _write_value(self, index: Any, value: Any) -> None:
         """Write one number or tensor into every tensor."""

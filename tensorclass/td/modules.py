@@ -19,6 +19,7 @@ from typing_extensions import Self
 
 from tensorclass.printable import printable
 
+from . import registry
 from .collection import Collection
 from .context import Block
 from .delegated.functions import as_parameters
@@ -317,9 +318,7 @@ class _Copy(Block):
 
 def _copied(node: Any, module: nn.Module, non_blocking: bool) -> tuple[Any, list[tuple[Entry, int]]]:
     """Writes the numbers of a collection into the tensors of a module; gives copies of what they were."""
-    from .tensordict import TensorDict
-
-    swapping = _Swapping(False, TensorDict)
+    swapping = _Swapping(False, registry.TensorDict)
     try:
         old = swapping.swap(node, module, {})
     except _Misplaced:
@@ -404,14 +403,16 @@ class Modules(Collection):
         >>> params["0", "weight"].shape
         torch.Size([4, 3])
         """
-        from .tensordict import TensorDict
-
         _check_module(module, "from_module")
         if use_state_dict:
             tree = nested(module.state_dict())
         else:
             given: Any = module
-            tree = _densified(given) if isinstance(module, Collection) else _tree(module, filter_empty, TensorDict, {})
+            tree = (
+                _densified(given)
+                if isinstance(module, Collection)
+                else _tree(module, filter_empty, registry.TensorDict, {})
+            )
         return _finished(cls, tree, as_module, lock)
 
     @overload
@@ -473,21 +474,21 @@ class Modules(Collection):
         >>> torch.vmap(call, (0, None))(params, torch.ones(3)).shape
         torch.Size([2, 4])
         """
-        from .tensordict import TensorDict
-
         if not modules:
             raise RuntimeError("from_modules: expected at least one module")
         if lazy_stack and as_module:
             raise RuntimeError("from_modules: a lazy stack cannot be a module; give lazy_stack or as_module, not both")
         for module in modules:
             _check_module(module, "from_modules")
-        trees: list[Any] = [TensorDict.from_module(module, use_state_dict=use_state_dict) for module in modules]
+        trees: list[Any] = [
+            registry.TensorDict.from_module(module, use_state_dict=use_state_dict) for module in modules
+        ]
         if lazy_stack:
             target: Any = cls
             stack = target.lazy_stack([_finished(cls, tree, False, False) for tree in trees])
             return stack.lock_() if lock else stack
         made: dict[tuple[int, ...], Tensor] = {}
-        tree = _stacked(trees, (), expand_identical, TensorDict, made)
+        tree = _stacked(trees, (), expand_identical, registry.TensorDict, made)
         if as_module and any(leaf.requires_grad and not leaf.is_leaf for leaf in tree._leaves()):
             raise RuntimeError(
                 "from_modules: expand_identical gives views of parameters that the modules share, which cannot be the "
@@ -565,8 +566,6 @@ class Modules(Collection):
         ...     module.weight.item()
         0.0
         """
-        from .tensordict import TensorDict
-
         _check_module(module, "to_module")
         if memo is not None:
             raise RuntimeError("to_module: memo cannot be given; modules that stand in several places are found here")
@@ -583,7 +582,7 @@ class Modules(Collection):
             undo: Callable[[], Any] = lambda: block.leave(self, None)  # noqa: E731
         else:
             wrap = preserve_module_state and not torch.compiler.is_compiling() and not _transforms_active()
-            swapping = _Swapping(wrap, TensorDict)
+            swapping = _Swapping(wrap, registry.TensorDict)
             undo = swapping.undo
             try:
                 old = swapping.swap(hooked, module, {})
@@ -622,15 +621,13 @@ class Modules(Collection):
 
 def _finished(cls: type[Any], tree: Any, as_module: bool, lock: bool) -> Any:
     """The tree of a module as what was asked for."""
-    from .tensordict import TensorDict
-
     if any(leaf.is_nested for leaf in tree._leaves()):
         for path, leaf in tree._named_leaves():
             if is_strided_nested(leaf):
                 raise strided_nested(path)
 
     asked: Any = getattr(cls, "_dense", cls)
-    if asked is not TensorDict and hasattr(asked, "_specs"):
+    if asked is not registry.TensorDict and hasattr(asked, "_specs"):
         size = tree._batch_size
         tree = asked.from_dict(_as_dict(tree), batch_size=size)
     if as_module:

@@ -15,7 +15,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
-from . import nontensor_base, pytree, shapes
+from . import pytree, registry, shapes
 from .collection import Collection, DeviceLike, as_device
 from .combining import _shared_names
 from .linked import LinkedList
@@ -668,8 +668,7 @@ def is_leaf_nontensor(cls: type) -> bool:
     return issubclass(cls, NonTensorDataBase) or not issubclass(cls, Collection)
 
 
-nontensor_base.NonTensorData = NonTensorData  # type: ignore[attr-defined]
-nontensor_base.stack_of = stack_of  # type: ignore[attr-defined]
+registry.register(NonTensorData, stack_of)
 
 for _cls in (NonTensorData, MetaData, NonTensorStack):
     pytree.register(_cls)

@@ -11,7 +11,7 @@ from torch import Size, Tensor
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from . import shapes
+from . import registry, shapes
 from .base import TensorCollection
 from .collection import Collection
 from .combining import _shared_names, _where_value
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from .collection import Store
     from .indexing import ObjectRows
     from .keys import NestedKey
-    from .nontensor import NonTensorData, stack_of  # set by that module, because the two import each other
     from .reading import IsLeaf
 
 
@@ -193,7 +192,7 @@ class NonTensorDataBase(TensorCollection):
             >>> NonTensorData("a").get("data")
             'a'
         """
-        return self._objects[0] if key == "data" and isinstance(self, NonTensorData) else default
+        return self._objects[0] if key == "data" and isinstance(self, registry.NonTensorData) else default
 
     def _set(self, key: str, value: Any, inplace: bool = False, non_blocking: bool = False) -> None:
         self._set_nested((key,), value, inplace)
@@ -204,7 +203,7 @@ class NonTensorDataBase(TensorCollection):
     def _set_nested(self, path: tuple[str, ...], item: Any, inplace: bool = False, non_blocking: bool = False) -> None:
         if path != ("data",):
             raise self._key_error(path)
-        self.update(item if isinstance(item, NonTensorDataBase) else NonTensorData(item), inplace=inplace)
+        self.update(item if isinstance(item, NonTensorDataBase) else registry.NonTensorData(item), inplace=inplace)
 
     def to_lazystack(self, dim: int = 0) -> Self:
         """Return this data, whose objects are held row by row already.
@@ -372,7 +371,7 @@ class NonTensorDataBase(TensorCollection):
                 start = max(-before, 0)
                 result = result.narrow(dim, start, result._batch_size[dim] - start - max(-behind, 0))
             more = [
-                NonTensorData(None, batch_size=shapes.with_size(result._batch_size, dim, max(count, 0)))
+                registry.NonTensorData(None, batch_size=shapes.with_size(result._batch_size, dim, max(count, 0)))
                 for count in (before, behind)
             ]
             parts = [part for part in (more[0], result, more[1]) if part is result or part._batch_size[dim]]
@@ -406,7 +405,7 @@ class NonTensorDataBase(TensorCollection):
     def _as_rows_of(self, source: Any, batch_size: Size) -> Any:
         """Convert an object, or other non-tensor data, to non-tensor data of a batch size."""
         if not isinstance(source, NonTensorDataBase):
-            return NonTensorData(source, batch_size=batch_size)
+            return registry.NonTensorData(source, batch_size=batch_size)
         return source._resized(batch_size)
 
     def _copy(self, source: Any, non_blocking: bool = False) -> Any:
@@ -556,12 +555,12 @@ class NonTensorDataBase(TensorCollection):
         return new
 
     def _allocated(self, batch_size: Size) -> Self:
-        return NonTensorData(None, batch_size=batch_size, device=self._device)  # type: ignore[return-value]
+        return registry.NonTensorData(None, batch_size=batch_size, device=self._device)  # type: ignore[return-value]
 
     def __setitem__(self, index: Any, value: Any) -> None:
         prepared = prepare_index(index, self._batch_size, writing=True)
         if not isinstance(value, NonTensorDataBase):
-            value = NonTensorData(value, batch_size=shapes.indexed(self._batch_size, prepared))
+            value = registry.NonTensorData(value, batch_size=shapes.indexed(self._batch_size, prepared))
         self._become(self._write(prepared, value))
 
     def _write_items(self, index: tuple[Any, ...], value: Any, depth: int) -> None:
@@ -572,7 +571,7 @@ class NonTensorDataBase(TensorCollection):
             flat, lengths = flatten_lists(value, depth)
             if tuple(lengths) != tuple(size):
                 raise ValueError(f"expected (nested) lists of the lengths {list(size)}, got {lengths}; nothing changed")
-            value = stack_of(tuple(flat), codes_row_by_row(size), None, None)
+            value = registry.stack_of(tuple(flat), codes_row_by_row(size), None, None)
         self[prepared] = value
 
     # -- combining ----------------------------------------------------------------------------------------------------
@@ -587,7 +586,7 @@ class NonTensorDataBase(TensorCollection):
         names = self._names and shapes.names_inserted(_shared_names(items), dim)
         if self._one(items) and self._captures():
             return self._like({}, shapes.inserted(self._batch_size, dim, len(items)), names)
-        return stack_of(*join_objects(items, lambda codes: torch.stack(codes, dim)), self._device, names)
+        return registry.stack_of(*join_objects(items, lambda codes: torch.stack(codes, dim)), self._device, names)
 
     def _captures(self) -> bool:
         """Return whether one object stays one when the batch gets a new dimension."""
@@ -635,9 +634,9 @@ class NonTensorDataBase(TensorCollection):
     def _compared(self, other: Any, equal: bool) -> Any:
         """Compare position by position. The result is a boolean tensor over the batch."""
         if not isinstance(other, NonTensorDataBase):
-            other = NonTensorData(other)
+            other = registry.NonTensorData(other)
         size = shapes.broadcast(self._batch_size, other._batch_size)
-        if isinstance(self, NonTensorData) and isinstance(other, NonTensorData):
+        if isinstance(self, registry.NonTensorData) and isinstance(other, registry.NonTensorData):
             return torch.full(size, same_object(self._objects[0], other._objects[0]) == equal)
         ours, theirs = (to_lists(item._codes().expand(size).flatten()) for item in (self, other))
         a, b = (realize(item._objects, len(ours)) for item in (self, other))
@@ -655,8 +654,8 @@ class NonTensorDataBase(TensorCollection):
 
 def _from_codes(objects: Sequence[Any], codes: Tensor, device: torch.device | None, names: Names) -> NonTensorDataBase:
     if codes.ndim:
-        return stack_of(objects, codes, device, names)
-    return NonTensorData(objects[int(codes)], device=device)
+        return registry.stack_of(objects, codes, device, names)
+    return registry.NonTensorData(objects[int(codes)], device=device)
 
 
 def note_files(data: Any) -> Any:
@@ -761,3 +760,5 @@ def _comparison_method(name: str) -> Any:
 
 for _name in ("eq", "ne"):
     setattr(NonTensorDataBase, _name, _comparison_method(_name))
+
+registry.register(NonTensorDataBase)

@@ -11,7 +11,7 @@ from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling
 from typing_extensions import Self
 
-from . import rehearsal, shapes
+from . import registry, rehearsal, shapes
 from .collection import Collection
 from .combining import _append_dims
 from .foreach import SINGLE, call_methods, check_same_keys, is_undispatched, require_leaf, run_kernel
@@ -48,9 +48,7 @@ class Operands(Collection):
             return other
         source: Any = other
         if isinstance(other, Mapping):
-            from .tensordict import TensorDict
-
-            return self._operands(TensorDict(source, self._batch_size))
+            return self._operands(registry.TensorDict(source, self._batch_size))
         return NotImplemented
 
     def _in_place(self, kernel: Callable[..., Any], others: tuple[Any, ...], **kwargs: Any) -> Self:

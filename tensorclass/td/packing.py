@@ -11,7 +11,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
-from . import shapes
+from . import registry, shapes
 from .keys import FlatKey, NestedKey, join_key, unravel_key, unravel_key_to_tuple
 from .reading import MISSING
 from .remove import Removing
@@ -114,9 +114,7 @@ class PackLayout:
 
 def _made(cls: type[TensorCollection] | None, batch_size: Size, device: torch.device | None) -> TensorCollection:
     """Return an empty collection of a class."""
-    from .tensordict import TensorDict
-
-    empty = TensorDict({}, batch_size, device)
+    empty = registry.TensorDict({}, batch_size, device)
     if cls is None:
         return empty
     new = object.__new__(cls)
@@ -337,10 +335,8 @@ class Packing(Removing):
 
 def _class(collection: TensorCollection) -> type[TensorCollection] | None:
     """The class of a record; ``None`` for a TensorDict."""
-    from .tensordict import TensorDict
-
     cls = type(collection._same({}))
-    return None if cls is TensorDict else cls
+    return None if cls is registry.TensorDict else cls
 
 
 class _Structure:

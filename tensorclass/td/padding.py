@@ -9,6 +9,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from . import registry
 from .collection import Collection
 from .keys import FlatKey, NestedKey, dotted, unravel_key, unravel_key_to_tuple
 from .objects import to_lists
@@ -194,9 +195,7 @@ def pad_sequence(
 
 
 def _is_untyped(collection: Any) -> bool:
-    from .tensordict import TensorDict
-
-    return isinstance(collection, TensorDict)
+    return isinstance(collection, registry.TensorDict)
 
 
 class _Padder:
@@ -207,8 +206,6 @@ class _Padder:
 
     def join(self, items: Sequence[Any], path: tuple[str, ...]) -> tuple[Any, Any]:
         """Return the padded and stacked collection, and its masks."""
-        from .tensordict import TensorDict
-
         first = items[0]
         where = f"pad_sequence: {dotted(path)}: " if path else "pad_sequence: "
         for position, item in enumerate(items):
@@ -229,7 +226,7 @@ class _Padder:
                 store[key] = self.stack(values, here)
                 if isinstance(value, Tensor):
                     masks[key] = self.mask(values, store[key], size)
-        return first._like(store, size), TensorDict._of(first, {})._like(masks, size)
+        return first._like(store, size), registry.TensorDict._of(first, {})._like(masks, size)
 
     def longest(self, sizes: Sequence[Size], dim: int, where: str) -> Size:
         """Return the smallest size that holds all. They may differ in the padded dimension only."""
@@ -315,10 +312,8 @@ def unpad_sequence(
         raise ValueError(f"unpad_sequence: expected a mask of shape [{len(padded)}, length], got {list(mask.shape)}")
     runs = _MaskRuns(len(padded), pad_dim)
     runs.find(source, mask, ())
-    from .stores.lazy import lazy_stack
-
     parts: list[Any] = [runs.cut(source, number, ()) for number in range(len(padded))]
-    result: TensorCollection = lazy_stack(parts)
+    result: TensorCollection = registry.lazy_stack(parts)
     return result
 
 

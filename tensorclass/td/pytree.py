@@ -24,7 +24,7 @@ from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch.compiler import is_dynamo_compiling, is_exporting
 from torch.utils import _pytree
 
-from . import crossing, optree_nodes, shapes
+from . import crossing, optree_nodes, registry, shapes
 from .collection import Collection, functorch
 from .shapes import Names
 from .unpickling import allow_class, is_allowed
@@ -569,10 +569,8 @@ def forget_class(cls: type[Any]) -> None:
     module = sys.modules.get(cls.__module__) if cls.__module__.partition(".")[0] == package else None
     if getattr(module, cls.__qualname__, None) is cls:
         raise TypeError(f"forget_class: {cls.__name__} is a class of {package}, which needs it")
-    from .stores.classes import dense_class
-
     given: Any = cls
-    found: list[type[Any]] = [dense_class(given)]
+    found: list[type[Any]] = [registry.dense_class(given)]
     for known in found:  # grows during the loop
         _forget(known)
         found += known.__subclasses__()  # among them the class on other stores

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Size, Tensor
 
+from . import registry
 from .collection import Collection
 from .keys import FlatKey, NestedKey, dotted, unravel_key, unravel_key_to_tuple
 
@@ -329,9 +330,7 @@ class Reading(Collection):
             >>> data.is_non_tensor("x"), data.is_non_tensor("name")
             (False, True)
         """
-        from .nontensor import NonTensorDataBase
-
-        return issubclass(self.entry_class(key), NonTensorDataBase)
+        return issubclass(self.entry_class(key), registry.NonTensorDataBase)
 
     # -- walking ------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from typing_extensions import Self
 
-from . import rehearsal
+from . import registry, rehearsal
 from .collection import Collection
 from .indexing import check_objects_in_files
 from .keys import NestedKey, dotted, unravel_key_to_tuple
@@ -311,17 +311,15 @@ class Writing(Reading):
             >>> TensorDict({}, [2]).set_non_tensor("sizes", [3, 4])["sizes"]
             [3, 4]
         """
-        from .nontensor import NonTensorData, NonTensorDataBase
-
         path = unravel_key_to_tuple(key)
-        if not isinstance(value, NonTensorDataBase):
+        if not isinstance(value, registry.NonTensorDataBase):
             parent: Any = self
             for name in path[:-1]:  # created collections get the batch size of the last one that exists
                 below = parent._store.get(name)
                 if not isinstance(below, Writing):
                     break
                 parent = below
-            value = NonTensorData(value, batch_size=parent._batch_size, device=parent._device)
+            value = registry.NonTensorData(value, batch_size=parent._batch_size, device=parent._device)
         self._set_nested(path, value)
         return self
 

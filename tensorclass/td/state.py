@@ -10,6 +10,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
+from . import registry
 from .buffers import with_pickled_tensors
 from .collection import Collection
 from .consolidated import Place, flat_of, view, with_parts
@@ -387,9 +388,7 @@ def rebuild(
     *more: Any,
 ) -> TensorCollection:
     """Rebuild a collection. Called by unpickling."""
-    from .base import TensorCollection
-
-    new = object.__new__(found(cls, TensorCollection))
+    new = object.__new__(found(cls, registry.TensorCollection))
     new._store = store
     new._batch_size = Size(batch_size)
     new._device = device

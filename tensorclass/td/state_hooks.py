@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
+from . import registry
 from .context import Block
 from .reading import MISSING
 
@@ -28,12 +29,9 @@ class IncompatibleKeys(NamedTuple):
 
 def nested(flat: Mapping[str, Any]) -> Any:
     """Convert a state dict to a collection with the tree of the module. Values that are not tensors become objects."""
-    from .nontensor import NonTensorData
-    from .tensordict import TensorDict
-
-    return TensorDict(
+    return registry.TensorDict(
         {
-            tuple(key.split(".")): value if isinstance(value, Tensor) else NonTensorData(value)
+            tuple(key.split(".")): value if isinstance(value, Tensor) else registry.NonTensorData(value)
             for key, value in flat.items()
         }
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from typing_extensions import Self
 
-from . import pytree, shapes, values
+from . import pytree, registry, shapes, values
 from .base import TensorCollection
 from .collection import Collection, DeviceLike, as_device
 from .keys import NestedKey, unravel_key_to_tuple
@@ -153,7 +153,7 @@ def fromkeys(keys: Iterable[NestedKey], value: Any = 0) -> TensorDict:
     return TensorDict.fromkeys(keys, value)
 
 
-values.TensorDict = TensorDict  # type: ignore[attr-defined]  # a mapping among the values becomes one
+registry.register(TensorDict)
 
 pytree.register(TensorDict)
 allow_class(TensorDict)

@@ -16,16 +16,13 @@ from typing_extensions import Self
 
 from tensorclass.printable import printable
 
-from . import shapes
+from . import registry, shapes
 from .collection import Collection
 from .keys import NestedKey, dotted, unravel_key_to_tuple
 
 if TYPE_CHECKING:
     from .base import TensorCollection
     from .collection import Value
-    from .entering import non_tensor  # these are set by their modules when they are imported: they need this one
-    from .nontensor import NonTensorData
-    from .tensordict import TensorDict
 
 
 class Misfit(Exception):
@@ -190,7 +187,7 @@ def fit(owner: Collection, key: str, value: Any, non_blocking: bool = False) -> 
     source: Any = value
     if type(value) is dict or isinstance(value, Mapping):
         try:
-            made = TensorDict(source, batch_size, device, _names(owner), non_blocking)
+            made = registry.TensorDict(source, batch_size, device, _names(owner), non_blocking)
         except BatchMismatch as error:
             raise error.below(key) from None
         _check_apart(owner, key, made)
@@ -202,8 +199,8 @@ def fit(owner: Collection, key: str, value: Any, non_blocking: bool = False) -> 
         if tensor.shape[: len(batch_size)] != batch_size:
             raise batch_mismatch(key, batch_size, tensor.shape)
         return tensor
-    held = non_tensor(value, batch_size, device, owner._names)
-    return held if type(held) is NonTensorData else fit_collection(owner, key, held, non_blocking)
+    held = registry.non_tensor(value, batch_size, device, owner._names)
+    return held if type(held) is registry.NonTensorData else fit_collection(owner, key, held, non_blocking)
 
 
 def _names(owner: Collection) -> list[str | None] | None:

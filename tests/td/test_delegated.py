@@ -1,25 +1,19 @@
 """Declared methods: what they declare is what the functions take, and they behave as methods that are written."""
 
-import ast
 import importlib
 import inspect
 import pickle
 import pkgutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-import tensorclass
 from tensorclass import TensorClass, TensorCollection, TensorDict
 from tensorclass.td import delegated as declarations
 from tensorclass.td.delegated.declaration import delegated
 from tests.convert.signatures import arguments as unpacked_arguments
-
-#: modules below the engine, which it may import
-SUPPORT = {"atomic", "interrupts", "printable", "regular"}
 
 
 def _declared():
@@ -62,35 +56,6 @@ def test_the_function_takes_the_arguments_that_are_declared(declared):
         assert taken == others
     if first[0] not in ("self", "cls"):
         assert _arguments(function)[0] == first
-
-
-def test_the_engine_imports_nothing_from_above():
-    found = []
-    root = Path(tensorclass.__file__).parent
-    for path in (root / "td").rglob("*.py"):
-        tree = ast.parse(path.read_text())
-        for_types = {
-            id(node)
-            for block in ast.walk(tree)
-            if isinstance(block, ast.If) and getattr(block.test, "id", "") == "TYPE_CHECKING"
-            for node in ast.walk(block)
-        }
-        package = [root.name, *path.relative_to(root).parent.parts]
-        for node in ast.walk(tree):
-            if id(node) in for_types:
-                continue
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                start = package[: len(package) - node.level + 1] if node.level else []
-                names = [".".join([*start, *(node.module or "").split(".")]).rstrip(".")]
-            else:
-                continue
-            for name in names:
-                top, _, rest = name.partition(".")
-                if top == root.name and rest.partition(".")[0] not in {"td", *SUPPORT}:
-                    found.append(f"{path.relative_to(root)}:{node.lineno}: {name}")
-    assert found == []
 
 
 # -- a declared method is a method ------------------------------------------------------------------------------------

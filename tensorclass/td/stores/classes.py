@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from torch import Size
 from typing_extensions import Self
 
-from tensorclass.td import pytree
+from tensorclass.td import pytree, registry
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.shapes import Names
 
@@ -80,3 +80,6 @@ def on_store(methods: type[OnStore], cls: type[C]) -> type[C]:
         setattr(dense, name, made)
         made._register()
     return made  # type: ignore[no-any-return]
+
+
+registry.register(dense_class)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Size, Tensor
 
-from tensorclass.td.collection import Collection
+from tensorclass.td import shapes
+from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.shapes import Names
 from tensorclass.td.values import Misfit, batch_mismatch, shape_of
 
@@ -126,6 +127,23 @@ class OnMapping(WrittenBack):
 def _alike(a: Any, b: Any) -> bool:
     same_class = dense_class(a.__class__) is dense_class(b.__class__)
     return same_class and (a._batch_size, a._names) == (b._batch_size, b._names)
+
+
+def from_store(
+    cls: type[C],
+    store: MutableMapping[str, Any],
+    batch_size: Sequence[int] | int | None = None,
+    device: DeviceLike | None = None,
+    names: Sequence[str | None] | None = None,
+) -> C:
+    """See :meth:`TensorDict.from_store`."""
+    if not isinstance(store, MutableMapping):
+        raise TypeError(f"from_store: expected a mutable mapping, got a {type(store).__name__}")
+    size = shapes.as_size(batch_size)
+    given = None if names is None else shapes.as_names(names, len(size))
+    result = through(cls, store, size, as_device(device), given)
+    check(result)
+    return result
 
 
 def through(

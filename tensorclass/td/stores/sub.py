@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from torch import Size, Tensor
 
 from tensorclass.printable import printable
-from tensorclass.td import shapes
+from tensorclass.td import registry, shapes
 from tensorclass.td.collection import Collection
 from tensorclass.td.indexing import prepare_index
 from tensorclass.td.shapes import Names
@@ -276,3 +276,6 @@ def _objects(values: Any) -> Any:
             if part._store or not value._is_tree():
                 found[key] = part
     return values._same(found)
+
+
+registry.register(SubTensorDict)

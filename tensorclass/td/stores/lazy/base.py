@@ -10,7 +10,7 @@ from torch import Size, Tensor
 from torch.utils import _pytree
 from typing_extensions import Self
 
-from tensorclass.td import pytree, shapes
+from tensorclass.td import pytree, registry, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection
 from tensorclass.td.keys import dotted
@@ -24,8 +24,6 @@ from .parts import FORMS, Parts
 
 if TYPE_CHECKING:
     from tensorclass.td.shapes import Names
-
-    from .stack import LazyStacked  # set by that module, which puts the methods together
 
 
 def lazily(items: list[Any], dim: int, like: Parts | None = None, name: str | None = None) -> Any:
@@ -52,7 +50,7 @@ def lazily(items: list[Any], dim: int, like: Parts | None = None, name: str | No
             raise names_differ(items)
         if item._lock is None:
             locked = False
-    new: Any = object.__new__(on_store(LazyStacked, first.__class__))
+    new: Any = object.__new__(on_store(registry.LazyStacked, first.__class__))
     new._store = store = Parts(items, dim, lazily) if like is None else like.like(items, dim)
     store.name = name
     new._batch_size = shapes.inserted(size, dim, len(items)) if even else stacked_size(items, dim)

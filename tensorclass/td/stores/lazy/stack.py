@@ -14,7 +14,7 @@ import torch
 from torch import Size, Tensor
 from typing_extensions import Self
 
-from tensorclass.td import combining, shapes
+from tensorclass.td import registry, shapes
 from tensorclass.td.base import TensorCollection
 from tensorclass.td.collection import Collection, DeviceLike, as_device
 from tensorclass.td.combining import stack
@@ -24,7 +24,6 @@ from tensorclass.td.stores.classes import on_store
 from tensorclass.td.tensordict import TensorDict
 from tensorclass.td.unpickling import allow_function, found, written
 
-from . import base
 from .base import checked, forms_given, lazily, stacked_names, stacked_size
 from .keys import LazyKeys
 from .parts import Parts
@@ -192,9 +191,6 @@ class LazyStacked(LazyKeys, LazyRows, LazyShaping):
         new._store.name = self._store.name
         new._batch_size, new._device, new._names, new._lock = self._batch_size, self._device, self._names, None
         return new
-
-
-base.LazyStacked = LazyStacked  # type: ignore[attr-defined]
 
 
 class _Text:
@@ -619,9 +615,7 @@ class LazyStackedTensorDict(LazyStacked, TensorDict):  # pyright: ignore[reportI
 
 
 setattr(TensorDict, f"_class_on_{LazyStacked.__name__}", LazyStackedTensorDict)
-combining.lazily = lazily  # type: ignore[attr-defined]
-combining.lazy_stack = lazy_stack  # type: ignore[attr-defined]
-combining.maybe_dense_stack = maybe_dense_stack  # type: ignore[attr-defined]
+registry.register(LazyStacked, lazily, lazy_stack, maybe_dense_stack)
 
 
 LazyStackedTensorDict._register()

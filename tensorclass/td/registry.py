@@ -1,0 +1,40 @@
+"""Classes and functions that modules of the engine need before they exist.
+
+The modules of the engine need each other: a mapping that is written to a collection becomes a ``TensorDict``, which is
+itself a collection. So the module that defines such a class registers it, and the others read it here when they are
+called: ``registry.TensorDict``. Reading is one attribute of a module, which ``torch.compile`` takes as a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .base import TensorCollection as TensorCollection
+    from .entering import non_tensor as non_tensor
+    from .nontensor import NonTensorData as NonTensorData
+    from .nontensor import stack_of as stack_of
+    from .nontensor_base import NonTensorDataBase as NonTensorDataBase
+    from .stores.classes import dense_class as dense_class
+    from .stores.lazy.base import lazily as lazily
+    from .stores.lazy.stack import LazyStacked as LazyStacked
+    from .stores.lazy.stack import lazy_stack as lazy_stack
+    from .stores.lazy.stack import maybe_dense_stack as maybe_dense_stack
+    from .stores.sub import SubTensorDict as SubTensorDict
+    from .tensordict import TensorDict as TensorDict
+
+    #: the record that ``attrs()`` makes for each tensor; records register it, which the engine does not know
+    TensorAttrs: Callable[..., TensorCollection]
+
+
+def register(*entries: Callable[..., Any]) -> None:
+    """Make classes and functions available under their names.
+
+    Raises:
+        ValueError: a name is registered already.
+    """
+    for entry in entries:
+        if entry.__name__ in globals():
+            raise ValueError(f"{entry.__name__} is registered already, from {globals()[entry.__name__].__module__}")
+        globals()[entry.__name__] = entry
