@@ -292,6 +292,7 @@ class TensorDictModuleBase(nn.Module):
         return hasattr(module, "in_keys") and hasattr(module, "out_keys")
 
     def extra_repr(self) -> str:
+        """Return the keys, for the repr of the module."""
         keys = {name: getattr(self, name, None) for name in ("in_keys", "out_keys")}  # not set yet in some modules
         return ", ".join(f"{name}={value}" for name, value in keys.items() if value is not None)
 

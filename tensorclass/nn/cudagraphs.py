@@ -53,15 +53,15 @@ class _CudaRecorder:
 
 def _recorder(device: torch.device | str | int | None) -> GraphRecorder:
     """Return the recorder of a device, or raise if it has no CUDA graphs."""
-    given = torch.device("cuda" if device is None else device)
-    if given.type != "cuda":
-        raise RuntimeError(f"CudaGraphModule: expected a CUDA device, got {given}; call the module itself elsewhere")
+    chosen = torch.device("cuda" if device is None else device)
+    if chosen.type != "cuda":
+        raise RuntimeError(f"CudaGraphModule: expected a CUDA device, got {chosen}; call the module itself elsewhere")
     if not torch.cuda.is_available():
         raise RuntimeError(
             "CudaGraphModule: there is no CUDA device here. Call the module itself, or choose by "
             "torch.cuda.is_available(); torch.compile makes calls cheaper on other devices"
         )
-    return _CudaRecorder(as_device(given) or given)
+    return _CudaRecorder(as_device(chosen) or chosen)
 
 
 class CudaGraphModule(nn.Module):
@@ -119,10 +119,10 @@ class CudaGraphModule(nn.Module):
             self._calls += 1
             return result
         data = args[0] if args and isinstance(args[0], TensorCollection) else None
-        given = args if data is None or self.in_keys is None else (data.select(*self.in_keys), *args[1:])
+        selected = args if data is None or self.in_keys is None else (data.select(*self.in_keys), *args[1:])
         if self._recorded is None:
-            self._recorded = _RecordedCall(self._recorder, self.module, given, kwargs)
-        result, into_input = self._recorded.run(given, kwargs)
+            self._recorded = _RecordedCall(self._recorder, self.module, selected, kwargs)
+        result, into_input = self._recorded.run(selected, kwargs)
         if data is None or not into_input:
             return result
         data.update(result if self.out_keys is None else result.select(*self.out_keys))
@@ -162,19 +162,20 @@ class CudaGraphModule(nn.Module):
         return self.module
 
     def extra_repr(self) -> str:
+        """Return the arguments, for the repr of the module."""
         return f"warmup={self.warmup}, in_keys={self.in_keys}, out_keys={self.out_keys}"
 
 
 class _RecordedCall:
     """A recorded call: its input tensors, and how to replay it."""
 
-    def __init__(self, graphs: GraphRecorder, module: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    def __init__(self, recorder: GraphRecorder, module: Callable[..., Any], args: Any, kwargs: Any) -> None:
         leaves, self.form = _pytree.tree_flatten((args, kwargs))
         self.inputs: list[Any] = [leaf.detach().clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         self.signatures: list[Any] = [_signature(leaf) for leaf in leaves]
-        given, options = _pytree.tree_unflatten(self.inputs, self.form)
-        self.result, self.replay = graphs.record(lambda: module(*given, **options))
-        self.into_input: bool = bool(given) and self.result is given[0]
+        positional, keywords = _pytree.tree_unflatten(self.inputs, self.form)
+        self.result, self.replay = recorder.record(lambda: module(*positional, **keywords))
+        self.into_input: bool = bool(positional) and self.result is positional[0]
 
     def run(self, args: Any, kwargs: Any) -> tuple[Any, bool]:
         """Replay the call. Return its results, and whether the module writes them into its input collection."""

@@ -86,7 +86,14 @@ class EnsembleModule(TensorDictModuleBase):
             ``out_keys``.
 
         Raises:
+            TypeError: a call with a collection has further arguments, or a keyword is not one of the ``in_keys``.
             ValueError: with ``expand_input=False``, the batch size does not begin with ``num_copies``.
+
+        Example:
+            >>> from tensorclass.nn import TensorDictModule
+            >>> ensemble = EnsembleModule(TensorDictModule(nn.Linear(4, 2), ["a"], ["b"]), num_copies=3)
+            >>> ensemble(torch.zeros(10, 4)).shape
+            torch.Size([3, 10, 2])
         """
         if isinstance(tensordict, TensorCollection):
             if args or kwargs:

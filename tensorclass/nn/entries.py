@@ -80,9 +80,11 @@ class ModuleEntries(MutableMapping[str, Any]):
         return iter(self.merged())
 
     def items(self) -> ItemsView[str, Any]:
+        """Return keys and values, as :meth:`merged` orders them."""
         return self.merged().items()
 
     def values(self) -> Any:
+        """Return the values, as :meth:`merged` orders them."""
         return self.merged().values()
 
     def __len__(self) -> int:
@@ -100,6 +102,7 @@ class ModuleEntries(MutableMapping[str, Any]):
         return merged
 
     def clear(self) -> None:
+        """Remove all entries. Submodules that are not entries stay."""
         for key in self.merged():
             del self[key]
 

@@ -16,6 +16,9 @@ class Mode(Generic[T]):
     """The current value of a mode.
 
     Reading it is one attribute access while no thread overrides it, so ``torch.compile`` can trace it.
+
+    Args:
+        value: the initial value of the program.
     """
 
     __slots__ = ("_guard", "_here", "_threads", "everywhere")

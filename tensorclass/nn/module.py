@@ -144,6 +144,16 @@ class TensorDictModule(TensorDictModuleBase):
 
         Returns:
             The collection with the results; for a call with tensors the result, or a tuple of the results.
+
+        Raises:
+            KeyError: keys are missing.
+            RuntimeError: the number of results differs from the number of ``out_keys``.
+
+        Example:
+            >>> out = TensorDict()
+            >>> module = TensorDictModule(torch.exp, "x", "y")
+            >>> module(TensorDict(x=torch.zeros(2)), tensordict_out=out) is out, list(out.keys())
+            (True, ['y'])
         """
         if not isinstance(tensordict, TensorCollection):
             return self._call_with_tensors(tensordict, args, kwargs)
@@ -232,25 +242,25 @@ class TensorDictModule(TensorDictModuleBase):
         if self.method_kwargs:
             kwargs = {**self.method_kwargs, **kwargs}
         if self._arguments is not None:
-            given = dict(zip(self._arguments, values, strict=True))
-            return module(**given, **kwargs) if kwargs else module(**given)
+            keywords = dict(zip(self._arguments, values, strict=True))
+            return module(**keywords, **kwargs) if kwargs else module(**keywords)
         return module(*values, **kwargs) if kwargs else module(*values)
 
     def _call_with_tensors(self, first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if isinstance(first, Proxy):
             return self._trace(first)
         keys = self._in_keys
-        given: Sequence[Any] = args if first is None else (first, *args)
+        arguments: Sequence[Any] = args if first is None else (first, *args)
         by_key: dict[FlatKey, Any] = {}
         absent: list[FlatKey] = []
-        if kwargs or len(given) != len(keys):
-            by_key = given_values(type(self).__name__, keys, "_", given, kwargs)
-            given = [by_key.get(key) for key in keys]
+        if kwargs or len(arguments) != len(keys):
+            by_key = given_values(type(self).__name__, keys, "_", arguments, kwargs)
+            arguments = [by_key.get(key) for key in keys]
             if len(by_key) < len(keys):
                 absent = [key for key in keys if key not in by_key]
                 if absent and self.strict:
                     raise self._missing(absent, collected(by_key))
-        values = [value if type(value) is Tensor else _as_read(value) for value in given]
+        values = [value if type(value) is Tensor else _as_read(value) for value in arguments]
         try:
             _, results = self._outputs(self._call_module(values, kwargs))
         except Exception as error:
@@ -332,6 +342,7 @@ class TensorDictModule(TensorDictModuleBase):
             return getattr(self.module, name)
 
     def extra_repr(self) -> str:
+        """Return the wrapped function and the keys, for the repr of the module."""
         module = "" if "module" in self._modules else f"module={names_of(self.module)}, "
         return module + super().extra_repr()
 

@@ -165,7 +165,16 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
     ) -> Self:
         """Register values; with ``inplace`` copy them into the existing parameters without gradient.
 
-        See ``TensorDict.update`` for the arguments.
+        Args:
+            input_dict_or_td: a mapping or a collection of values.
+            clone: copy the values first.
+            inplace: keep the existing parameters and write their elements.
+            non_blocking: do not wait for copies between devices.
+            keys_to_update: update these keys only; by default all.
+            is_leaf: decides which collections are replaced as a whole.
+            update_batch_size: take over the batch size.
+            ignore_lock: update a locked collection.
+            **kwargs: values by keyword.
 
         Returns:
             The module itself.
@@ -301,7 +310,15 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         return self._read(value) if self._get_hooks else value
 
     def get(self, key: NestedKey, default: Any = MISSING, **forms: Any) -> Any:
-        """Return the value at ``key`` after the hooks of :meth:`register_get_post_hook`. See ``TensorDict.get``.
+        """Return the value at ``key`` after the hooks of :meth:`register_get_post_hook`.
+
+        Args:
+            key: the key.
+            default: returned if the key is missing; by default that is an error.
+            **forms: see ``TensorDict.get``.
+
+        Raises:
+            KeyError: the key is missing, and there is no default.
 
         Example:
             >>> TensorDictParams(weight=torch.zeros(2)).get("weight").shape
@@ -318,7 +335,13 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         *,
         sort: bool = False,
     ) -> Iterator[Any]:
-        """Iterate over the values after the hooks of :meth:`register_get_post_hook`. See ``TensorDict.values``.
+        """Iterate over the values after the hooks of :meth:`register_get_post_hook`.
+
+        Args:
+            include_nested: also iterate over the values of nested collections.
+            leaves_only: leave out nested collections.
+            is_leaf: decides which classes are leaves; by default everything but collections.
+            sort: in the order of the keys.
 
         Example:
             >>> [value.shape for value in TensorDictParams(weight=torch.zeros(2)).values()]
@@ -335,7 +358,13 @@ class TensorDictParams(OnStore, nn.Module):  # type: ignore[misc]  # pyright: ig
         *,
         sort: bool = False,
     ) -> Iterator[tuple[Any, Any]]:
-        """Iterate over keys and values after the hooks of :meth:`register_get_post_hook`. See ``TensorDict.items``.
+        """Iterate over keys and values after the hooks of :meth:`register_get_post_hook`.
+
+        Args:
+            include_nested: also iterate over the entries of nested collections.
+            leaves_only: leave out nested collections.
+            is_leaf: decides which classes are leaves; by default everything but collections.
+            sort: in the order of the keys.
 
         Example:
             >>> [(key, value.shape) for key, value in TensorDictParams(weight=torch.zeros(2)).items()]
@@ -503,7 +532,16 @@ def _nested_converting(values: Any) -> TensorDictParams:
 
 
 def as_parameters(tree: Any) -> TensorDictParams:
-    """Return a module that has the tensors of a collection as its parameters and buffers."""
+    """Return a module that has the tensors of a collection as its parameters and buffers.
+
+    Only tensors that are parameters already become parameters.
+
+    Example:
+        >>> from tensorclass import TensorDict
+        >>> params = as_parameters(TensorDict(weight=nn.Parameter(torch.ones(2)), steps=torch.zeros(2)))
+        >>> [name for name, _ in params.named_parameters()], [name for name, _ in params.named_buffers()]
+        (['weight'], ['steps'])
+    """
     return TensorDictParams(tree, no_convert="skip")
 
 

@@ -161,9 +161,9 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         made: object = self.distribution_class
         if not (isinstance(made, type) and issubclass(made, CompositeDistribution)):
             return [DISCARDED]
-        given: Mapping[NestedKey, NestedKey] = self.distribution_kwargs.get("name_map") or {}
+        name_map: Mapping[NestedKey, NestedKey] = self.distribution_kwargs.get("name_map") or {}
         makers: Mapping[NestedKey, DistributionClass] = self.distribution_kwargs.get("distribution_map") or {}
-        names = {unravel_key(key): name for key, name in given.items()}
+        names = {unravel_key(key): name for key, name in name_map.items()}
         keys = [unravel_key(key) for key in makers]
         return [unravel_key(names.get(key, key)) for key in keys]
 
@@ -274,7 +274,13 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         return dist
 
     def build_dist_from_params(self, tensordict: TensorCollection) -> Distribution:
-        """:meth:`get_dist`, under the name that :class:`ProbabilisticTensorDictSequential` uses."""
+        """:meth:`get_dist`, under the name that :class:`ProbabilisticTensorDictSequential` uses.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> ProbabilisticTensorDictModule("param").build_dist_from_params(TensorDict(param=torch.ones(2)))
+            Delta(param: torch.Size([2]))
+        """
         return self.get_dist(tensordict)
 
     def log_prob(self, tensordict: TensorCollection, *, dist: Distribution | None = None) -> Any:
@@ -311,9 +317,9 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         self._sample_of(tensordict)  # raises with the keys of this module
         log_prob: Any = dist.log_prob(tensordict)
         if isinstance(log_prob, TensorCollection):
-            for key, given in zip(self._sample_keys, self._lp_keys, strict=True):
-                if suffixed(key, "_log_prob") != given:
-                    log_prob.rename_key_(suffixed(key, "_log_prob"), given)
+            for key, log_prob_key in zip(self._sample_keys, self._lp_keys, strict=True):
+                if suffixed(key, "_log_prob") != log_prob_key:
+                    log_prob.rename_key_(suffixed(key, "_log_prob"), log_prob_key)
         return log_prob
 
     def _sample_of(self, data: TensorCollection) -> list[Any]:
@@ -349,6 +355,12 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
 
         Returns:
             The collection; for a call with parameters the values under ``out_keys``.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> module = ProbabilisticTensorDictModule("param", "x")
+            >>> module(TensorDict(param=torch.ones(2)))["x"], module(torch.zeros(2))
+            (tensor([1., 1.]), tensor([0., 0.]))
         """
         if not isinstance(tensordict, TensorCollection):
             return self._call_with_tensors(tensordict, args, kwargs)
@@ -498,6 +510,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
     # -- repr ---------------------------------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
+        """Return the keys and arguments, for the repr of the module."""
         more = "" if self.num_samples is None else f", num_samples={[*self.num_samples]}"
         kwargs = f", distribution_kwargs={self.distribution_kwargs}" if self.distribution_kwargs else ""
         return (

@@ -328,6 +328,11 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
         Returns:
             The collection with the outputs; for a call with tensors the values of ``out_keys``.
+
+        Example:
+            >>> policy = ProbabilisticTensorDictSequential(ProbabilisticTensorDictModule("param", "x"))
+            >>> policy(TensorDict(param=[1.0, 2.0]))["x"]
+            tensor([1., 2.])
         """
         if isinstance(tensordict, Proxy):
             return self._trace(tensordict)

@@ -65,7 +65,7 @@ class TensorClassModuleBase(nn.Module, abc.ABC, Generic[In, Out]):
 
     @abc.abstractmethod
     def forward(self, x: In, /) -> Out:
-        """Compute the output record of the record ``x``."""
+        """Compute the output record of the record ``x``. See the class for an example."""
 
     if TYPE_CHECKING:
 
@@ -180,7 +180,7 @@ class TensorClassModuleWrapper(TensorDictModuleBase):
         self._out_keys = [*_field_keys(self.output_type)]
 
     def forward(self, tensordict: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Call the module on a collection, on a record, or on tensors.
+        """Call the module on a collection, on a record, or on tensors. See the class for an example.
 
         Args:
             tensordict: a collection that has the ``in_keys``, an input record; or the first tensor.

@@ -124,6 +124,12 @@ class TensorDictSequential(TensorDictModuleBase):
         Raises:
             KeyError: ``in_keys`` are missing.
             TypeError: unknown arguments, or a module does not return a collection.
+
+        Example:
+            >>> from tensorclass.nn import TensorDictModule
+            >>> net = TensorDictSequential(TensorDictModule(torch.neg, "a", "b"), TensorDictModule(torch.abs, "b", "c"))
+            >>> net(torch.ones(2))
+            (tensor([-1., -1.]), tensor([1., 1.]))
         """
         if not isinstance(tensordict, TensorCollection):
             return self._call_with_tensors(tensordict, args, kwargs)
@@ -370,20 +376,20 @@ class TensorDictSequential(TensorDictModuleBase):
             >>> [module.out_keys for module in net.select_subsequence(out_keys=["b"])]
             [['b']]
         """
-        given = [*self._in_keys] if in_keys is None else as_key_list(in_keys, "in_keys")
+        available = [*self._in_keys] if in_keys is None else as_key_list(in_keys, "in_keys")
         wanted = [*self._out_keys] if out_keys is None else as_key_list(out_keys, "out_keys")
         kept: dict[str, TensorDictModuleBase] = {}
-        there = [*given]
+        known = [*available]
         for name, module in self._named():
             if isinstance(module, TensorDictSequential):
                 try:
-                    module = module.select_subsequence(there)
+                    module = module.select_subsequence(known)
                 except ValueError:
                     continue
-            elif not all(_is_covered(key, there) for key in keys_of(module, "in_keys")):
+            elif not all(_is_covered(key, known) for key in keys_of(module, "in_keys")):
                 continue
             kept[name] = module
-            there += keys_of(module, "out_keys")
+            known += keys_of(module, "out_keys")
         needed = unravel_key_list(wanted)
         for name, module in reversed(list(kept.items())):
             written = [key for key in keys_of(module, "out_keys") if any(_overlap(key, other) for other in needed)]
@@ -395,7 +401,7 @@ class TensorDictSequential(TensorDictModuleBase):
             needed += keys_of(module, "in_keys")
         if not kept:
             raise ValueError(
-                f"{type(self).__name__}: no module leads from the keys {given} to {wanted}; the sequence reads "
+                f"{type(self).__name__}: no module leads from the keys {available} to {wanted}; the sequence reads "
                 f"{self._in_keys} and writes {[*self.out_keys_source]}"
             )
         return self._of(kept, kept)

@@ -62,6 +62,12 @@ class WrapModule(TensorDictModuleBase):
 
         Raises:
             TypeError: with ``inplace``, the result is not a collection.
+
+        Example:
+            >>> from tensorclass import TensorDict
+            >>> data = TensorDict(a=1)
+            >>> WrapModule(lambda data: data + 1, inplace=True)(data) is data, data["a"]
+            (True, tensor(2))
         """
         result = self.func(data)
         if not self.inplace or result is data:
@@ -74,6 +80,7 @@ class WrapModule(TensorDictModuleBase):
         return data
 
     def extra_repr(self) -> str:
+        """Return the function and the keys, for the repr of the module."""
         func = "" if "func" in self._modules else f"func={names_of(self.func)}, "
         return func + super().extra_repr()
 
@@ -183,7 +190,14 @@ class TensorDictModuleWrapper(TensorDictModuleBase):
         self.td_module = td_module
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the inner module. Of its outputs, those selected on this wrapper are returned or written."""
+        """Call the inner module. Of its outputs, those selected on this wrapper are returned or written.
+
+        Example:
+            >>> import torch
+            >>> inner = TensorDictModule(torch.frexp, "x", ["mantissa", "exponent"])
+            >>> TensorDictModuleWrapper(inner).select_out_keys("mantissa")(torch.ones(2))
+            tensor([0.5000, 0.5000])
+        """
         result = self.td_module(*args, **kwargs)
         if self._source is None or isinstance(result, TensorCollection):
             return result

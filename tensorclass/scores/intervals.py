@@ -130,7 +130,7 @@ def share_interval(
         above: ``[..., prompts]``, what each prompt adds above the line; all but the last dimension are data sets.
         below: of the same shape, what it adds below; prompts with 0 count nothing.
         confidence: the level.
-        counts: of the same shape, how many prompts each place stands for; by default 1.
+        counts: of the same shape, how many prompts each entry represents; by default 1.
 
     Returns:
         Lower and upper ends, ``[...]``, within 0..1; NaN where nothing was counted.
@@ -168,7 +168,7 @@ def t_interval(
         above: ``[..., prompts]``, what each prompt adds above the line; all but the last dimension are data sets.
         below: of the same shape, what it adds below; prompts with 0 count nothing.
         confidence: the level.
-        counts: of the same shape, how many prompts each place stands for; by default 1.
+        counts: of the same shape, how many prompts each entry represents; by default 1.
 
     Returns:
         Lower and upper ends, ``[...]``.

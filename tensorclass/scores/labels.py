@@ -1,6 +1,6 @@
 """Names as integer codes: how a tensor field says which of a few types each value belongs to.
 
-The codes stand in a tensor field, their names in a plain field beside it (the vocabulary: code ``i`` means
+The codes are in a tensor field, their names in a plain field beside it (the vocabulary: code ``i`` means
 ``names[i]``; negative codes are padding). Records with the same vocabulary keep it once. Where records with different
 ones were stacked or concatenated, the plain field holds a vocabulary for each position; then the codes are translated
 into one common vocabulary before they are used.
@@ -57,7 +57,7 @@ def translate(codes: NDArray[np.int64], old: Sequence[str], new: Sequence[str]) 
 def common_codes(
     codes: NDArray[np.int64], names: object, batch_shape: tuple[int, ...]
 ) -> tuple[NDArray[np.int64], Vocabulary]:
-    """Codes and the one vocabulary they are in, whether ``names`` is one or one for each position.
+    """Translate codes into one vocabulary, if ``names`` holds one for each position.
 
     Args:
         codes: ``[*batch, ...]``.

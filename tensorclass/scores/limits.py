@@ -44,24 +44,24 @@ def check_shares(field: str, values: NDArray[np.float64]) -> None:
 
 
 def check_counts(field: str, values: NDArray[np.float64]) -> None:
-    """Raise where a count is negative; the arguments are those of :func:`check_shares`."""
+    """Raise where a count is negative. The arguments are as for :func:`check_shares`."""
     wrong = values < 0
     if wrong.any():
         raise ValueError(f"{field}: expected counts of at least 0, {_first(values, wrong)}; NaN stands for not scored")
 
 
 def contradiction(every: float, each: Sequence[float]) -> str | None:
-    """Compare the verdict on a prompt with those on its instructions: it is right where all of them are.
+    """Compare the verdict on a prompt with the verdicts on its instructions: it is right if all of them are.
 
-    Means of several samples are compared as well: no fewer than those that the instructions leave no room for may
-    follow all, and no more than follow the instruction that is followed least.
+    Means of several samples are compared as well: the share that follows all instructions is at most the smallest
+    share of an instruction, and at least what remains if no two instructions fail in the same sample.
 
     Args:
         every: the verdict on the prompt, 0 to 1; NaN where not scored.
-        each: those on its instructions, likewise.
+        each: the verdicts on its instructions, likewise.
 
     Returns:
-        What was expected; None where the verdicts agree.
+        The expected verdict, in words; None if the verdicts agree.
 
     Example:
         >>> contradiction(True, [True, True]), contradiction(True, [False, False])

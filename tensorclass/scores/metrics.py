@@ -260,7 +260,7 @@ def metric(*metrics: Metric) -> dict[str, Any]:
 
 
 def codes(names: str, *, vocabulary: Sequence[str] = (), logged: Sequence[str] = ()) -> dict[str, Any]:
-    """The metadata of an integer field of codes whose names stand in the plain field ``names``.
+    """The metadata of an integer field of codes, whose names are in the plain field ``names``.
 
     Args:
         names: the plain field (``tuple[str, ...] | None``) with the name of each code; negative codes are padding.

@@ -93,10 +93,10 @@ def paired_difference(
 ) -> PairedDifference:
     """The difference of two ratios of sums over the same prompts, its interval, and the sign-flip test.
 
-    Each figure is that of its run alone. A prompt counts with its values in both runs, so what makes a prompt hard for
-    both cancels. The difference of shares has :func:`share_difference_interval`, ``"adjusted t"``; that of other
-    figures has :func:`difference_interval`, ``"t"``, and none where the prompts don't vary. The p-value is that of
-    :func:`~tensorclass.scores.signflips.sign_flips`.
+    Each figure is computed from its run alone. A prompt counts with its values in both runs, so effects that make a
+    prompt hard for both cancel. Differences of shares get :func:`share_difference_interval`, ``"adjusted t"``; those
+    of other figures get :func:`difference_interval`, ``"t"``, and none where the prompts don't vary. The p-value is
+    computed by :func:`~tensorclass.scores.signflips.sign_flips`.
 
     Args:
         numerator_a: ``[N]``, what each prompt adds above the line in the first run.
@@ -104,7 +104,7 @@ def paired_difference(
         numerator_b: ``[N]``, the second run on the same prompts in the same order.
         denominator_b: ``[N]``.
         name: the figure's name; with the seed it fixes the ways that the test draws.
-        seed: of the test, where it can't count all ways.
+        seed: the seed of the test, where it can't count all ways.
         resamples: how many ways it draws then; by default as in
             :func:`~tensorclass.scores.intervals.interval_of_ratio`.
         confidence: the level of the interval.
@@ -172,7 +172,7 @@ def share_difference_interval(
         above_b: of the same shape, the second run.
         below_b: of the same shape.
         confidence: the level.
-        counts: of the same shape, how many prompts each place stands for; by default 1.
+        counts: of the same shape, how many prompts each entry represents; by default 1.
 
     Returns:
         Lower and upper ends, ``[...]``, within -1..1; NaN where a run counted nothing.
@@ -253,10 +253,10 @@ def mcnemar(right_a: ArrayLike, right_b: ArrayLike) -> McNemar:
 
     Args:
         right_a: bool ``[N]``, the verdicts of the first run.
-        right_b: bool ``[N]``, those of the second, on the same prompts.
+        right_b: bool ``[N]``, the verdicts of the second run, on the same prompts.
 
     Raises:
-        TypeError: verdicts that are not bools (what holds NaN has to lose it first).
+        TypeError: verdicts that are not bools (drop prompts with NaN first).
         ValueError: runs of different lengths.
 
     Example:

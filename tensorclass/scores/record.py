@@ -22,23 +22,23 @@ class ScoreData(TensorClass):
     """Scores of a model on a batch of prompts; the base of all families of metrics.
 
     A subclass declares its metrics as fields, with the prompts as batch dimension. An unmarked tensor field is a metric
-    whose figure is the mean over all its values: ``[prompts]`` bools or numbers, or ``[prompts, n]`` floats where a
-    prompt has up to n values and NaN stands for "no more". Another way to aggregate is declared at the field, with
+    whose figure is the mean over all its values: ``[prompts]`` bools or numbers, or ``[prompts, n]`` floats for up to n
+    values a prompt, padded with NaN. Declare another way to aggregate at the field, with
     :func:`~tensorclass.scores.metric`.
 
-    As any record, scores can be indexed, shuffled, concatenated, stacked and saved; :meth:`aggregate` gives the same
+    Like any record, scores can be indexed, shuffled, concatenated, stacked and saved; :meth:`aggregate` gives the same
     figures for the same prompts.
 
     Attributes:
-        prompt_id: int64 ``[prompts]``, the same number for the same prompt in every run; what runs are paired by. Rows
-            of a run with the same number are repeats of one prompt.
+        prompt_id: int64 ``[prompts]``, the same number for the same prompt in every run, by which
+            runs are paired. Rows of a run with the same number are repeats of one prompt.
         prompt_task: integer ``[prompts]``, the task of each prompt as a code, -1 where it isn't known. Runs of
             different tasks can't be compared.
         task_names: the names of the codes.
 
     Example:
         >>> import torch
-    >>> from tensorclass.scores import Mean, metric
+        >>> from tensorclass.scores import Mean, metric
         >>> class ToxicityScoreData(ScoreData):
         ...     toxicity: Tensor | None
         ...     length: Tensor | None = field(default=None, metadata=metric(Mean(unit="tokens")))
@@ -74,14 +74,14 @@ class ScoreData(TensorClass):
         interval: str = "auto",
         metrics: Mapping[str, Metric | Sequence[Metric]] | None = None,
     ) -> Report:
-        """Every metric with its count and confidence interval.
+        """Compute every metric with its count and confidence interval.
 
         The last batch dimension holds the prompts and is reduced; dimensions in front of it stay, as they do in
         ``mean(-1)``. So ``torch.stack([gpt4o, llama3]).aggregate()`` gives figures of batch size ``[2]``, the same as
         two calls.
 
-        Intervals are t intervals over prompts, in which the verdicts of a prompt stay together; before that of a share
-        about two prompts with everything right and two with everything wrong are added (sources:
+        Intervals are t intervals over prompts, in which the verdicts of a prompt stay together. For shares, about two
+        prompts with everything right and two with everything wrong are added first (sources:
         :func:`~tensorclass.scores.intervals.interval_of_ratio`). The same prompts in another order give the same
         intervals. Rows with the same ``prompt_id`` are repeats of one prompt: they are pooled, and the report's
         ``notes`` say so.
@@ -89,10 +89,10 @@ class ScoreData(TensorClass):
         Args:
             dim: the batch dimensions to reduce. The last one given holds the prompts; those given before it hold
                 repeats of the same prompts (seeds, samples), which are pooled within their prompt; by ``prompt_id``
-                where there is one, else by place.
-            seed: of the bootstrap, where it is asked for.
-            resamples: how many; by default 10,000, or fewer (at least 1,000) where more than 20,000 prompts have nearly
-                all distinct values.
+                where there is one, else by position.
+            seed: the seed of the bootstrap.
+            resamples: the number of bootstrap resamples; by default 10,000, or fewer (at least 1,000) where more than
+                20,000 prompts have nearly all distinct values.
             confidence: the level of the intervals, 0.95 for 95 %.
             interval: ``"auto"`` as said above; ``"bootstrap"`` for the percentile bootstrap over prompts wherever
                 they vary.
@@ -100,7 +100,7 @@ class ScoreData(TensorClass):
 
         Returns:
             The figures by name, as fractions 0..1 where they are shares, and by group where a metric has groups. A
-            field that is None has none.
+            field that is None has no figure.
 
         Raises:
             ValueError: the record has no batch dimension, ``dim`` names none of them, or a field can't be aggregated.

@@ -29,7 +29,7 @@ class _Results(Mapping[str, _Result], Generic[_Result]):
     family: str = ""
     """The class of the scores."""
     seed: int = 0
-    """The seed of what is drawn at random."""
+    """The seed of the random draws."""
     resamples: int | None = None
     """The number of draws asked for; None for the default number."""
     confidence: float = 0.95

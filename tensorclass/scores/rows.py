@@ -1,4 +1,4 @@
-"""The fields of a score record as arrays, run by run, and what its metrics make of them."""
+"""The fields of a score record as arrays, run by run, and the tallies of its metrics."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class RecordRows:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RunRows:
-    """One run of a record: what a metric reads its fields through."""
+    """One run of a record, as metrics read it."""
 
     whole: RecordRows
     run: int
@@ -150,11 +150,11 @@ class RunRows:
         return self.rows if self.keys is None else len(self.keys)
 
     def pooled(self, tally: Tally) -> Tally:
-        """A tally of rows as one of prompts: what the rows of a prompt add is summed."""
+        """Convert a tally of rows to one of prompts: contributions of the rows of a prompt are summed."""
         if self.prompts == self.rows:
             return tally
         place = self._prompts[1]
-        # In an order that the values fix, so that sums don't depend on that of the rows.
+        # Sorted by value, so that sums don't depend on the order of the rows.
         order = np.lexsort((tally.denominator, tally.numerator, place))
         starts = np.flatnonzero(np.diff(place[order], prepend=-1))
         numerator, denominator = (np.add.reduceat(side[order], starts) for side in (tally.numerator, tally.denominator))

@@ -9,7 +9,7 @@ Source: Fisher, 1935, "The Design of Experiments", section 21; Pitman, 1937, "Si
 samples from any populations", Supplement to the JRSS 4:119-130. With one verdict of 0 or 1 a prompt it is McNemar's
 exact test.
 
-How far runs are apart is measured in standard errors (Janssen, 1997, "Studentized permutation tests for non-i.i.d.
+The distance of the runs is measured in standard errors (Janssen, 1997, "Studentized permutation tests for non-i.i.d.
 hypotheses and the generalized Behrens-Fisher problem", Statistics & Probability Letters 36:9-21), so that with many
 prompts the test also holds for runs with equal figures whose spreads differ. Where the denominators of a prompt are the
 same in both runs, or in one proportion in all prompts, this orders the ways as the plain difference does.
@@ -30,7 +30,7 @@ __all__ = ["SignFlips", "lower_tail", "sign_flips"]
 
 _Numbers = NDArray[np.float64]
 
-_STATES = 1 << 17  # ways that are all looked at
+_STATES = 1 << 17  # up to so many ways are enumerated
 _STEPS = 200_000_000  # sums of a convolution at most: about a fifth of a second
 _FINEST = 4096  # steps of the finest lattice that differences may lie on
 _CHUNK = 1_000_000  # numbers held at a time while sampling
@@ -64,7 +64,7 @@ def sign_flips(table: DistinctRows, resamples: int, rng: np.random.Generator) ->
         SignFlips(p_value=0.25, method='exact')
     """
     rows, counts = table.rows, table.counts
-    # One run may hold five repeats of each prompt and the other three: what is swapped then is the mean of each.
+    # One run may hold five repeats of each prompt and the other three: then their means are swapped.
     ratio = float(counts @ rows[:, 1]) / float(counts @ rows[:, 3])
     if np.allclose(rows[:, 1], ratio * rows[:, 3], rtol=1e-12, atol=0):
         above_a, above_b = rows[:, 0], ratio * rows[:, 2]
@@ -106,7 +106,7 @@ def _ratios(rows: _Numbers, counts: NDArray[np.int64], resamples: int, rng: np.r
     """The test on the difference of two ratios in standard errors, where a prompt's denominators differ."""
     above_a, below_a, above_b, below_b = rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3]
     pooled = float(counts @ (above_a + above_b)) / float(counts @ (below_a + below_b))
-    # What a prompt adds to the second run's sums as it is, and where it is swapped.
+    # The contributions of a prompt to the second run's sums, kept and swapped.
     error_a, error_b = above_a - pooled * below_a, above_b - pooled * below_b
     kept, swapped = np.stack([error_b, below_b, error_b**2], 1), np.stack([error_a, below_a, error_a**2], 1)
     weights = counts.astype(np.float64)
@@ -185,7 +185,7 @@ def _counted(
 
 
 def _lattice(sizes: _Numbers) -> NDArray[np.int64] | None:
-    """The sizes, of which the largest is 1, as whole multiples of a common step; None where there is none."""
+    """Express sizes, of which the largest is 1, as whole multiples of a common step; None if there is none."""
     step = 1.0
     for size in sizes.tolist():
         rest = size
@@ -199,7 +199,7 @@ def _lattice(sizes: _Numbers) -> NDArray[np.int64] | None:
 
 
 def _convolved(steps: NDArray[np.int64], counts: NDArray[np.int64], observed: int) -> float | None:
-    """The chance that sums of steps with random signs come to at least so much either way; None where it costs much.
+    """Compute the chance that a sum of steps with random signs is at least so large either way; None if costly.
 
     Outcomes whose chance is below 1e-30 are left out, and counted as beyond.
     """

@@ -155,7 +155,7 @@ class _Rows:
         self._rows: list[tuple[tuple[str, ...], str, bool]] = []
 
     def add(self, *cells: str, style: str = "", ends_section: bool = False) -> None:
-        """Add a row; the style is that of its last but one cell."""
+        """Add a row; the style is for its last but one cell."""
         self._rows.append((tuple(map(printable, cells)), style, ends_section))
 
     def drawn(self, caption: str = "") -> Table:

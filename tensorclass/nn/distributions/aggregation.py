@@ -54,7 +54,15 @@ class set_composite_lp_aggregate(ModeSetting[bool]):
         return _AGGREGATE, self.mode
 
     def set(self) -> None:
-        """Set the mode for the rest of the program, in all threads. Open blocks take precedence."""
+        """Set the mode for the rest of the program, in all threads. Open blocks take precedence.
+
+        Example:
+            >>> setter = set_composite_lp_aggregate(True)
+            >>> setter.set()
+            >>> composite_lp_aggregate()
+            True
+            >>> setter.unset()
+        """
         self._replaced = _AGGREGATE.everywhere
         super().set()
 

@@ -75,6 +75,9 @@ class Delta(Distribution):
     def expand(self, batch_shape: Size | Sequence[int], _instance: object = None) -> Self:
         """Return the same point for a larger batch, as a view.
 
+        Args:
+            batch_shape: the new batch shape, to which the old one broadcasts.
+
         Example:
             >>> Delta(torch.zeros(3)).expand([4]).batch_shape
             torch.Size([4])

@@ -61,6 +61,9 @@ class OneHotCategorical(torch_distributions.OneHotCategorical):
     def expand(self, batch_shape: Size | Sequence[int], _instance: Any = None) -> Self:
         """Return the same distribution for a larger batch, as views of its parameters.
 
+        Args:
+            batch_shape: the new batch shape, to which the old one broadcasts.
+
         Example:
             >>> OneHotCategorical(logits=torch.zeros(3)).expand([4]).batch_shape
             torch.Size([4])

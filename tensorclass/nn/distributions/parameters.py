@@ -45,6 +45,11 @@ class NormalParamExtractor(nn.Module):
 
         Raises:
             ValueError: there is no tensor, or its last dimension is odd.
+
+        Example:
+            >>> loc, scale, rest = NormalParamExtractor()(torch.zeros(3, 4), torch.ones(3))
+            >>> loc.shape, scale.shape, rest.shape
+            (torch.Size([3, 2]), torch.Size([3, 2]), torch.Size([3]))
         """
         if not tensors:
             raise ValueError("NormalParamExtractor: expected a tensor with location and scale in its last dimension")
@@ -112,8 +117,16 @@ class AddStateIndependentNormalScale(nn.Module):
             loc: the location; its shape ends with the shape of the scale.
             *others: further tensors.
 
+        Returns:
+            ``loc``, the scale in the shape of ``loc``, then the further tensors.
+
         Raises:
             RuntimeError: the shape of ``loc`` does not end with that of the scale.
+
+        Example:
+            >>> loc, scale = AddStateIndependentNormalScale(3, init_value=1.0)(torch.zeros(2, 3))
+            >>> scale.shape
+            torch.Size([2, 3])
         """
         if isinstance(loc, Proxy):
             return as_call(self, loc, *others)  # pyright: ignore[reportReturnType]

@@ -68,7 +68,12 @@ class biased_softplus(nn.Module):
         self.min_val: float = min_val
 
     def forward(self, x: Tensor) -> Tensor:
-        """Compute ``softplus(x + shift) + min_val`` for each element."""
+        """Compute ``softplus(x + shift) + min_val`` for each element.
+
+        Example:
+            >>> biased_softplus(0.5)(torch.zeros(2))
+            tensor([0.5000, 0.5000])
+        """
         return functional.softplus(x + self.bias) + self.min_val
 
 

@@ -85,9 +85,9 @@ def _hazard(z: Tensor) -> Tensor:
 def _log_ndtri(y: Tensor) -> Tensor:
     """Compute the inverse of ``log_ndtr``: the z at which ``log Φ`` is ``y``, with its first and second derivatives.
 
-    ``ndtri`` computes it as long as ``exp(y)`` does not underflow. Below that, ``log Φ(z)`` is about ``-z²/2 - log(-z
-    √(2π))`` (Mills' ratio), which gives a first guess. As ``log Φ`` is concave, Newton's method converges from there:
-    four steps reach the last digit.
+    ``ndtri`` computes it as long as ``exp(y)`` does not underflow. Below that, ``log Φ(z)`` is about
+    ``-z²/2 - log(-z √(2π))`` (Mills' ratio), which gives a first guess. As ``log Φ`` is concave, Newton's method
+    converges from there: four steps reach the last digit.
 
     Two more steps are for the derivatives only. A step from a constant has the first derivative of the root; a second
     step also has the second derivative.
@@ -278,6 +278,9 @@ class TruncatedNormal(Distribution):
 
     def expand(self, batch_shape: Size | Sequence[int], _instance: Any = None) -> Self:
         """Return the same distribution for a larger batch, as views of its parameters.
+
+        Args:
+            batch_shape: the new batch shape, to which the old one broadcasts.
 
         Example:
             >>> TruncatedNormal(0.0, 1.0, -1.0, 1.0).expand([4]).batch_shape

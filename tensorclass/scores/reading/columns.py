@@ -1,4 +1,4 @@
-"""Columns that grow row by row, in a few bytes a value: what is kept of a log while it streams by."""
+"""Columns that grow row by row, in a few bytes a value, while a log is streamed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Column(Protocol):
     """One field of the rows read so far."""
 
     def add(self, value: object) -> None:
-        """Take the value of the next row; TypeError, saying what was expected, where it doesn't fit."""
+        """Add the value of the next row. Raise a TypeError that says what was expected if it doesn't fit."""
 
     def tensor(self, width: int) -> Tensor:
         """The values of all rows, ragged ones padded to at least ``width``."""
@@ -185,7 +185,7 @@ class PromptColumn:
         self._has_text = array("b")
 
     def add(self, document: str, text: str | None = None) -> None:
-        """Take the next row: what its document is known by, and its text where that may stand for the document."""
+        """Add the next row: the identity of its document, and its text if that may identify the document."""
         self._documents.append(prompt_id(document))
         self._texts.append(0 if text is None else prompt_id(text))
         self._has_text.append(text is not None)
@@ -203,7 +203,7 @@ class PromptColumn:
         return np.array(self._has_text, dtype=np.bool_)
 
     def _is_shared(self) -> NDArray[np.bool_]:
-        """For each row, whether its text is that of several documents."""
+        """Return a mask of the rows whose text several documents share."""
         _, text = np.unique(_int64(self._texts), return_inverse=True)
         _, document = np.unique(_int64(self._documents), return_inverse=True)
         of_both = np.unique(np.stack([text, document]), axis=1)  # each pair of a text and a document once

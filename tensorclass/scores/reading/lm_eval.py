@@ -39,7 +39,7 @@ __all__ = ["is_lm_eval", "read_lm_eval"]
 FORMAT = "lm-eval"
 
 FAMILIES: tuple[type[ScoreData], ...] = (IFEvalScoreData, MultipleChoiceScoreData, ExactMatchScoreData)
-"""The families a log is recognised as; the one that holds most of its metrics is taken, the first of equals."""
+"""The families to recognise a log as. The one with most of its metrics is taken, the first among equals."""
 
 _BOOKKEEPING = frozenset(
     (
