@@ -48,11 +48,7 @@ def records(
 
     Dimensions of one name have one size, and expressions of names follow. A dtype is drawn among the common ones of its
     category. Elements are finite and in their range. Fields that allow ``None`` are sometimes ``None``. Examples shrink
-    to few and small dimensions, and to zeros. Needs hypothesis: ``pip install 'tensorclass[testing]'``. ::
-
-        @given(records(Sample, h=st.integers(8, 64)))
-        def test_the_pipeline_keeps_the_batch_size(sample):
-            assert pipeline(sample).batch_size == sample.batch_size
+    to few and small dimensions, and to zeros. Needs hypothesis: ``pip install 'tensorclass[testing]'``.
 
     Args:
         cls: the class of the records.

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from tensorclass.td.keys import NestedKey
 
-class Graphs(Protocol):
+class GraphRecorder(Protocol):
     def warm_up(self, function: Callable[[], Any]) -> Any: ...
     def record(self, function: Callable[[], Any]) -> tuple[Any, Callable[[], object]]: ...
 

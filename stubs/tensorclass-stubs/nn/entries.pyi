@@ -4,7 +4,7 @@ from typing import Any
 from torch import Tensor
 from tensorclass.td.base import TensorCollection
 
-class Entries(MutableMapping[str, Any]):
+class ModuleEntries(MutableMapping[str, Any]):
     parameters: dict[str, Tensor | None]
     buffers: dict[str, Tensor | None]
     modules: dict[str, Any]

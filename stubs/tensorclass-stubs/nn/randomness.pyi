@@ -11,7 +11,7 @@ Source: TypeAlias = "torch.Generator | int | NestedKey"
 @contextmanager
 def drawing_from(generator: torch.Generator) -> Generator[None, None, None]: ...
 
-class Randomness:
+class RandomSource:
     generator: torch.Generator | None
     seed: int | None
     key: FlatKey | None
