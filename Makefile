@@ -26,9 +26,10 @@ pytest: $(READY) ## the tests alone
 test-long: $(READY) ## searches that take hours: all lines, all files, many rounds (ARGS="--only interrupts")
 	@$(BIN)/python -m tests.long $(ARGS)
 
-lint: $(READY) ## ruff: rules and formatting
+lint: $(READY) ## ruff: rules and formatting; import-linter: which package may import which
 	@$(BIN)/ruff check --output-format concise
 	@$(BIN)/ruff format --check --output-format concise
+	@$(BIN)/lint-imports --no-cache
 
 format: $(READY) ## rewrite the files as lint wants them
 	@$(BIN)/ruff check --fix

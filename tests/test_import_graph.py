@@ -6,6 +6,7 @@ outside functions and inside them; here are the rules that it cannot say.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.import_graph import cycles, graph, imports, sources
@@ -62,3 +63,12 @@ def test_imports_in_functions_count_and_those_for_types_do_not(tmp_path: Path) -
 def test_modules_that_do_not_lead_back_are_in_no_circle(tmp_path: Path) -> None:
     root = _package(tmp_path, a="from .b import x\nfrom .c import y\n", b="from .c import y\n", c="y = x = 1\n")
     assert cycles(graph(root)) == []
+
+
+def test_each_module_of_the_package_is_in_a_layer() -> None:
+    text = (Path(__file__).parent.parent / "pyproject.toml").read_text()
+    layers = re.search(r'^id = "layers"$.*?^layers = \[$(.*?)^\]$', text, re.DOTALL | re.MULTILINE)
+    assert layers is not None
+    named = set(re.findall(r"tensorclass[\w.]*", layers[1]))
+    modules = {".".join(name.split(".")[:2]) for name in sources()} - {"tensorclass"}
+    assert modules == named
