@@ -111,14 +111,14 @@ def nested_pet(library: Any) -> str:
 
 
 CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
-    "What is wrong is one error.": [
+    "All problems are one error.": [
         (lambda m: problems_of(lambda: record(m).from_dict({"y": 2, "z": 3})), 2, 1),
         (lambda m: problems_of(lambda: record(m).from_dict({"x": 1.0, "y": 2}, strict=False)), 0, 1),
     ],
     "A list of tensors is a tensor.": [
         (lambda m: type(m.from_dict({"a": [torch.zeros(2)] * 2}).get("a")).__name__, "Tensor", "NonTensorStack"),
     ],
-    "`batch_dims` finds the batch size out.": [
+    "`batch_dims` infers the batch size.": [
         (lambda m: tuple(m.from_tuple((torch.zeros(3, 4),), batch_dims=1).batch_size), (3,), ()),
         (
             lambda m: tuple(m.from_tuple((torch.zeros(3, 4),), batch_dims=1, batch_size=[3]).batch_size),
@@ -131,7 +131,7 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
             (3,),
         ),
     ],
-    "What a converter takes stays as it was.": [
+    "Converters leave their source unchanged.": [
         (given_to_a_converter, (), (3,)),
     ],
     "A class is an object.": [
@@ -140,7 +140,7 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
     "A number beside a batch is an object for all rows.": [
         (lambda m: m.from_tuple((1, torch.zeros(3)), batch_size=[3])["0"], 1, error(RuntimeError)),
     ],
-    "What has no values fits any batch.": [
+    "Collections without values fit any batch.": [
         (lambda m: tuple(m.from_dict({"n": {}, "a": torch.zeros(3)}, auto_batch_size=True).batch_size), (3,), ()),
         (lambda m: tuple(m.from_any((torch.zeros(3), (None,)), auto_batch_size=True).batch_size), (3,), ()),
     ],
@@ -162,11 +162,11 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
             error(RuntimeError),
         ),
     ],
-    "Only what a converter is for is taken.": [
+    "Converters take only their own type.": [
         (lambda m: m.from_tuple({"a": 1})["0"], error(TypeError), "a"),
         (lambda m: m.from_namedtuple({"a": 1})["a"], error(TypeError), torch.tensor(1)),
     ],
-    "A record class of a dataclass is one.": [
+    "A dataclass has one record class.": [
         (lambda m: m.from_dataclass(Pet) is m.from_dataclass(Pet), True, False),
         (lambda m: m.from_dataclass(Pet(torch.zeros(2))).older(), torch.ones(2), error(AttributeError)),
         (nested_pet, "Pet_tc", "dict"),
@@ -175,7 +175,7 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
     "A field that was never set has no entry.": [
         (lambda m: list(m.TensorDict.from_dataclass(Partly(3)).keys()), ["x"], error(AttributeError)),
     ],
-    "Instances of attrs and models of pydantic have parts.": [
+    "Instances of attrs and pydantic classes are converted.": [
         (lambda m: int(m.from_any({"a": OfAttrs(3)})["a", "x"]), 3, error(KeyError)),
         (lambda m: int(m.from_any({"a": OfPydantic(x=3)})["a", "x"]), 3, error(KeyError)),
     ],
@@ -228,7 +228,7 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: m.from_csv(io.BytesIO(b"a,b\n1,2\n,3\n"))["a"][1].isnan().item(), error(ValueError), True),
         (lambda m: m.from_json(io.BytesIO(b'[{"a": 1}, {"a": null}]'))["a"][1].isnan().item(), error(ValueError), True),
     ],
-    "Options of files are those of pyarrow.": [
+    "File options are those of pyarrow.": [
         (lambda m: m.from_csv(io.BytesIO(b"a;b\n1;2\n"), sep=";")["b"].item(), error(TypeError), 2),
     ],
     "Files hold nested values.": [
@@ -243,10 +243,10 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
             pd.Timestamp(0, tz="UTC"),
         ),
     ],
-    "Missing values have a place.": [
+    "Missing values get the default.": [
         (lambda m: record(m).from_pandas(pd.DataFrame({"x": [1.0, None]})).x[1], torch.tensor(3.0).double(), NAN),
     ],
-    "Columns on several levels are nested keys.": [
+    "Multi-level columns are nested keys.": [
         (lambda m: list(m.from_pandas(pd.DataFrame({("a", "b"): [1.0]})).keys()), ["a"], ["('a', 'b')"]),
         (lambda m: m.from_pandas(pd.DataFrame([[1, 2]], columns=["a", "a"]))["a"].shape[1], error(ValueError), 2),
         (
@@ -307,7 +307,7 @@ CONVERTERS: dict[str, list[tuple[Call, Any, Any]]] = {
             torch.tensor([[1, 1], [1, 0]]),
         ),
     ],
-    "None stays.": [
+    "`None` stays.": [
         (lambda m: list(m.TensorDict({"a": None}).numpy()), ["a"], []),
         (lambda m: list(m.TensorDict({"a": None}).to_namedtuple()._fields), ["a"], []),
     ],

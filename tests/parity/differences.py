@@ -18,7 +18,7 @@ from tests.parity.sides import Collected, Objects, Raised, Seen, Values
 
 Known = Callable[[str, Drawn, Arguments, Seen, Seen], bool]
 
-#: an error here, and the one there, where both refuse: "Their classes are those that torch raises on a tensor."
+#: an error here, and the one there, where both refuse: "Errors have the classes that torch raises for a tensor."
 ERRORS: dict[str, set[tuple[type[Exception], type[Exception]]]] = {
     "flatten": {(IndexError, RuntimeError), (IndexError, ValueError), (RuntimeError, ValueError)},
     "unsqueeze": {(IndexError, RuntimeError)},
@@ -60,7 +60,7 @@ COMPARISONS = tuple(f"__{name}__" for name in ("eq", "ne", "lt", "le", "gt", "ge
 STACKING = ("lazy_stack", "maybe_dense_stack", "append", "insert", "extend")
 
 
-#: calls that the peer refuses: "More is taken"
+#: calls that the peer refuses: "More inputs are accepted"
 TAKEN: dict[str, type[Exception]] = {
     "__rpow__": NotImplementedError,
     "__reversed__": TypeError,
@@ -801,6 +801,6 @@ def is_known(
     case: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen, more: tuple[Known, ...] = ()
 ) -> bool:
     name = case.split(":")[0].removesuffix("()")
-    if not ours.itself:  # "What an operation gives is not locked."
+    if not ours.itself:  # "Results of operations are not locked."
         ours, peers = (replace(seen, result=without_locks(seen.result), itself=False) for seen in (ours, peers))
     return ours == peers or any(known(name, drawn, arguments, ours, peers) for known in (*KNOWN, *more))

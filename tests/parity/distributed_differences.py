@@ -19,14 +19,14 @@ def has_pipes(m: Any) -> list[bool]:
 #: for each sentence of docs/differences.md: a call, what is expected here, and what of the peer
 DISTRIBUTED: dict[str, list[tuple[Call, Any, Any]]] = {
     "A record is one message.": [],
-    "Two sides that differ are told so.": [],
+    "Both sides report a mismatch.": [],
     "Nothing is unpickled.": [],
-    "The class that asks decides.": [],
-    "What is on its way is one object.": [],
-    "Ranks that differ all raise.": [],
+    "The receiver chooses the class.": [],
+    "A message in transit is one object.": [],
+    "All ranks report a mismatch.": [],
     "Only the destination of `reduce` changes.": [],
     "Tensors that share memory are reduced once.": [],
     "Records stay records.": [],
-    "`broadcast` gives the sender its own collection.": [],
+    "`broadcast` returns the sender's own collection.": [],
     "There are no pipes.": [(has_pipes, [False, False], [True, True])],
 }

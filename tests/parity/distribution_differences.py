@@ -114,7 +114,7 @@ DISTRIBUTIONS: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: rounded(of(m).TruncatedNormal(*TAIL).variance), "0.01", "1.00"),
         (lambda m: rounded(of(m).TruncatedNormal(*TAIL).icdf(torch.tensor(0.5))), "8.08", "8.00"),
     ],
-    "The bounds of a truncated normal are those that were given.": [
+    "The bounds of a truncated normal are its arguments.": [
         (lambda m: of(m).TruncatedNormal(torch.tensor(1.0), torch.tensor(2.0), -2.0, 2.0).a.item(), -2.0, -1.5),
         (lambda m: of(m).TruncatedNormal(torch.tensor(1.0), torch.tensor(2.0), -1.0, 2.0).b.item(), 2.0, 0.5),
         (lambda m: of(m).TruncatedNormal(*TAIL).mode.item(), 8.0, error(NotImplementedError)),
@@ -129,7 +129,7 @@ DISTRIBUTIONS: dict[str, list[tuple[Call, Any, Any]]] = {
             torch.Size([]),
         ),
     ],
-    "The shapes of a Delta make up that of its point.": [
+    "The shapes of a Delta add up to the shape of its point.": [
         (lambda m: of(m).Delta(X, batch_shape=(2,)).event_shape, torch.Size([3]), torch.Size([])),
         (lambda m: of(m).Delta(X, event_shape=(3,)).batch_shape, torch.Size([2]), torch.Size([])),
         (lambda m: of(m).Delta(X, event_shape=(7,)).event_shape, error(ValueError), (7,)),
@@ -158,12 +158,12 @@ DISTRIBUTIONS: dict[str, list[tuple[Call, Any, Any]]] = {
         ),
         (gradients_of_one_hot, 1, 6),
     ],
-    "What is not positive has no inverse softplus.": [
+    "The inverse softplus needs a positive number.": [
         (lambda m: m.nn.inv_softplus(0.0), error(ValueError), -13.815510749816895),
         (lambda m: m.nn.inv_softplus(100.0), 100.0, torch.inf),
         (lambda m: rounded(m.nn.biased_softplus(1.0, 1.0)(torch.zeros(()))), error(ValueError), "1.00"),
     ],
-    "What cannot be halved is no location and scale.": [
+    "Location and scale need an even last dimension.": [
         (lambda m: m.nn.NormalParamExtractor()(torch.zeros(3))[0].shape, error(ValueError), torch.Size([2])),
         (
             lambda m: m.nn.AddStateIndependentNormalScale(3, scale_mapping="bad").scale_lb,
@@ -171,21 +171,21 @@ DISTRIBUTIONS: dict[str, list[tuple[Call, Any, Any]]] = {
             1e-4,
         ),
     ],
-    "What is said of no variable is an error.": [
+    "Options for unknown variables are errors.": [
         (lambda m: len(composite(m, name_map={"x": "y", "other": "z"})), error(KeyError), 1),
         (lambda m: len(composite(m, extra_kwargs={"other": {}})), error(KeyError), 1),
     ],
     "Samples of several variables can have gradients.": [
         (lambda m: composite(m).has_rsample, True, False),
     ],
-    "Entropies are added up where that is asked for.": [
+    "Entropies are summed on request.": [
         (entropy, True, False),
         (lambda m: m.nn.set_composite_lp_aggregate(1).mode, error(TypeError), True),
     ],
-    "Samples that are there stay.": [
+    "Existing samples are kept.": [
         (joint, "-5.84", "-3.84"),
     ],
-    "Each module takes what it says itself.": [
+    "Each module uses its own interaction type.": [
         (middle_is_certain, True, False),
     ],
     "Only `out_keys` are written.": [
@@ -199,10 +199,10 @@ DISTRIBUTIONS: dict[str, list[tuple[Call, Any, Any]]] = {
             error(NotImplementedError),
         ),
     ],
-    "A distribution is kept where that is asked for.": [
+    "`cache_dist=True` keeps the distribution.": [
         (is_kept, True, False),
     ],
-    "Arguments that contradict each other are refused.": [
+    "Contradictory arguments are refused.": [
         (lambda m: point(m, "x", log_prob_key="a", log_prob_keys=["b"]).log_prob_key, error(ValueError), "b"),
         (
             lambda m: point(m, "x", in_keys=[("a", "loc"), ("b", "loc")]).in_keys,
@@ -213,7 +213,7 @@ DISTRIBUTIONS: dict[str, list[tuple[Call, Any, Any]]] = {
     "Keys of probabilistic modules can be selected.": [
         (lambda m: point(m, "x", return_log_prob=True).select_out_keys("x").out_keys, ["x"], error(RuntimeError)),
     ],
-    "The build from parameters is of the kind that the sequence gives.": [
+    "`build_dist_from_params` returns the distribution of the sequence.": [
         (lambda m: type(chain(m).build_dist_from_params(sampled(m))).__name__, "CompositeDistribution", "Normal"),
     ],
 }

@@ -218,7 +218,7 @@ FILES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: hasattr(rows(m).memmap(new(), return_early=True), "result"), True, False),
         (lambda m: hasattr(rows(m).memmap(new(), return_early=True, num_threads=2), "result"), True, True),
     ],
-    "`robust_key=False` writes names of files alone.": [
+    "`robust_key=False` writes only valid file names.": [
         (
             lambda m: list(m.TensorDict({"a b": torch.zeros(1)}).memmap(new(), robust_key=False).keys()),
             error(ValueError),
@@ -235,14 +235,14 @@ FILES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: loaded_into(m, True), ([0.0, 1.0], "torch.float32"), ([0.0, 0.0], "torch.int64")),
         (of_another_shape, error(RuntimeError), [2]),
     ],
-    "Rows of a mapped collection are mapped, and free.": [
+    "Rows of a mapped collection are mapped, and not locked.": [
         (lambda m: rows(m).memmap(new())[0].is_locked, False, True),
         (lambda m: type(rows(m).memmap(new())[0]["a"]) is m.MemoryMappedTensor, True, True),
         (lambda m: rows(m).memmap(new()).view(-1).is_locked, False, True),
         (lambda m: (rows(m).memmap(new()) + 1).is_locked, False, True),
         (lambda m: rows(m).memmap(new())[0].lock_().is_memmap(), True, True),
     ],
-    "A collection lies in its folder, locked or not.": [
+    "A collection belongs to its folder, locked or not.": [
         (lambda m: has_path(rows(m).memmap(new()).unlock_()), True, False),
         (lambda m: has_path(m.TensorDict.load_memmap(saved(m))), True, False),
         (lambda m: has_path(rows(m).memmap(new()).select("a")), True, False),
@@ -256,17 +256,17 @@ FILES: dict[str, list[tuple[Call, Any, Any]]] = {
         (longer_than_its_file, error(ValueError), 16),
         (cut, error(ValueError), [0, 0]),
     ],
-    "A folder is whole, and has nothing else of a collection.": [
+    "A folder is complete, and has no files of earlier keys.": [
         (after_a_write_that_failed, [1.0, 1.0], [0.0, 0.0]),
         (files_after_another_was_saved, ["b.memmap", "meta.json"], ["a.memmap", "b.memmap", "meta.json"]),
         (saved_beside_another, error(RuntimeError), ["b"]),
     ],
-    "A folder is loaded into the class that is asked for.": [
+    "A folder is loaded into the requested class.": [
         (lambda m: loaded_record(m, m.TensorDict), "TensorDict", "Peers"),
         (lambda m: loaded_record(m, Other if m is OURS else PeersOther), error(ValueError), "Peers"),
         (lambda m: loaded_record(m, m), "Sample", "Peers"),
     ],
-    "Pickles are written and read where they are asked for.": [
+    "Pickles need `allow_pickle=True`.": [
         (lambda m: held_by(m, o=m.NonTensorData(Path)), error(TypeError), Path),
         (pickle_of_the_peer, error(ValueError), {1}),
     ],
@@ -285,7 +285,7 @@ FILES: dict[str, list[tuple[Call, Any, Any]]] = {
             ["a", "n", "t"],
         ),
     ],
-    "Objects are no part of state dicts.": [
+    "Objects are not part of state dicts.": [
         (text_after_a_state_dict, "new", "old"),
     ],
     "Files hold more.": [
@@ -307,7 +307,7 @@ FILES: dict[str, list[tuple[Call, Any, Any]]] = {
             error(TypeError),
         ),
     ],
-    "Objects of rows and lazy stacks grow too.": [
+    "`append_memmap` extends objects and lazy stacks.": [
         (
             lambda m: appended(
                 m,
@@ -323,16 +323,16 @@ FILES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: m.TensorDict({"a": torch.zeros(4)}, [4]).is_consolidated(), True, False),
         (lambda m: rows(m).is_consolidated(), False, False),
     ],
-    "Consolidated files say nothing of devices.": [
+    "Consolidated files store no device.": [
         (lambda m: described(through_a_consolidated_file(m).device), None, torch.device("cpu")),
     ],
     "`consolidate` keeps no metadata in memory.": [
         (lambda m: rows(m).consolidate(metadata=True).is_consolidated(), error(NotImplementedError), True),
     ],
-    "Names of other programs stand for themselves.": [
+    "Names from other programs are kept.": [
         (foreign_names, ["layer.weight"], ["layer"]),
     ],
-    "Operations on a file give collections in memory.": [
+    "Operations on a file return collections in memory.": [
         (lambda m: in_a_file(m, lambda d: d), True, True),
         (lambda m: in_a_file(m, lambda d: d.clone()), False, True),
         (lambda m: in_a_file(m, lambda d: d[0]), False, True),
@@ -340,7 +340,7 @@ FILES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: in_a_file(m, lambda d: d.select("a")), False, error(NotImplementedError)),
         (lambda m: in_a_file(m, lambda d: d.unsqueeze(0)), False, error(RuntimeError)),
     ],
-    "A file says what its batch size is.": [
+    "A file stores its batch size.": [
         (
             lambda m: list(held(m, data=m.TensorDict({"a": torch.zeros(2, 3)}, [2])).batch_size),
             [2],
@@ -355,11 +355,11 @@ FILES: dict[str, list[tuple[Call, Any, Any]]] = {
     "Text in HDF5 is text.": [
         (lambda m: held(m, data=rows(m, t="text"))["t"], "text", b"text"),
     ],
-    "A closed file is closed.": [
+    "A closed file raises a `ValueError`.": [
         (closed, error(ValueError), error(KeyError)),
         (lambda m: closed(m, "zarr"), error(ValueError), [0, 1]),
     ],
-    "Some places to write to are missing.": [
+    "Two storage targets are missing.": [
         (lambda m: [hasattr(m.TensorDict, name) for name in ("to_store", "to_mds")], [False] * 2, [True] * 2),
     ],
 }

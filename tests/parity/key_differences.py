@@ -44,7 +44,7 @@ KEYS: dict[str, list[tuple[Any, Any, Any]]] = {
             "Tensor",
         ),
     ],
-    "A renamed value fits where it comes.": [
+    "A renamed value must fit its new owner.": [
         (
             lambda m: tuple(
                 collection(m, {"n": collection(m, {}, [1]), "a": 1}).rename_key_("a", ("n", "a"))["n"].get("a").shape
@@ -63,7 +63,7 @@ KEYS: dict[str, list[tuple[Any, Any, Any]]] = {
             (),
         ),
     ],
-    "A key moves below itself only where nothing is lost.": [
+    "A key moves below itself only if nothing is lost.": [
         (
             lambda m: list(collection(m, {"n": {"a": 1}}).rename_key_("n", ("n", "a"), safe=True)["n"].keys()),
             error(KeyError),
@@ -81,7 +81,7 @@ KEYS: dict[str, list[tuple[Any, Any, Any]]] = {
         (lambda m: list(collection(m, {"y": "a", "y.x": 1}).unflatten_keys().keys()), error(KeyError), ["y"]),
         (lambda m: list(collection(m, {}).set_(("x", "y"), 1).keys()), error(KeyError), ["x"]),
     ],
-    "Only the keys asked for are updated.": [
+    "Only the requested keys are updated.": [
         (lambda m: list(collection(m, {}).update({"a": 1}, keys_to_update=[("a", "b")]).keys()), [], ["a"]),
         (
             lambda m: list(

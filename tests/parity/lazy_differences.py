@@ -54,7 +54,7 @@ def leaves(data: Any) -> list[tuple[int, ...]]:
 
 #: for each heading: a call, what it gives here, and what in the peer
 LAZY_STACKS: dict[str, list[tuple[Call, Any, Any]]] = {
-    "What mixes parts gives a plain collection.": [
+    "Operations that mix items return a plain collection.": [
         (lambda m: is_lazy(lazy(m)[MASK]), False, True),
         (lambda m: is_lazy(lazy(m)[torch.tensor([0, 1]), torch.tensor([2, 0])]), False, True),
         (lambda m: is_lazy(lazy(m).reshape(-1)), False, True),
@@ -68,14 +68,14 @@ LAZY_STACKS: dict[str, list[tuple[Call, Any, Any]]] = {
     "Padded values lie along the stack dimension.": [
         (lambda m: tuple(lazy(m, 1).get("a", as_padded_tensor=True).shape), (3, 2, 2), (2, 3, 2)),
     ],
-    "A form can be the usual one.": [
+    "`as_padded_tensor` can be an option of the stack.": [
         (
             lambda m: tuple(uneven(m, as_padded_tensor=True)["a"].shape),
             (2, 3),
             described(RuntimeError()),
         ),
     ],
-    "Parts can lie on different devices.": [
+    "Items of a lazy stack can be on different devices.": [
         (
             lambda m: m.lazy_stack([m.TensorDict({}, device=d) for d in ("cpu", None)]).device,
             None,
@@ -95,10 +95,10 @@ LAZY_STACKS: dict[str, list[tuple[Call, Any, Any]]] = {
             (2, 2),
         ),
     ],
-    "Values of different kinds stay apart.": [
+    "Tensors and collections under one key stay apart.": [
         (lambda m: len(m.maybe_dense_stack([m.TensorDict({"a": a}) for a in (1, {})])), 2, refused(AttributeError)),
     ],
-    "Lazy stacks do what others do.": [
+    "Lazy stacks support all operations.": [
         (lambda m: lazy(m).cumsum(0)["a"][1, 0].tolist(), [1.0, 1.0], refused(AttributeError)),
         (lambda m: tuple(lazy(m).auto_batch_size_().batch_size), (2, 3, 2), refused(RuntimeError)),
     ],

@@ -104,9 +104,9 @@ def written_there(m: Any) -> Any:
 
 #: for each sentence of docs/differences.md: a call, what is expected here, and what of the peer
 MAPPING: dict[str, list[tuple[Call, Any, Any]]] = {
-    "Errors of workers say where.": [(says_where, True, False)],
+    "Errors of workers name the chunk.": [(says_where, True, False)],
     "Chunks are seeded, not workers.": [(twice_the_same, False, True), (one_seed_a_chunk, True, False)],
-    "Results of any kind come back.": [
+    "Results of any type are returned.": [
         (lambda m: data(m).map(number, num_workers=1, chunksize=2), [1, 5], Raised(TypeError)),
         (lambda m: data(m).map(tensor, num_workers=1, chunksize=0), torch.arange(1.0, 5.0), Raised(AttributeError)),
         (without_the_dimension, Raised(RuntimeError), torch.Size([4])),
@@ -117,5 +117,5 @@ MAPPING: dict[str, list[tuple[Call, Any, Any]]] = {
     ],
     "Options are not ignored.": [(beside_a_pool, Raised(ValueError), torch.arange(1.0, 5.0))],
     "A collection without rows is one chunk.": [(no_rows, torch.zeros(0), Raised(ValueError))],
-    "What is sent is a copy.": [(written_there, torch.arange(4.0), torch.full((4,), 7.0))],
+    "Records are sent as copies.": [(written_there, torch.arange(4.0), torch.full((4,), 7.0))],
 }

@@ -182,7 +182,7 @@ MODULES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: after_a_failure(m, module(m, torch.neg, "a", "b"), module(m, fail, "b", "c")), ["a"], ["a", "b"]),
         (lambda m: after_a_failure(m, module(m, lambda x: (x, x.sum()), "a", ["b", "c"])), ["a"], ["a", "b"]),
     ],
-    "Missing keys are named, all of them.": [
+    "All missing keys are named.": [
         (value_error_of_missing_keys, error(KeyError), error(ValueError)),
         (message_of_missing_keys, True, False),
     ],
@@ -190,14 +190,14 @@ MODULES: dict[str, list[tuple[Call, Any, Any]]] = {
         (selected, {"a": 1.0, "b": 7.0, "c": 2.0}, {"a": 1.0, "c": 2.0}),
         (selected_in_a_sequence, {"a": 1.0, "b": 7.0, "c": 1.0}, {"a": 1.0, "b": -1.0, "c": 1.0}),
     ],
-    "Two results have two keys.": [
+    "Two results need two keys.": [
         (lambda m: numbers(module(m, two, "a", ["b", "b"])(data(m, a=1.0))), error(ValueError), {"a": 1.0, "b": 2.0}),
         (lambda m: list(module(m, two, "a", "b", out_to_in_map=True).in_keys), error(ValueError), ["a"]),
     ],
-    "A record that is not written into gives a record.": [
+    "A record gives a record with `inplace=False`.": [
         (record, ("Sample", [2]), ("TensorDict", [])),
     ],
-    "What lies in a value that was written is no in_key.": [
+    "Keys inside a written value are not in_keys.": [
         (nested_in_keys, ["a"], ["a", ("n", "x")]),
     ],
     "A sequence is made of modules and functions.": [
@@ -207,14 +207,14 @@ MODULES: dict[str, list[tuple[Call, Any, Any]]] = {
         (named_part, ["b"], error(TypeError)),
         (appended, ["b", "c"], ["b"]),
     ],
-    "A dispatched method names its argument as it likes.": [
+    "A dispatched method can name its argument freely.": [
         (dispatched, 2, error(RuntimeError)),
     ],
     "Modules from record to record take records on collections, too.": [
         (wrapped_record, "In", error(RuntimeError)),
         (annotated, ["x"], error(ValueError)),
     ],
-    "The arguments of a call go first.": [
+    "Keywords of the call take precedence.": [
         (called_with_alpha, 6.0, 4.0),
     ],
     "A sequence that writes elsewhere writes its out_keys.": [
@@ -225,7 +225,7 @@ MODULES: dict[str, list[tuple[Call, Any, Any]]] = {
     "Sharded modules are trained.": [
         (sharded_gradients, 2, 0),
     ],
-    "Without CUDA there are no graphs.": [
+    "CUDA graphs need CUDA.": [
         (without_cuda, error(RuntimeError), "CudaGraphModule"),
     ],
     "Sequences can be traced.": [

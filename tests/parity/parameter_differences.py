@@ -167,11 +167,11 @@ PARAMETERS: dict[str, list[tuple[Call, Any, Any]]] = {
         (names_without_preserving, ["weight", "bias"], []),
         (frozen_in_a_block, True, False),
     ],
-    "After the block the parameters are those of before.": [
+    "After the block, the old parameters are back.": [
         (lambda m: kept(m, use_state_dict=True), True, False),
         (tied_in_place, True, False),
     ],
-    "A swap as a state dict calls the hooks for state dicts.": [
+    "`use_state_dict` calls the hooks of state dicts.": [
         (hooked, (0.0, 1), error(KeyError)),
         (saved, 2.0, error(KeyError)),
         (as_state_dict_in_place, 0.0, error(RuntimeError)),
@@ -180,17 +180,17 @@ PARAMETERS: dict[str, list[tuple[Call, Any, Any]]] = {
     "A block that fails leaves the collection as it was.": [
         (count_after_an_exception, 0.0, 1.0),
     ],
-    "Parameters leave their source alone.": [
+    "Parameters leave their source unchanged.": [
         (kind_of_the_source, "Tensor", "Parameter"),
     ],
-    "What is registered is a key.": [
+    "Registered parameters are keys.": [
         (registered, ["a", "b"], ["a"]),
         (lambda m: isinstance(params(m, {"a": {"b": torch.ones(2)}})["a"], nn.Module), True, False),
     ],
     "Complex tensors become parameters.": [
         (lambda m: len(list(params(m, {"a": torch.ones(2, dtype=torch.complex64)}).parameters())), 1, 0),
     ],
-    "Operations take integers beside parameters.": [
+    "Operations accept integers beside parameters.": [
         (
             lambda m: (params(m, {"a": torch.ones(2), "b": torch.ones(1, dtype=torch.int64)}) * 2)["b"].tolist(),
             [2],

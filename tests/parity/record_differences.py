@@ -113,7 +113,7 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
         (lambda m: sample(m)["a"], torch.zeros(2), error(ValueError)),
         (lambda m: written_by_key(sample(m)), torch.tensor([2.0, 1.0]), error(ValueError)),
     ],
-    "`get` of a record is that of every collection.": [
+    "`get` of a record works as in every collection.": [
         (lambda m: m.is_non_tensor(sample(m).get("text")), True, False),
         (lambda m: sample(m).text, "t", "t"),
         (lambda m: missing_key(m, sample(m)), error(KeyError), error(AttributeError)),
@@ -154,7 +154,7 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
             "LazyStackedTensorDict",
         ),
     ],
-    "A field without a value is `None`, and no entry.": [
+    "A field that is `None` has no entry.": [
         (lambda m: [key for key, _ in sample(m).non_tensor_items()], ["text"], ["b", "text"]),
         (lambda m: sorted(sample(m)[0].tolist()), ["a", "b", "text"], ["a", "text"]),
         (lambda m: sorted(sample(m).replace({"b": None}).keys()), ["a", "text"], ["a", "b", "text"]),
@@ -187,14 +187,14 @@ RECORDS: dict[str, list[tuple[Any, Any, Any]]] = {
         (lambda m: outer(m, (1,)).update_at_(outer(m, (1, 2)), slice(None)).a, error(RuntimeError), torch.zeros(1, 2)),
         (lambda m: outer(m, ()).update_at_(outer(m, (1, 2)), None).a, error(RuntimeError), torch.zeros(1, 2)),
     ],
-    "A record of a collection is one of its own.": [
+    "A record of a collection is separate from it.": [
         (source_after_a_field_is_set, torch.zeros(2), torch.ones(2)),
     ],
-    "Contracts hold, and tell the batch size.": [
+    "Contracts are checked, and imply the batch size.": [
         (lambda m: contracted(m)(x=torch.zeros(8, 3)).batch_size, torch.Size([8]), torch.Size([])),
         (lambda m: contracted(m)(x=torch.zeros(8, 4), batch_size=[8]).batch_size, error(ValueError), torch.Size([8])),
     ],
-    "A collection without rows is no dataset.": [
+    "A collection without rows is not a dataset.": [
         (lambda m: [*DataLoader(sample_class(m)(torch.zeros(2), "t"))], error(TypeError), []),
         (lambda m: [*DataLoader(m.TensorDict(a=torch.zeros(2)))], error(TypeError), []),
     ],
@@ -263,7 +263,7 @@ def by_key(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: See
 
 
 def held_objects(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
-    """`get` of a record is that of every collection."""
+    """`get` of a record works as in every collection."""
     if name == "set_get_defaults_to_none":
         return is_a(ours.result, KeyError) and is_a(peers.result, AttributeError)
     if name == "get_at":  # an array as an index of a list, or none of its rows
@@ -352,7 +352,7 @@ def _without_none(data: Collected) -> Collected:
 
 
 def missing(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
-    """A field without a value is `None`, and no entry."""
+    """A field that is `None` has no entry."""
     if name in ("to_namedtuple", "from_namedtuple"):
         return is_a(peers.result, AttributeError)
     if name == "from_pytree":
@@ -428,7 +428,7 @@ def _with_all_cast(here: Any, there: Any) -> Any:
 
 
 def attributes(name: str, drawn: Drawn, arguments: Arguments, ours: Seen, peers: Seen) -> bool:
-    """What is known of the tensors of a record is no record."""
+    """`attrs()` of a record is a TensorDict."""
     if name != "attrs" or is_error(ours.result) or ours.result.record:
         return False
     here, there = (tensors_alone(without_classes(seen.result)) for seen in (ours, peers))

@@ -280,23 +280,23 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     **KEYS,
     **LAZY_STACKS,
     **RECORDS,
-    "A collection made of another one has its batch size.": [
+    "A collection made from another one has its batch size.": [
         (lambda m: list(m.TensorDict(named(m)).batch_size), [4, 3], []),
     ],
     "Complex numbers are numbers.": [
         (lambda m: collection(m, {"a": 1j})["a"], torch.tensor(1j), 1j),
     ],
-    "A collection is no `Mapping`.": [
+    "A collection is not a `Mapping`.": [
         (lambda m: isinstance(named(m), Mapping), False, True),
         (lambda m: [len(named(m)), [list(row.batch_size) for row in named(m)]], [4, [[3]] * 4], [4, [[3]] * 4]),
     ],
     "`gather` takes an index of all batch dimensions.": [
         (lambda m: list(unnamed(m).gather(0, torch.tensor([0]))["a"].shape), error(RuntimeError), [1, 3]),
     ],
-    "A key that is missing has no class.": [
+    "A missing key has no class.": [
         (lambda m: named(m).entry_class("z"), error(KeyError), type(None)),
     ],
-    "`apply` gives a collection of tensors.": [
+    "`apply` returns a collection of tensors.": [
         (lambda m: list(named(m).apply(lambda x: None).keys()), [], error(AttributeError)),
         (lambda m: type(named(m).apply(lambda x: None, inplace=True)).__name__, "TensorDict", "NoneType"),
         (lambda m: named(m).apply(lambda x: "text")["a"], error(TypeError), "text"),
@@ -327,7 +327,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         ),
         (lambda m: chosen_texts(m).to_tensordict().names, ["x", "y"], error(ValueError)),
     ],
-    "Objects are no tensors.": [
+    "Objects are not tensors.": [
         (lambda m: texts(m, "a", "b").is_contiguous(), True, False),
         (
             lambda m: texts(m, "a", "b").grad,
@@ -354,7 +354,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             (2, 2),
         ),
     ],
-    "`separates` gives what is asked for.": [
+    "`separates` returns only the requested keys.": [
         (
             lambda m: len(
                 collection(m, {"n": collection(m, {"a": torch.zeros(2, 3)}, [2, 3])}, [2])
@@ -366,7 +366,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         ),
         (lambda m: list(texts(m, "a", "b").separates("a").keys()), ["a"], ["text", "a"]),
     ],
-    "Both sides have the same keys.": [
+    "Both operands have the same keys.": [
         (lambda m: collection(m, {}).add_(collection(m, {"a": 1})).is_empty(), error(KeyError), True),
         (
             lambda m: collection(m, {"a": 1, "b": 2}).copy_(collection(m, {"a": 3}))["a"],
@@ -379,7 +379,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             ["a"],
         ),
     ],
-    "What is written in place has the batch size.": [
+    "Values written in place have the batch size.": [
         (lambda m: unnamed(m).update_({"a": torch.ones(3)})["a"].sum().item(), error(RuntimeError), 12.0),
         (
             lambda m: unnamed(m).copy_(collection(m, {"a": torch.ones(1, 3)}, [1]))["a"].sum(),
@@ -403,12 +403,12 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     "A batch without items has no items.": [
         (lambda m: collection(m, {}, [0]).numel(), 0, 1),
     ],
-    "What is no key is a `TypeError`.": [
+    "An invalid key is a `TypeError`.": [
         (lambda m: m.unravel_key(("a", 1)), error(TypeError), ()),
         (lambda m: m.unravel_key(1), error(TypeError), error(RuntimeError)),
         (lambda m: collection(m, {}).entry_class("missing").__name__, error(KeyError), "NoneType"),
     ],
-    "A locked collection refuses what changes keys": [
+    "A locked collection refuses calls that change keys.": [
         (lambda m: len(collection(m, {}).lock_().split_keys([], inplace=True)), error(RuntimeError), 2),
         (lambda m: collection(m, {}).lock_().del_("missing"), error(KeyError), error(RuntimeError)),
     ],
@@ -422,14 +422,14 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             [torch.tensor(1), "a"],
         ),
     ],
-    "What comes first stays, text too.": [
+    "`merge_tensordicts` keeps the first value, text too.": [
         (
             lambda m: m.merge_tensordicts(collection(m, {"a": "text"}), collection(m, {"a": torch.zeros(2)}))["a"],
             "text",
             torch.zeros(2),
         ),
     ],
-    "One mistake of several is told.": [
+    "Only one of several mistakes is reported.": [
         (
             lambda m: (
                 collection(m, {"a": collection(m, {"x": 1}), "b": collection(m, {}, [1])})
@@ -443,7 +443,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     "Objects are compared position by position.": [
         (lambda m: m.NonTensorData("a", batch_size=[2]) == "a", torch.tensor([True, True]), False),
     ],
-    "Objects are no leaves for `in`.": [
+    "Objects are not leaves for `in`.": [
         (lambda m: "text" in texts(m, "a").keys(leaves_only=True), False, True),
     ],
     "Lists go as deep as the batch.": [
@@ -454,7 +454,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: listed(m, False), [1, "a"], ["1", "a"]),
         (lambda m: listed(m, True), error(RuntimeError), error(RuntimeError)),
     ],
-    "Rows of objects are no views.": [
+    "Rows of objects are not views.": [
         (text_after_its_row_is_written, ["a", "b"], ["new", "b"]),
     ],
     "Each process has its own objects.": [
@@ -473,7 +473,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             error(RuntimeError),
         ),
     ],
-    "What is shared is asked of the tensors.": [
+    "`is_shared()` asks the tensors.": [
         (lambda m: collection(m, {"a": torch.zeros(3).share_memory_()}, [3]).is_shared(), True, False),
         (lambda m: collection(m, {"a": torch.zeros(3)}, [3]).share_memory_().unlock_().is_shared(), True, False),
         (lambda m: collection(m, {}, [3]).share_memory_().is_shared(), False, True),
@@ -514,7 +514,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             True,
         ),
     ],
-    "Names stay where the dimension stays.": [
+    "Names stay with their dimension.": [
         (lambda m: named(m).tile((2,)).names, ["x", "y"], [None, None]),
         (lambda m: named(m).broadcast_to((2, 4, 3)).names, [None, "x", "y"], [None, None, None]),
         (lambda m: (named(m) == 0).names, ["x", "y"], [None, None]),
@@ -526,7 +526,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: named(m)[0].masked_select(torch.tensor([True, False, True])).names, ["y"], [None]),
         (lambda m: named(m).expand_as(named(m)).names, ["x", "y"], [None, None]),
     ],
-    "An ellipsis stands for batch dimensions.": [
+    "`update_at_` and `copy_at_` align an ellipsis with the batch.": [
         (
             lambda m: (
                 collection(m, {"a": torch.zeros(2, 1)}, [2])
@@ -586,7 +586,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     "Dimensions of lazy stacks keep names too.": [
         (lambda m: named(m).to_lazystack(1).names, ["x", "y"], ["x", None]),
     ],
-    "Some calls are taken that the peer refuses.": [
+    "Some calls work that the peer refuses.": [
         (lambda m: collection(m, {}, [2]).to_struct_array().shape, (2,), error(ValueError)),
         (
             lambda m: tuple(utils(m).remove_duplicates(collection(m, {"a": torch.zeros(0)}, [0]), "a").batch_size),
@@ -618,7 +618,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: chosen(m, torch.zeros(2)), torch.tensor([[1.0] * 3, [0.0] * 3]), error(RuntimeError)),
         (lambda m: chosen(m, torch.zeros(3)), error(RuntimeError), torch.tensor([[1.0] * 3, [0.0] * 3])),
     ],
-    "`out=` gets what it lacks.": [
+    "An empty `out=` is filled.": [
         (lambda m: list(torch.stack([named(m)] * 2, out=collection(m, {}, [2, 4, 3])).keys()), ["a"], []),
     ],
     "Losses use their options.": [
@@ -670,7 +670,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     "Operations are never lazy.": [
         (lambda m: m.set_lazy_legacy(True).mode, error(NotImplementedError), True),
     ],
-    "What is known of the tensors of a record is no record.": [
+    "`attrs()` of a record is a TensorDict.": [
         (lambda m: type(record_of(m, torch.zeros(2)).attrs()).__name__, "TensorDict", "Record"),
     ],
     "Sequences are padded under the same keys.": [
@@ -680,7 +680,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             ["n"],
         ),
     ],
-    "Their classes are those that torch raises on a tensor.": [
+    "Errors have the classes that torch raises for a tensor.": [
         (lambda m: named(m).unsqueeze(5), error(IndexError), error(RuntimeError)),
         (lambda m: named(m).any(5), error(IndexError), error(RuntimeError)),
         (lambda m: named(m).logsumexp(5), error(IndexError), error(ValueError)),
@@ -702,7 +702,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     "A write that does not fit writes nothing.": [
         (lambda m: first_after_a_write_that_does_not_fit(m), 0.0, 1.0),
     ],
-    "Rows fit also where none is written.": [
+    "Rows must fit even if none is written.": [
         (
             lambda m: assign(collection(m, {}, [3]), False, collection(m, {}, [0, 3, 2])).is_empty(),
             error(RuntimeError),
@@ -720,12 +720,12 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             torch.tensor([[1.0, 2.0], [1.0, 2.0]]),
         ),
     ],
-    "What an operation gives is not locked.": [
+    "Results of operations are not locked.": [
         (lambda m: nested(m).lock_().reshape(1, 2).is_locked, False, True),
         (lambda m: nested(m).lock_().split(1)[0].is_locked, False, True),
         (lambda m: nested(m).lock_()[0].is_locked, False, False),
     ],
-    "Two locked collections can share a part.": [
+    "Two locked collections can share a nested collection.": [
         (lambda m: a_shared_part_unlocked(m), False, error(RuntimeError)),
     ],
     "`update(ignore_lock=True)` writes to a locked collection.": [
@@ -735,7 +735,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             error(RuntimeError),
         ),
     ],
-    "A `with` block writes back what changed in it, all of it.": [
+    "A `with` block writes back all changes.": [
         (lambda m: list(written(named(m), lambda d: d.view(-1), lambda d: d.del_("a")).keys()), [], ["a"]),
         (lambda m: same_value_after_a_block(m), True, False),
         (
@@ -766,7 +766,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
             error(RuntimeError),
         ),
     ],
-    "An ellipsis stands for dimensions of the batch.": [
+    "In nested collections, too, an ellipsis stands for batch dimensions.": [
         (lambda m: collection(m, {}, [2, 3]).refine_names(..., ...).names, error(RuntimeError), [None, None]),
         (
             lambda m: collection(m, {"n": collection(m, {"a": torch.zeros(2, 1)}, [2, 1])}, [2]).update_at_(
@@ -788,10 +788,10 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     "One row does not change the tensor of all.": [
         (lambda m: assign(unbatched(m), 0, 1)["u"].tolist(), [0.0, 0.0, 0.0], [1.0, 0.0, 0.0]),
     ],
-    "New values are new.": [
+    "`new_zeros` makes new unbatched tensors.": [
         (lambda m: (unbatched(m) + 1).new_zeros(2)["u"].tolist(), [0.0] * 3, [1.0] * 3),
     ],
-    "Rows take every way of writing.": [
+    "Rows support every way of writing.": [
         (lambda m: rows(m, slice(2)).set("a", torch.ones(2))["a"].tolist(), [1.0, 1.0], error(RuntimeError)),
         (lambda m: list(rows(m, [0, 2]).batch_size), [2], error(IndexError)),
         (lambda m: list(rows(m, slice(2)).view(2, 1).batch_size), [2, 1], error(RuntimeError)),
@@ -814,7 +814,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
     "`optree` goes into collections.": [
         (lambda m: len(optree.tree_leaves(collection(m, {"a": torch.zeros(2), "b": torch.zeros(2)}, [2]))), 2, 1),
     ],
-    "Objects for each row are leaves of codes.": [
+    "Objects for each row are leaves of integer codes.": [
         (lambda m: isinstance(pytree.tree_leaves(texts(m, "a", "b"))[0], torch.Tensor), True, False),
     ],
     "`__post_init__` runs when a record is made from values.": [
@@ -828,7 +828,7 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: typed(m)({"a": torch.zeros(2)}, a=torch.zeros(2)).is_empty(), error(ValueError), False),
         (lambda m: type(typed(m)(a=torch.zeros(2)) == 0).__name__, "Typed", "TensorDict"),
     ],
-    "The filter of a nested class holds.": [
+    "The cast filter of a nested class applies.": [
         (nested_under_a_filter, torch.float32, torch.float64),
     ],
     "Folders are replaced as a whole.": [
@@ -836,14 +836,14 @@ DIFFERENCES: dict[str, list[tuple[Call, Any, Any]]] = {
         (lambda m: saved_from_within(m, "~"), error(FileNotFoundError), ["~"]),
         (a_zarr_folder_with_other_files, error(FileExistsError), None),
     ],
-    "What a state dict has too is left out.": [
+    "Extra keys of a state dict are left out.": [
         (lambda m: more_state(m, {"z": torch.zeros(2)}), ["a"], ["a", "z"]),
         (lambda m: list(m.TensorDict({"t": "text"}).state_dict(flatten=False)), [], ["t"]),
     ],
     "Objects beside tensors in files are not written in place.": [
         (a_text_written_in_a_folder, error(RuntimeError), ["new", "b"]),
     ],
-    "Nested keys come behind their owner.": [
+    "Nested keys come after their owner.": [
         (lambda m: list(nested(m).keys(True)), ["n", ("n", "a")], [("n", "a"), "n"]),
     ],
 }

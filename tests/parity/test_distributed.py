@@ -118,7 +118,7 @@ def going(rank: int, library: str) -> int:
 
 def test_a_record_is_one_message_and_what_is_on_its_way_is_one_object(pair: Group) -> None:
     assert "A record is one message." in DISTRIBUTED
-    assert "What is on its way is one object." in DISTRIBUTED
+    assert "A message in transit is one object." in DISTRIBUTED
     ours, peers = [pair.run(going, library) for library in LIBRARIES]
     assert (ours, peers) == ([1, 1], [2, 2])
 
@@ -147,7 +147,7 @@ def differing(rank: int, library: str) -> Any:
 
 
 def test_two_sides_that_differ_are_told_so(pair: Group) -> None:
-    assert "Two sides that differ are told so." in DISTRIBUTED
+    assert "Both sides report a mismatch." in DISTRIBUTED
     ours = pair.outcomes(differing, "tensorclass")
     assert all(isinstance(item, Failed) and item.kind.__name__ == "RecordsDiffer" for item in ours)
     peers = pair.outcomes(differing, "tensordict")
@@ -170,7 +170,7 @@ def record(rank: int, library: str) -> Any:
 
 
 def test_the_class_that_asks_decides(pair: Group) -> None:
-    assert "The class that asks decides." in DISTRIBUTED
+    assert "The receiver chooses the class." in DISTRIBUTED
     ours, peers = [pair.run(record, library)[1] for library in LIBRARIES]
     assert (ours, peers) == ("TensorDict", "PeerRecord")
 
